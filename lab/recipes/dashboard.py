@@ -60,7 +60,9 @@ def variables(url, dashboard):
             continue
         found = variable_values(url, variable, values)
         assert found, f"${variable['name']} has no values"
-        chosen = variable["allValue"] if variable["includeAll"] else found[0]
+        default = variable["current"]["value"]
+        chosen = variable["allValue"] if variable["includeAll"] else default
+        assert variable["includeAll"] or default in found, f"{default} is none of {found}"
         values[variable["name"]] = chosen
         print(f"${variable['name']}: {len(found)} values, {chosen!r} chosen")
     return values
