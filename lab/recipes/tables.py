@@ -8,8 +8,7 @@ import pandas as pd
 csv, parquet, jsonl = sys.argv[1:4]
 table = pd.read_parquet(parquet)
 texts = {name: str for name, kind in table.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)}
-read = pd.read_csv(csv, dtype=texts, keep_default_na=False, na_values={"visit_started_ns": "", "round": ""},
-                   float_precision="round_trip")
+read = pd.read_csv(csv, dtype=texts, keep_default_na=False, na_values={"visit_started_ns": "", "round": ""})
 # CSV cannot tell a missing text from an empty one.
 for name in texts:
     table[name] = table[name].fillna("").astype(str)
