@@ -353,7 +353,7 @@ Examples:
   fathom doctor && fathom run          measure only if nothing is worse than a note
 
 Exit status: 0 nothing worse than a note, 3 a warning (noisier or different numbers), 4 a severe
-problem (invalid numbers or none), 1 failure, 2 usage error. Nothing is changed, and nothing but
+problem (invalid numbers or none), 1 failure, 2 usage error. Nothing is changed; only
 -o FILE is written.";
 
 #[derive(Debug, Args)]
