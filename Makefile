@@ -81,7 +81,7 @@ typical: ## add the machines in FILES (rows of `fathom export --format typical`)
 	$(CARGO) run --quiet --locked --package xtask -- typical $(FILES)
 
 # Each takes at most half an hour.
-LAB_PARTS := answers import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs
+LAB_PARTS := answers import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs recipes-prometheus recipes-grafana recipes-nagios recipes-slurm recipes-kubernetes recipes-notebook
 LAB_CHOSEN = $(addprefix lab-,$(filter $(PART)%,$(LAB_PARTS)))
 
 lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, sabotage, sabotage-memory, load, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, SABOTAGE.md, LOAD-LAB.md and FLEET.md; needs root
@@ -109,6 +109,10 @@ lab-fleet-pairs:
 	@scripts/needs.sh fleet
 	$(CARGO) build --quiet --locked --package fathom-lab
 	lab/fleet/ssh.sh lab/fleet/answers.sh $(FATHOM) target/debug/fathom-lab
+
+lab-recipes-%:
+	@scripts/needs.sh fleet recipes
+	lab/recipes/$*.sh $(FATHOM)
 
 lab-fleet-members:
 	$(CARGO) run --quiet --locked --package fathom-lab -- \

@@ -16,6 +16,7 @@ tests      python3:yaml                         python3-yaml
 tests      systemd-analyze                      systemd
 tests      setpriv                              util-linux
 tests      pg_ctlcluster                        postgresql
+tests      promtool                             prometheus
 page       chromium,google-chrome               chromium
 lab        stress-ng                            stress-ng
 lab        sysbench                             sysbench
@@ -43,6 +44,10 @@ fleet      sshd                                 openssh-server
 fleet      ssh                                  openssh-client
 fleet      mpirun                               openmpi-bin
 fleet      tc                                   iproute2
+recipes    prometheus                           prometheus
+recipes    prometheus-node-exporter             prometheus-node-exporter
+recipes    nagios4                              nagios4-core
+recipes    python3:ensurepip                    python3-venv
 http-peers nginx                                nginx
 http-peers apache2                              apache2
 http-peers lighttpd                             lighttpd

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Runs a command inside an allocation of six nodes of a real Slurm: slurm.sh COMMAND…
+# With HEALTH_CHECK, a program, the nodes run it every 5 s, and the command gets no allocation.
 . "$(dirname "$0")/hosts.sh"
 for program in slurmctld slurmd srun salloc munged; do
   command -v $program >/dev/null || skip "no $program (packages slurmctld, slurmd, slurm-client, munge)"
@@ -43,6 +44,8 @@ SlurmdTimeout=300
 SlurmdParameters=config_overrides
 LaunchParameters=disable_send_gids
 EOF
+  [ -z "${HEALTH_CHECK:-}" ] ||
+    printf '%s\n' "HealthCheckProgram=$HEALTH_CHECK" HealthCheckInterval=5 HealthCheckNodeState=IDLE
   for name in "${names[@]}"; do
     echo "NodeName=$name NodeAddr=$(address "$name") NodeHostname=$name CPUs=$cpus State=UNKNOWN"
   done
@@ -56,6 +59,10 @@ for name in "${names[@]}"; do
   background nsenter --target "${host_pid[$name]}" --net --uts "$(command -v slurmd)" -D -N "$name" \
     -f "$folder/slurm.conf"
 done
+if [ -n "${HEALTH_CHECK:-}" ]; then
+  "$@"
+  exit
+fi
 idle() { [ "$(sinfo --noheader --states=idle --format=%D)" = 6 ]; }
 until_true 60 idle || fail "the nodes of Slurm are not idle: $(sinfo --noheader --Node --long | head -n 7)"
 FLEET_FOLDER=$folder salloc --quiet --nodes=6 "$@"

@@ -356,7 +356,8 @@ Examples:
   fathom doctor && fathom run          measure only if nothing is worse than a note
 
 Exit status: 0 nothing worse than a note, 3 a warning (noisier or different numbers), 4 a severe
-problem (invalid numbers or none), 1 failure, 2 usage error. Nothing is changed or written.";
+problem (invalid numbers or none), 1 failure, 2 usage error. Nothing is changed; only
+-o FILE is written.";
 
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
@@ -379,6 +380,12 @@ pub struct DoctorArguments {
     /// Print the severity of each finding as OpenMetrics: 0 good, 1 note, 2 warning, 3 severe.
     #[arg(long, conflicts_with_all = ["json", "all"])]
     pub openmetrics: bool,
+    /// Also write the JSON document to this file, for `fathom export --doctor`.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing file.
+    #[arg(long, requires = "output")]
+    pub force: bool,
     #[command(flatten)]
     pub store: StoreArguments,
 }

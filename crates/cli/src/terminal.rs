@@ -97,7 +97,7 @@ impl Output {
         match written {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.closed = true,
-            Err(error) => self.error = Some(write_cause(Path::new(STDOUT), error)),
+            Err(error) => self.error = Some(output_cause(error)),
         }
     }
 
@@ -110,6 +110,11 @@ impl Output {
     pub fn error(&self) -> Option<&SystemCause> {
         self.error.as_ref()
     }
+}
+
+/// Why standard output cannot be written.
+pub fn output_cause(error: io::Error) -> SystemCause {
+    write_cause(Path::new(STDOUT), error)
 }
 
 /// A line on standard error until it is dropped, if that is a terminal.

@@ -56,6 +56,7 @@ Examples:
   fathom export latest --samples -o run.jsonl      a complete run, for `fathom import` elsewhere
   fathom export rack1 -o rack1.jsonl               all runs of a label: a baseline for `check`
   fathom export --format openmetrics -o fathom.prom --force  for a node_exporter text collector
+  fathom export latest --samples --format parquet -o samples.parquet   raw values, for pandas
   fathom export --format go before-upgrade > old.txt     for benchstat old.txt new.txt
   fathom export --format github-action -o bench.json     tool: customSmallerIsBetter
 
@@ -63,7 +64,8 @@ CSV values are in base units (ns, bytes, bytes/s); the value of an invalid resul
 single operations are timed, p90 to p999 and max are of these, and median, mean and sd of values
 that may each span many of them (a pass, a batch): p90 may then lie below the median. A value
 that is only an upper bound has a column of its own in CSV and is omitted in OpenMetrics, where
-fathom_case_noisy marks noisy results and fathom_run_info identifies the run.";
+fathom_case_noisy marks noisy results and fathom_run_info identifies the run. Tables of raw values
+leave out invalid results and histograms of single timings; JSON has both.";
 
 /// Less than all of the number.
 fn margin(text: &str) -> Result<f64, NotationError> {
@@ -78,8 +80,10 @@ pub enum FormatName {
     Json,
     /// One complete run per line, for `fathom import`.
     Jsonl,
-    /// One tidy table with a row for each record.
+    /// One tidy table with a row for each record, or with --samples for each raw value.
     Csv,
+    /// The table of raw values (--samples) as Parquet, for pandas, R and DuckDB.
+    Parquet,
     /// Each run as a table with a row for each record.
     Markdown,
     /// What each valid number of a run must be, for `--limits` of check, run and show.
@@ -130,7 +134,13 @@ pub struct ExportArguments {
     /// Export only the cases of `fathom show --brief` (OpenMetrics only).
     #[arg(long)]
     pub headline: bool,
-    /// Include raw samples (JSON only).
+    /// Also export the answers to these limits, in TOML (OpenMetrics only).
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
+    /// Also export the findings in this document of `fathom doctor -o FILE` (OpenMetrics only).
+    #[arg(long, value_name = "FILE")]
+    pub doctor: Option<PathBuf>,
+    /// Include raw samples (JSON), or export a row for each raw value (CSV, Parquet).
     #[arg(long)]
     pub samples: bool,
     /// Write to this file atomically; `-` is standard output [default: -].

@@ -1,5 +1,6 @@
-//! `fathom doctor`: whether this machine is ready to be measured. It changes and writes nothing.
+//! `fathom doctor`: whether this machine is ready to be measured. It changes nothing.
 
+use std::path::Path;
 use std::time::Duration;
 
 use fathom_analysis::diagnosis::{Subject, diagnose, expect_busy, rules, worst};
@@ -10,9 +11,9 @@ use fathom_record::diagnosis::{ClockState, DIAGNOSIS_SCHEMA_VERSION};
 use fathom_record::{Condition, Diagnosis, Host, Severity};
 use fathom_store::Store;
 
-use super::{setup, stored_run};
+use super::{export, output_file, setup, stored_run};
 use crate::arguments::DoctorArguments;
-use crate::exit::{Status, UsageError};
+use crate::exit::{Status, UsageError, usage_error};
 use crate::live::timestamp;
 use crate::remedy;
 
@@ -21,12 +22,18 @@ const LOAD_WINDOW: Duration = Duration::from_millis(200);
 
 pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
     arguments.only.iter().chain(&arguments.ignore).try_for_each(|name| check_rule(name))?;
+    let output = arguments.output.as_deref();
+    if output == Some(Path::new("-")) {
+        usage_error!("--output -: `--json` prints the document to standard output");
+    }
+    let check = |path| output_file::check(path, arguments.force, &export::REPLACEABLE);
+    let output = output.map(check).transpose()?.flatten();
     let diagnosis = examine(arguments);
+    if let Some(path) = output {
+        output_file::write(&path, fathom_report::json(&diagnosis))?;
+    }
     let printed = match arguments.openmetrics {
-        true => super::print_text(&fathom_report::export::findings(
-            &diagnosis.host,
-            &diagnosis.findings,
-        )),
+        true => super::print_text(&fathom_report::export::findings(&diagnosis)),
         false => super::print(arguments.json, &diagnosis, |layout| {
             let is_whole = arguments.only.is_empty() && arguments.ignore.is_empty();
             fathom_report::doctor(&diagnosis, layout.width, arguments.all, is_whole)

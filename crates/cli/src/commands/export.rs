@@ -1,12 +1,16 @@
 //! `fathom export`: stored runs for other programs.
 
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::path::Path;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail, ensure};
 use fathom_analysis::typical;
-use fathom_record::{Better, Document};
-use fathom_report::export as format;
+use fathom_record::diagnosis::DIAGNOSIS_SCHEMA_VERSION;
+use fathom_record::{Activity, Better, Diagnosis, Document, system_cause};
+use fathom_report::export::{self as format, Additions, SampleTable};
 
+use super::limits::Limits;
 use super::output_file::{self, Replaceable};
 use super::stored_run;
 use crate::arguments::{BetterName, ExportArguments, FormatName};
@@ -19,17 +23,29 @@ pub(super) const REPLACEABLE: Replaceable =
     Replaceable { is_replaceable: |_| false, refusal: "file exists" };
 
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
-    if arguments.samples && !matches!(arguments.format, FormatName::Json | FormatName::Jsonl) {
-        usage_error!("--samples: only JSON has raw samples (--format jsonl)");
+    use FormatName::{Csv, Json, Jsonl, Openmetrics, Parquet};
+    let format = arguments.format;
+    if arguments.samples && !matches!(format, Json | Jsonl | Csv | Parquet) {
+        usage_error!("--samples: only JSON, CSV and Parquet have raw samples (--format csv)");
     }
-    if arguments.headline && arguments.format != FormatName::Openmetrics {
-        usage_error!(
-            "--headline: only OpenMetrics can be of headline cases (--format openmetrics)"
-        );
+    if format == Parquet && !arguments.samples {
+        usage_error!("--format parquet: a table of raw samples; add --samples");
+    }
+    for (option, is_given) in [
+        ("--headline", arguments.headline),
+        ("--limits", arguments.limits.is_some()),
+        ("--doctor", arguments.doctor.is_some()),
+    ] {
+        if is_given && format != Openmetrics {
+            usage_error!("{option}: only for OpenMetrics (--format openmetrics)");
+        }
     }
     // Before the work, so that a refusal comes at once.
     let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
     let output = output_file::check(output, arguments.force, &REPLACEABLE)?;
+    if arguments.samples && matches!(format, Csv | Parquet) {
+        return samples(arguments, output.as_deref());
+    }
     let documents = documents(arguments)?;
     let text = match arguments.format {
         FormatName::Json => documents.iter().map(fathom_report::document_json).collect(),
@@ -38,8 +54,8 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
         FormatName::Limits => format::limits(one(&documents)?, arguments.margin)
             .ok_or_else(|| anyhow!("the run has no valid number with an interval"))?,
         FormatName::Typical => machine(one(&documents)?, arguments.machine_type.as_deref())?,
-        FormatName::Csv => format::csv(&documents),
-        FormatName::Openmetrics => format::openmetrics(&documents, arguments.headline),
+        FormatName::Csv | FormatName::Parquet => format::csv(&documents),
+        FormatName::Openmetrics => openmetrics(&documents, arguments)?,
         FormatName::Go => format::go(&documents),
         FormatName::GithubAction => github_action(one(&documents)?, arguments.better),
     };
@@ -47,6 +63,89 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
         Some(path) => output_file::write(&path, &text).map(|()| Status::Success),
         None => super::print_text(&text),
     }
+}
+
+/// A table of raw samples: one run in memory at a time.
+fn samples(arguments: &ExportArguments, output: Option<&Path>) -> anyhow::Result<Status> {
+    if let Some(path) = output {
+        return output_file::write_by(path, |file| write_samples(arguments, file))
+            .map(|()| Status::Success);
+    }
+    if terminal::was_closed() {
+        bail!("write to standard output: it is closed");
+    }
+    if arguments.format == FormatName::Parquet && io::stdout().is_terminal() {
+        usage_error!(
+            "--format parquet: binary, and standard output is a terminal; name a file (-o)"
+        );
+    }
+    match write_samples(arguments, io::stdout()) {
+        Ok(()) => Ok(Status::Success),
+        Err(error) => match error.downcast::<io::Error>() {
+            Ok(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Status::OutputClosed),
+            Ok(error) => bail!("write to standard output: {}", terminal::output_cause(error)),
+            Err(other) => Err(other),
+        },
+    }
+}
+
+fn write_samples(arguments: &ExportArguments, output: impl Write + Send) -> anyhow::Result<()> {
+    let mut table = match arguments.format {
+        FormatName::Parquet => SampleTable::parquet(output)?,
+        _ => SampleTable::csv(output)?,
+    };
+    let mut rows = 0;
+    each_run(arguments, &mut |document| {
+        rows += table.add(&document)?;
+        Ok(())
+    })?;
+    ensure!(rows > 0, "no raw samples: they were pruned, or the run was stored without them");
+    Ok(table.finish()?)
+}
+
+/// With what else is asked for: answers to limits, and the doctor's findings.
+fn openmetrics(documents: &[Document], arguments: &ExportArguments) -> anyhow::Result<String> {
+    let limits = arguments.limits.as_deref().map(Limits::read).transpose()?;
+    let judge = limits.map(|limits| move |document: &Document| limits.judgement(document));
+    let diagnosis = arguments.doctor.as_deref().map(diagnosis).transpose()?;
+    let is_of = |it: &Diagnosis| {
+        documents.iter().any(|document| document.host.identity() == it.host.identity())
+    };
+    if let Some(other) = diagnosis.as_ref().filter(|it| !is_of(it)) {
+        bail!("--doctor: examined {}, of which no run is exported", other.host.shown_name());
+    }
+    let additions = Additions {
+        only_headlines: arguments.headline,
+        diagnosis: diagnosis.as_ref(),
+        judge: judge.as_ref().map(|judge| judge as _),
+    };
+    Ok(format::openmetrics(documents, additions))
+}
+
+/// The largest document of the doctor.
+const DIAGNOSIS_BYTES_MAX: u64 = 4 << 20;
+
+/// A document of `fathom doctor --json`.
+fn diagnosis(path: &Path) -> anyhow::Result<Diagnosis> {
+    let name = path.display();
+    let failed = |error: io::Error| {
+        anyhow!(
+            "open {name}: {}; `fathom doctor -o FILE` writes it",
+            system_cause(&error, Activity::Read)
+        )
+    };
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(DIAGNOSIS_BYTES_MAX).read_to_string(&mut text))
+        .map_err(failed)?;
+    let diagnosis: Diagnosis = serde_json::from_str(&text)
+        .map_err(|error| anyhow!("{name} is not a document of `fathom doctor -o FILE`: {error}"))?;
+    let schema = diagnosis.schema;
+    ensure!(
+        schema == DIAGNOSIS_SCHEMA_VERSION,
+        "{name} has schema {schema}, this program reads {DIAGNOSIS_SCHEMA_VERSION}; examine again"
+    );
+    Ok(diagnosis)
 }
 
 fn one(documents: &[Document]) -> Result<&Document, UsageError> {
@@ -94,6 +193,20 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
         let (latest, others) = stored_run::latest_and_others(samples, &arguments.store)?;
         return Ok(std::iter::once(latest).chain(others).collect());
     }
+    let mut documents = Vec::new();
+    each_run(arguments, &mut |document| {
+        documents.push(document);
+        Ok(())
+    })?;
+    Ok(documents)
+}
+
+/// The runs that are named, one in memory at a time.
+fn each_run(
+    arguments: &ExportArguments,
+    each: &mut dyn FnMut(Document) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let samples = arguments.samples;
     if !arguments.all {
         let is_of_all = matches!(arguments.format, FormatName::Limits | FormatName::Typical);
         let latest = match is_of_all && arguments.runs.is_empty() {
@@ -102,22 +215,21 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
         };
         let latest = [latest.to_owned()];
         let runs = if arguments.runs.is_empty() { &latest[..] } else { &arguments.runs };
-        let read = |run| stored_run::documents_of_group(run, samples, &arguments.store);
-        let groups = runs.iter().map(|run| read(run)).collect::<anyhow::Result<Vec<_>>>()?;
-        return Ok(groups.concat());
+        return runs
+            .iter()
+            .try_for_each(|run| stored_run::each_of_group(run, samples, &arguments.store, each));
     }
     let store = stored_run::open_store(&arguments.store)?;
-    let mut documents = Vec::new();
     // The oldest first, so that an import stores them in this order.
     for run in store.runs()?.iter().rev() {
         match store.document(&run.id, samples) {
             Ok(mut document) => {
                 typical::fill(&mut document);
-                documents.push(document);
+                each(document)?;
             }
             // A damaged run does not prevent the export of the others.
             Err(error) => terminal::warn(&format!("skipped: {}", with_remedy(&error))),
         }
     }
-    Ok(documents)
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Files written with `-o`: which existing files may be replaced, and atomic writing.
 
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -51,11 +51,22 @@ pub(super) fn check(
 
 /// Writes a file atomically.
 pub(super) fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    write_by(path, |mut file| Ok(file.write_all(text.as_ref())?))
+}
+
+/// Writes a file atomically, piece by piece. An I/O error of `write` is one of this file.
+pub(super) fn write_by(
+    path: &Path,
+    write: impl FnOnce(&File) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let failed = |error: std::io::Error| refusal(path, &write_cause(path, error));
     let scratch =
         Scratch::new(folder.unwrap_or(Path::new("."))).map_err(|error| failed(error.into()))?;
-    scratch.file().write_all(text.as_ref()).map_err(failed)?;
+    write(scratch.file()).map_err(|error| match error.downcast() {
+        Ok(error) => failed(error),
+        Err(other) => other,
+    })?;
     scratch.publish(path, true).map_err(|error| failed(error.into()))?;
     Ok(())
 }

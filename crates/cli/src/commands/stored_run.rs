@@ -153,15 +153,30 @@ pub(super) fn documents_of_group(
     samples: bool,
     arguments: &StoreArguments,
 ) -> anyhow::Result<Vec<Document>> {
+    let mut documents = Vec::new();
+    each_of_group(name, samples, arguments, &mut |document| {
+        documents.push(document);
+        Ok(())
+    })?;
+    Ok(documents)
+}
+
+/// The same, one in memory at a time.
+pub(super) fn each_of_group(
+    name: &str,
+    samples: bool,
+    arguments: &StoreArguments,
+    each: &mut dyn FnMut(Document) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     if is_path(name) {
-        return documents_in_file(Path::new(name), samples);
+        return each_in_file(Path::new(name), samples, each);
     }
     match labelled(name, arguments) {
         Ok((store, ids)) if !ids.is_empty() => {
-            ids.iter().map(|id| of_store(&store, id, samples)).collect()
+            ids.iter().try_for_each(|id| each(of_store(&store, id, samples)?))
         }
         // What looks for one run says what is wrong.
-        _ => Ok(vec![document(name, samples, arguments)?]),
+        _ => each(document(name, samples, arguments)?),
     }
 }
 
@@ -316,9 +331,22 @@ fn document_in_file(path: &Path) -> anyhow::Result<Document> {
     }
 }
 
-/// All runs in a file, with the typical ranges of their hosts. Samples that nobody wants are
-/// dropped run by run.
 fn documents_in_file(path: &Path, samples: bool) -> anyhow::Result<Vec<Document>> {
+    let mut documents = Vec::new();
+    each_in_file(path, samples, &mut |document| {
+        documents.push(document);
+        Ok(())
+    })?;
+    Ok(documents)
+}
+
+/// The runs in a file, with the typical ranges of their hosts. Samples that nobody wants are
+/// dropped run by run.
+fn each_in_file(
+    path: &Path,
+    samples: bool,
+    each: &mut dyn FnMut(Document) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let name = path.display();
     let opened = File::open(path).map_err(|error| {
         let cause = system_cause(&error, Activity::Read);
@@ -328,14 +356,11 @@ fn documents_in_file(path: &Path, samples: bool) -> anyhow::Result<Vec<Document>
         };
         anyhow!("open {name}: {cause}{remedy}")
     })?;
-    let mut documents = Vec::new();
     documents::each(opened, &name.to_string(), &mut |mut document| {
         if !samples {
             document.records.iter_mut().for_each(|record| record.samples = None);
         }
         typical::fill(&mut document);
-        documents.push(document);
-        Ok(())
-    })?;
-    Ok(documents)
+        each(document)
+    })
 }

@@ -1,78 +1,80 @@
-//! `fathom export` and `fathom import`.
+//! `fathom export --samples` as a table.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::process::Stdio;
 
-use crate::group::skipped;
-use crate::test_env::canned;
-use crate::{TestEnv, assert_usage_error, text};
+use fathom_record::{Document, Sample};
 
-#[test]
-fn openmetrics_pass_the_parsers_of_prometheus() {
-    let parse = "import sys
-from prometheus_client import parser
-from prometheus_client.openmetrics import parser as openmetrics
-text = sys.stdin.read()
-counts = [sum(len(one.samples) for one in kind.text_string_to_metric_families(text))
-          for kind in (parser, openmetrics)]
-print(*counts)";
-    let python = |script: &str, input: &[u8]| {
-        // The Debian package belongs to it, not to another one that PATH may name.
-        let mut command = std::process::Command::new("/usr/bin/python3");
-        command.args(["-c", script]).stdin(Stdio::piped());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().ok()?;
-        // A script that does not read its input is judged by its output.
-        let _ = child.stdin.take().expect("a pipe").write_all(input);
-        child.wait_with_output().ok()
-    };
-    let known = python("import prometheus_client", b"");
-    if known.is_none_or(|output| !output.status.success()) {
-        return skipped("python3-prometheus-client is not installed");
-    }
-    let (env, mut document) = (TestEnv::new(), canned());
-    document.run.label = Some("a\"b\\c".to_owned());
-    env.store_run(&document);
-    let exported = env.run(&["export", "--format", "openmetrics"]).stdout;
-    let parsed = python(parse, &exported).expect("python3");
-    let samples = text(&exported).lines().filter(|line| !line.starts_with('#')).count();
-    assert!(samples > 10, "{}", text(&exported));
-    assert_eq!(text(&parsed.stdout).trim(), format!("{samples} {samples}"), "{parsed:?}");
+use crate::test_env::{assert_contains, assert_failure, assert_status, canned, text};
+use crate::{TestEnv, assert_usage_error};
+
+fn without_samples() -> Document {
+    let mut document = canned();
+    document.records.iter_mut().for_each(|record| record.samples = None);
+    document
 }
 
-const UNITS: [&str; 6] = ["bytes_per_second", "per_second", "seconds", "bytes", "hertz", "ratio"];
+/// The id of the canned run.
+const CANNED_RUN: &str = "01a210e795096169";
 
-/// Names of metrics in a text, with `UNIT` for the unit of one that has several.
-fn names(text: &str) -> BTreeSet<String> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let words = text.split(|c| !is_part(c));
-    let ours =
-        words.filter(|word| word.starts_with("fathom_case_") || word.starts_with("fathom_run_"));
-    let general = |name: &str| {
-        let unit = UNITS.iter().find(|unit| name.ends_with(&format!("_{unit}")));
-        let ends = ["fathom_case_low_", "fathom_case_high_"];
-        match (unit, ends.iter().find(|start| name.starts_with(**start))) {
-            (Some(_), Some(start)) => format!("{start}UNIT"),
-            _ => name.to_owned(),
-        }
-    };
-    ours.map(general).collect()
-}
-
-#[test]
-fn metrics_for_prometheus_are_those_of_the_documents() {
+/// A store with two runs of one label; the second result of each has five raw values.
+fn env_with_samples() -> TestEnv {
     let env = TestEnv::new();
-    env.store_run(&canned());
-    let exported = text(&env.run(&["export", "--format", "openmetrics"]).stdout);
-    let lines = exported.lines().filter(|line| !line.starts_with('#'));
-    let exported = names(&lines.collect::<Vec<_>>().join("\n"));
-    let documented = names(include_str!("../../../../docs/USAGE.md"));
-    let refused = env.exec("export --format csv --headline");
-    assert_usage_error(&refused, &["--headline", "--format openmetrics"]);
-    // The canned machine is of no published type.
-    let (typical, others): (BTreeSet<String>, BTreeSet<String>) =
-        documented.iter().cloned().partition(|name| name.contains("typical"));
-    assert_eq!((exported, typical.len()), (others, 2));
-    let alerts = names(include_str!("../../../../docs/recipes/canary.md"));
-    assert!(alerts.len() > 4 && alerts.is_subset(&documented), "{alerts:?}");
+    for number in 1..=2 {
+        let mut document = without_samples();
+        document.run.id = format!("{number:012x}abcd");
+        document.run.label = Some("rack".to_owned());
+        let sample = |process| Sample { process, values: vec![1.5, 2.5], ..Sample::default() };
+        let last = Sample { values: vec![0.1 + 0.2], process: 2, ..Sample::default() };
+        document.records[1].samples = Some(vec![sample(0), sample(1), last]);
+        env.store_run(&document);
+    }
+    env
+}
+
+#[test]
+fn samples_are_a_row_a_value_of_all_runs_named() {
+    let env = env_with_samples();
+    let table = env.stdout("export rack --samples --format csv");
+    let mut reader = csv::Reader::from_reader(table.as_bytes());
+    let names = reader.headers().expect("a header").clone();
+    let at = |name: &str| names.iter().position(|it| it == name).expect("a column");
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
+    let values: Vec<&str> = rows.iter().map(|row| &row[at("value")]).collect();
+    let of_run = ["1.5", "2.5", "1.5", "2.5", "0.30000000000000004"];
+    assert_eq!(values, [of_run, of_run].concat());
+    assert!(rows.iter().all(|row| &row[at("metric")] == "cpu.clock.resolution"), "{table}");
+    // A label has its newest run first, and all runs begin with the oldest.
+    let all = env.stdout("export --all --samples --format csv");
+    let sorted = |table: &str| table.lines().map(str::to_owned).collect::<BTreeSet<String>>();
+    assert_eq!(sorted(&all), sorted(&table));
+}
+
+#[test]
+fn parquet_is_written_whole_or_not_at_all() {
+    let env = env_with_samples();
+    let path = env.path_text("samples.parquet");
+    let export = format!("export rack --samples --format parquet -o {path}");
+    assert_status(&env.exec(&export), 0);
+    let bytes = std::fs::read(&path).expect("a file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{} bytes", bytes.len());
+    let printed = env.exec("export rack --samples --format parquet");
+    assert_status(&printed, 0);
+    assert_eq!(printed.stdout, bytes);
+    let missing = format!("export rack nothing --samples --format parquet --force -o {path}");
+    assert_contains(&text(&env.exec(&missing).stderr), &["nothing: no stored run"]);
+    assert_eq!(std::fs::read(&path).expect("a file"), bytes, "replaced by a part");
+}
+
+#[test]
+fn tables_of_samples_need_samples_and_their_format() {
+    let env = TestEnv::new();
+    env.store_run(&without_samples());
+    let refused = env.exec("export --format parquet");
+    assert_usage_error(&refused, &["--format parquet", "--samples"]);
+    let refused = env.exec("export --format markdown --samples");
+    assert_usage_error(&refused, &["--samples", "CSV", "--format csv"]);
+    let path = env.path_text("none.csv");
+    let none = env.exec(&format!("export {CANNED_RUN} --samples --format csv -o {path}"));
+    assert_failure(&none, &["no raw samples", "pruned"]);
+    assert!(!env.file("none.csv").exists());
 }

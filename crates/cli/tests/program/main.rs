@@ -46,6 +46,7 @@ mod network;
 mod over_http;
 mod packages;
 mod paper;
+mod prometheus;
 mod reference;
 mod report;
 mod serve;

@@ -56,7 +56,7 @@ fn findings() -> Vec<Finding> {
     ]
 }
 
-fn diagnosis(least: Severity) -> Diagnosis {
+pub(crate) fn diagnosis(least: Severity) -> Diagnosis {
     let findings: Vec<Finding> =
         findings().into_iter().filter(|finding| finding.severity <= least).collect();
     let condition = Condition {

@@ -1,10 +1,15 @@
 //! Exports of runs with known values.
 
+use fathom_analysis::limits::{Judgement, Limit};
 use fathom_record::summary::Trimmed;
-use fathom_record::{Agreement, Cause, Document, Params, Protocol, Reason, State, Unit};
-use fathom_report::export::{csv, openmetrics};
+use fathom_record::{
+    Agreement, Cause, Document, NotSelected, Params, Prediction, Protocol, Reason, Severity, State,
+    Unit,
+};
+use fathom_report::export::{Additions, csv, findings, openmetrics};
 use fathom_report::markdown;
 
+use super::doctor::diagnosis;
 use super::fixture::{self, Build, measured};
 
 /// A run with one case and one upper bound. Its id begins with its start in milliseconds since
@@ -27,6 +32,11 @@ fn document(id: &str, value: f64) -> Document {
     }
     document.records[1].summary.as_mut().expect("a summary").bound = Some(2600.0);
     document
+}
+
+/// All numbers of runs, and nothing else.
+fn exported(documents: &[Document]) -> String {
+    openmetrics(documents, Additions::default())
 }
 
 #[test]
@@ -64,8 +74,8 @@ fn trimmed_run_is_exported_with_its_own_figures() {
     assert_eq!(cells(&document), ["median", "", "", ""]);
     document.run.protocol = Protocol::Trimmed;
     assert_eq!(cells(&document), ["trimmed", "90", "2", "16"]);
-    let case = "fathom_os_syscall_seconds{host=\"here\",call=\"stat\"} 0.00000009";
-    assert!(openmetrics(std::slice::from_ref(&document), false).contains(case));
+    let case = "{host=\"here\",metric=\"os.syscall\",call=\"stat\"} 0.00000009";
+    assert!(exported(std::slice::from_ref(&document)).contains(case));
     let table = markdown::documents(&[document]);
     assert!(table.contains("trimmed mean") && table.contains("± 2.000 ns"), "{table}");
 }
@@ -76,12 +86,11 @@ fn series_has_one_sample_from_the_newest_run() {
     elsewhere.host.name = "there".to_owned();
     let older = document("0000000003e80001", 100.0);
     let newer = document("0000000007d00001", 200.0);
-    let text = openmetrics(&[older.clone(), newer, elsewhere], false);
+    let text = exported(&[older.clone(), newer, elsewhere]);
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     for line in [
-        "fathom_os_syscall_seconds{host=\"here\",call=\"stat\"} 0.0000002",
+        "fathom_os_syscall_seconds{host=\"here\",metric=\"os.syscall\",call=\"stat\"} 0.0000002",
         "fathom_case_noisy{host=\"here\",metric=\"os.syscall\",call=\"stat\"} 1",
-        "fathom_case_full_speed{host=\"here\",metric=\"os.syscall\",call=\"stat\"} 1",
         "fathom_run_started_seconds{host=\"here\"} 2",
     ] {
         let name = line.split(' ').next().expect("a name");
@@ -98,52 +107,152 @@ fn series_has_one_sample_from_the_newest_run() {
     // A case missing in the newest run keeps the sample of an older run.
     let mut other = document("0000000007d00001", 200.0);
     other.records.clear();
-    let text = openmetrics(&[older, other], false);
+    let text = exported(&[older, other]);
     assert!(text.contains("run=\"0000000003e80001\"") && text.contains("run=\"0000000007d00001\""));
 }
 
-#[test]
-fn intervals_flags_and_counts_are_gauges() {
+/// The sample of a series, if it is exported.
+fn number(text: &str, series: &str) -> Option<f64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value.map(|value| value.parse::<f64>().expect("a number"))
+}
+
+fn case(gauge: &str, call: &str) -> String {
+    format!("fathom_case_{gauge}{{host=\"here\",metric=\"os.syscall\",call=\"{call}\"}}")
+}
+
+fn assert_numbers(text: &str, expected: &[(&str, &str, Option<f64>)]) {
+    for (gauge, call, expected) in expected {
+        let found = number(text, &case(gauge, call));
+        let is_it = found.zip(*expected).is_some_and(|(a, b)| (a - b).abs() < 1e-15);
+        assert!(is_it || found == *expected, "{gauge} of {call}: {found:?}");
+    }
+}
+
+/// Three more cases: one that violates its bound, one that failed, one within its prediction.
+fn judged() -> Document {
     let mut document = document("0000000003e80001", 100.0);
     let (params, ns) = (Params::one("call", "getppid"), Unit::Nanoseconds);
-    let mut headline = measured("os.syscall", params, ns, 256.0, 0.25);
+    let mut headline = measured("os.syscall", params, ns, 256.0, 0.25).selected(5, 256.0);
+    headline.prediction = Some(Prediction::at_most(128.0, "", ""));
     headline.agreement = Some(Agreement::Violated);
     let mut failed = headline.clone();
     failed.params = Params::one("call", "open");
     failed.verdict.state = State::Failed;
+    let mut within = measured("os.syscall", Params::one("call", "read"), ns, 64.0, 0.25);
+    within = within.predicted(32.0, 32.0, 0.25).found(NotSelected::Device);
+    within.agreement = Some(Agreement::Within);
     document.records[0].agreement = Some(Agreement::Inconclusive);
-    document.records.extend([headline, failed]);
-    let number = |document: &Document, series: &str| {
-        let text = openmetrics(std::slice::from_ref(document), false);
-        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        value.map(|value| value.parse::<f64>().expect("a number"))
-    };
-    let case = |gauge: &str, call: &str| {
-        format!("fathom_case_{gauge}{{host=\"here\",metric=\"os.syscall\",call=\"{call}\"}}")
-    };
-    for (gauge, call, expected) in [
-        ("low_seconds", "getppid", Some(192e-9)),
-        ("high_seconds", "getppid", Some(320e-9)),
-        ("headline", "getppid", Some(1.0)),
-        ("headline", "stat", Some(0.0)),
-        ("outside", "getppid", Some(1.0)),
-        ("outside", "stat", None),
-        ("high_seconds", "open", None),
-    ] {
-        let found = number(&document, &case(gauge, call));
-        let is_it = found.zip(expected).is_some_and(|(a, b)| (a - b).abs() < 1e-15);
-        assert!(is_it || found == expected, "{gauge} of {call}: {found:?}");
-    }
+    document.records[0].prediction = Some(Prediction::at_least(1.0, "", ""));
+    document.records.extend([headline, failed, within]);
+    document
+}
+
+#[test]
+fn intervals_predictions_and_counts_are_gauges() {
+    let mut document = judged();
+    let text = exported(std::slice::from_ref(&document));
+    assert_numbers(
+        &text,
+        &[
+            ("low_seconds", "getppid", Some(192e-9)),
+            ("high_seconds", "getppid", Some(320e-9)),
+            ("high_seconds", "open", None),
+            ("prediction_low_seconds", "getppid", None),
+            ("prediction_high_seconds", "getppid", Some(128e-9)),
+            ("prediction_low_seconds", "read", Some(48e-9)),
+            ("prediction_high_seconds", "read", Some(80e-9)),
+            // A bound that is a hundredth of the number says nothing.
+            ("prediction_low_seconds", "stat", None),
+            ("agreement", "getppid", Some(-1.0)),
+            ("agreement", "stat", Some(0.0)),
+            ("agreement", "read", Some(1.0)),
+            ("headline", "getppid", Some(1.0)),
+        ],
+    );
     let counts = ["valid", "noisy", "unavailable", "invalid", "failed"].map(|state| {
-        number(&document, &format!("fathom_run_cases{{host=\"here\",state=\"{state}\"}}"))
+        number(&text, &format!("fathom_run_cases{{host=\"here\",state=\"{state}\"}}"))
     });
-    assert_eq!(counts, [2.0, 1.0, 0.0, 0.0, 1.0].map(Some));
-    let headlines = openmetrics(std::slice::from_ref(&document), true);
-    assert!(headlines.contains(&case("low_seconds", "getppid")), "{headlines}");
-    assert!(!headlines.contains("stat\"") && headlines.contains("state=\"noisy\"} 1"));
+    assert_eq!(counts, [3.0, 1.0, 0.0, 0.0, 1.0].map(Some));
     // A trimmed mean has no interval of its own.
     document.run.protocol = Protocol::Trimmed;
-    assert_eq!(number(&document, &case("low_seconds", "getppid")), None);
+    assert_numbers(&exported(&[document]), &[("low_seconds", "getppid", None)]);
+}
+
+#[test]
+fn flags_are_absent_where_they_do_not_hold() {
+    let text = exported(&[judged()]);
+    for (gauge, holds) in [("headline", "getppid"), ("noisy", "stat"), ("unfiltered", "read")] {
+        for call in ["getppid", "stat", "read", "open"] {
+            let expected = (call == holds).then_some(1.0);
+            assert_eq!(number(&text, &case(gauge, call)), expected, "{gauge} of {call}");
+        }
+    }
+    // What an older run said of a case is not said of the newest number.
+    let mut newest = judged();
+    newest.run.id = "0000000007d00001".to_owned();
+    newest.records[0].verdict.state = State::Valid;
+    newest.records[0].agreement = None;
+    assert_numbers(
+        &exported(&[judged(), newest]),
+        &[("noisy", "stat", None), ("agreement", "stat", None)],
+    );
+}
+
+#[test]
+fn headlines_alone_keep_the_counts() {
+    let additions = Additions { only_headlines: true, ..Additions::default() };
+    let text = openmetrics(&[judged()], additions);
+    assert!(text.contains(&case("low_seconds", "getppid")), "{text}");
+    assert!(!text.contains("stat\"") && text.contains("state=\"noisy\"} 1"), "{text}");
+}
+
+#[test]
+fn limits_are_answers_and_ends() {
+    let document = judged();
+    let limit = |at: usize, text: &str| {
+        let limit = Limit::parse(text, Unit::Nanoseconds).expect("a limit");
+        limit.judge(&document.records[at])
+    };
+    let missing = Limit { low: Some(5.0), high: None }.not_measured("os.fork", Unit::Nanoseconds);
+    let rows = vec![limit(2, "..130 ns"), limit(4, "0 ns..90 ns"), limit(0, "100 ns.."), missing];
+    let judge = |_: &Document| Judgement::new(<[String; 3]>::default(), rows.clone());
+    let judge: &dyn Fn(&Document) -> Judgement = &judge;
+    let additions = Additions { judge: Some(judge), only_headlines: true, ..Additions::default() };
+    let text = openmetrics(std::slice::from_ref(&document), additions);
+    assert_numbers(
+        &text,
+        &[
+            ("limit_answer", "getppid", Some(-1.0)),
+            ("limit_low_seconds", "getppid", None),
+            ("limit_high_seconds", "getppid", Some(130e-9)),
+            ("limit_answer", "read", Some(1.0)),
+            ("limit_low_seconds", "read", Some(0.0)),
+            ("limit_answer", "stat", Some(0.0)),
+        ],
+    );
+    let missing = "fathom_case_limit_answer{host=\"here\",metric=\"os.fork\"}";
+    assert_eq!(number(&text, missing), Some(0.0), "{text}");
+}
+
+#[test]
+fn findings_are_severities_by_rule() {
+    let diagnosis = diagnosis(Severity::Severe);
+    let host = &diagnosis.host.name;
+    let both = [
+        format!("fathom_doctor_examined_seconds{{host=\"{host}\"}} 1772366400"),
+        format!("fathom_doctor_severity{{host=\"{host}\",rule=\"virtual-machine\"}} 1"),
+        format!("fathom_doctor_severity{{host=\"{host}\",rule=\"swap\"}} 0"),
+    ];
+    assert_contains(&findings(&diagnosis), &both);
+    let additions = Additions { diagnosis: Some(&diagnosis), ..Additions::default() };
+    let whole = openmetrics(&[judged()], additions);
+    assert_contains(&whole, &both);
+    assert_eq!(whole.matches("# EOF").count(), 1);
+}
+
+fn assert_contains(text: &str, lines: &[String]) {
+    lines.iter().for_each(|line| assert!(text.lines().any(|it| it == line), "{line}: {text}"));
 }
 
 #[test]
@@ -154,10 +263,9 @@ fn hosts_with_one_name_have_separate_series() {
         document
     };
     let documents = [of("aaaaaaaa00", "0000000003e80001"), of("bbbbbbbb00", "0000000007d00001")];
-    let text = openmetrics(&documents, false);
+    let text = exported(&documents);
     for id in ["aaaaaaaa00", "bbbbbbbb00"] {
-        let line =
-            format!("fathom_os_syscall_seconds{{host=\"here\",host_id=\"{id}\",call=\"stat\"}}");
+        let line = format!("fathom_case_noisy{{host=\"here\",host_id=\"{id}\",");
         assert!(text.contains(&line), "{line}: {text}");
         assert!(csv(&documents).contains(&format!("here,{id},")), "{id}");
     }

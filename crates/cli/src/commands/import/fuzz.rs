@@ -181,8 +181,11 @@ fn render_all(document: &Document, whole: &Document) {
     let _ = fathom_report::show(document, &layout);
     let _ = render(&compare(whole, document, &Noise::default(), 1), &layout);
     let documents = std::slice::from_ref(document);
-    let _ =
-        (export::jsonl(documents), export::csv(documents), export::openmetrics(documents, false));
+    let _ = (
+        export::jsonl(documents),
+        export::csv(documents),
+        export::openmetrics(documents, export::Additions::default()),
+    );
 }
 
 #[test]

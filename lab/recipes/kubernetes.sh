@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The manifests have the fields that Kubernetes knows, and no others; nothing is sent to a cluster:
+#   kubernetes.sh FATHOM
+set -euo pipefail
+fathom=$(realpath "$1")
+here=$(realpath "$(dirname "$0")")
+skip() { echo "skipped: $1"; exit 0; }
+. "$here/python.sh"
+out=$(mktemp -d -p /var/tmp)
+trap 'rm -rf "$out"' EXIT
+trap 'exit 130' INT TERM HUP
+"$fathom" fleet manifest kubernetes --image registry.example/fathom:latest --members 12 >"$out/fleet.yml"
+"$python" "$here/manifests.py" "$out/fleet.yml" "$here"/../../docs/recipes/kubernetes-*.yml
