@@ -356,8 +356,8 @@ Examples:
   fathom doctor && fathom run          measure only if nothing is worse than a note
 
 Exit status: 0 nothing worse than a note, 3 a warning (noisier or different numbers), 4 a severe
-problem (invalid numbers or none), 1 failure, 2 usage error. Nothing is changed; only
--o FILE is written.";
+problem (invalid numbers or none), 1 failure, 2 usage error. Only
+-o FILE writes, and nothing is changed.";
 
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
