@@ -2,8 +2,8 @@
 //!
 //! It creates a store of synthetic runs of this host, with some changes, and times commands that
 //! read it: the history of a metric, a comparison, which uses earlier runs, searches for the newest
-//! results, and the data of the views of `fathom ui`. Up to a thousand runs are all of `fathom run`,
-//! with samples. Of more, one of a hundred is, without samples, and the others are of
+//! results, and the data of the views of `fathom ui`. Up to a thousand runs are all of `fathom
+//! run`, with samples. Of more, one of a hundred is, without samples, and the others are of
 //! `fathom file read`.
 //!
 //! All of it in a file, and in a database of a PostgreSQL server on the same disk, where that is

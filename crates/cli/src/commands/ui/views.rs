@@ -1,7 +1,7 @@
 //! The data of the views, from the store: those of a report, of `fathom history` and of
 //! `fathom show --runs`.
 
-use fathom_analysis::history::History;
+use fathom_analysis::history::{History, Series};
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, KINDS};
@@ -147,17 +147,7 @@ fn over(store: &Store, of: &HistoryOf) -> anyhow::Result<String> {
     let (host, label) = (some(&of.host), some(&of.label));
     let found = history::find(store, &word, registered, host.as_deref(), label.as_deref())?;
     let mut all = found.all;
-    let series: usize = all.iter().map(|one| one.series.len()).sum();
-    let most = (POINTS_MAX / series.max(1)).max(POINTS_MIN);
-    let mut newest = |one: &mut History| -> Vec<usize> {
-        let cut = |series: &mut fathom_analysis::history::Series| {
-            let earlier = series.points.len().saturating_sub(most);
-            series.points.drain(..earlier);
-            earlier
-        };
-        one.series.iter_mut().map(cut).collect()
-    };
-    let earlier = all.iter_mut().map(&mut newest).collect();
+    let earlier = shorten(&mut all, POINTS_MAX);
     let title = |one: &History| {
         let entries = REGISTRY.entries().iter().map(Entry::about);
         entries.filter(|about| about.id == one.metric).map(|about| about.title).next()
@@ -170,6 +160,18 @@ fn over(store: &Store, of: &HistoryOf) -> anyhow::Result<String> {
         damaged: found.damaged.iter().map(|error| remedy::with_remedy(error)).collect(),
         hosts: store.hosts()?.into_iter().collect(),
     })))
+}
+
+/// Leaves the newest points, about `most` of all series together; how many of each are left out.
+fn shorten(all: &mut [History], most: usize) -> Vec<Vec<usize>> {
+    let series: usize = all.iter().map(|one| one.series.len()).sum();
+    let most = (most / series.max(1)).max(POINTS_MIN);
+    let cut = |series: &mut Series| {
+        let earlier = series.points.len().saturating_sub(most);
+        series.points.drain(..earlier);
+        earlier
+    };
+    all.iter_mut().map(|one| one.series.iter_mut().map(cut).collect()).collect()
 }
 
 fn hosts(store: &Store, label: &str) -> anyhow::Result<String> {
@@ -205,5 +207,45 @@ fn problem(error: &anyhow::Error) -> Problem {
         Some(_) => Problem::Unavailable(line),
         None if error.is::<UsageError>() => Problem::Wrong(line),
         None => Problem::Missing(line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Host, MetricId, Outline, Params, Record, Run, SCHEMA_VERSION, Tool};
+
+    use super::*;
+
+    /// The history of two cases over so many runs.
+    fn history_of(runs: usize) -> History {
+        let record = |case: &str| Record {
+            metric: MetricId::new("os.syscall"),
+            params: Params::one("call", case),
+            ..Record::default()
+        };
+        let run = |at: usize| {
+            let tool = Tool { name: String::new(), version: String::new() };
+            let (run, host) = (Run { id: at.to_string(), ..Run::default() }, Host::default());
+            let (schema, far, records) = (SCHEMA_VERSION, Vec::new(), ["stat", "read"].map(record));
+            let records = records.to_vec();
+            Outline::from(&Document { schema, tool, run, host, far, records })
+        };
+        let runs: Vec<Outline> = (0..runs).map(run).collect();
+        fathom_analysis::history::history("os.syscall", Host::default().identity(), &runs, &|_| {
+            true
+        })
+    }
+
+    #[test]
+    fn newest_points_of_each_series_are_kept() {
+        let mut all = [history_of(100)];
+        assert_eq!(shorten(&mut all, 200), [[0, 0]]);
+        assert_eq!(shorten(&mut all, 160), [[20, 20]]);
+        let points = &all[0].series[1].points;
+        assert_eq!(
+            (points.len(), points[0].run.as_str(), points[79].run.as_str()),
+            (80, "20", "99")
+        );
+        assert_eq!(shorten(&mut all, 1), [[20, 20]], "a few in any case");
     }
 }
