@@ -101,7 +101,9 @@ fn short_examples_of_help_succeed() {
     let ids = [env.latest().run.id, env.document_of("before-upgrade").run.id];
     let mut count = 0;
     for example in examples(&Arguments::command()) {
-        if LONG.iter().any(|long| example == *long || example.starts_with(&format!("{long} "))) {
+        let is_long = |long: &&str| example == **long || example.starts_with(&format!("{long} "));
+        let needs_a_server = example.contains("postgres://");
+        if needs_a_server || LONG.iter().any(is_long) {
             continue;
         }
         let given = example.replace("0195c3", &ids[0]).replace("0195d0", &ids[1]);
