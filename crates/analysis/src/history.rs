@@ -173,7 +173,7 @@ fn newest_hosts(runs: &[Outline]) -> BTreeMap<&str, &Host> {
 /// A case in the runs that have it, oldest first.
 type Case<'a> = Vec<(&'a Document, &'a Headline)>;
 
-/// The series of all cases, in parallel: finding change points is quadratic in the number of runs.
+/// The series of all cases, in parallel: of thousands of runs each takes a while.
 fn all_series(cases: &[Case<'_>]) -> Vec<Series> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let share = cases.len().div_ceil(threads).max(1);
