@@ -77,7 +77,10 @@ fn for_store(error: &StoreError) -> Option<String> {
         E::BadAddress { .. } => {
             only("name a file, or postgres://USER@HOST/DATABASE, with --store or FATHOM_STORE")
         }
-        E::Server { .. } => or_other("check that the server runs and can be reached"),
+        E::Server { .. } => or_other(
+            "check that the server runs and can be reached, and what the address says: host, port, \
+             sslmode; a password is taken from PGPASSWORD or ~/.pgpass",
+        ),
         E::Denied { .. } => or_other("check the role, its password and its rights"),
         E::OnNetwork { .. } => only(
             "name a file on a local disk with --store, or a PostgreSQL database that all share",

@@ -75,9 +75,11 @@ fn blocks(documents: &[Document], classic: &Beside, describe: Describe<'_>) -> V
     let mut blocks = opening(first, documents);
     blocks.extend(machine::chapter(&first.host));
     blocks.extend(method(first));
+    // Chapters of several runs have the same titles.
+    let of_several = documents.iter().filter(|it| it.run.procedure.is_none()).count() > 1;
     for document in documents {
         match document.run.procedure {
-            None => blocks.extend(chapter::of_run(document, describe, &mut sources)),
+            None => blocks.extend(chapter::of_run(document, of_several, describe, &mut sources)),
             Some(_) => blocks.extend(of_command(document, describe, &mut sources)),
         }
     }
@@ -119,8 +121,19 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
         counted(runs.len(), "run").replacen("1 run", "Run", 1),
         runs.join("; ")
     )));
-    let Closing { progress, counts, findings, verdict, .. } = Closing::of(first);
-    blocks.extend([progress, Some(counts), verdict].into_iter().flatten().map(text));
+    let answer = |run: &Document| {
+        let Closing { progress, counts, verdict, .. } = Closing::of(run);
+        [progress, Some(counts), verdict].into_iter().flatten().collect::<Vec<String>>().join(" ")
+    };
+    match documents {
+        [_] => blocks.push(text(answer(first))),
+        several => {
+            let of = |run: &Document| format!("{}: {}", run.run.name(), answer(run));
+            blocks.push(Block::List(several.iter().map(of).collect()));
+            blocks.push(text(format!("What follows here is of {}.", first.run.name())));
+        }
+    }
+    let findings = Closing::of(first).findings;
     let far = outside(&first.records, 8);
     let rare = unusual(&first.records, 8);
     let lists = [

@@ -71,7 +71,13 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
 
 /// Writes a paper, and its figures beside it.
 fn paper(arguments: &ReportArguments, output: Option<&Path>) -> anyhow::Result<Status> {
-    let (documents, origins) = documents(arguments)?;
+    let documents = match arguments.run.is_none() && arguments.runs.is_empty() {
+        true => {
+            let (latest, others) = stored_run::latest_and_others(true, &arguments.store)?;
+            std::iter::once(latest).chain(others).collect()
+        }
+        false => documents(arguments)?.0,
+    };
     warn_of_gaps(&documents, None);
     let classic = published::beside(&reference::find("report", CLASSIC)?, &documents);
     let is_markdown = output.is_some_and(|path| path.extension() == Some(OsStr::new("md")));
@@ -88,7 +94,7 @@ fn paper(arguments: &ReportArguments, output: Option<&Path>) -> anyhow::Result<S
         output_file::write(&folder.join(name), svg)?;
     }
     output_file::write(path, &paper.text)?;
-    super::print_done(&summary(&arguments.output, paper.text.len(), &documents, origins.len()))
+    super::print_done(&summary(&arguments.output, paper.text.len(), &documents, 0))
 }
 
 fn described(metric: &str) -> Option<Described> {
@@ -224,5 +230,7 @@ fn summary(path: &Path, bytes: usize, documents: &[Document], of_others: usize) 
 
 fn written(path: &Path, bytes: usize, what: &str) -> String {
     let size = super::scratch_folder::size(bytes as u64);
-    format!("Wrote {} ({size}): {what}. Open it in a browser.\n", path.display())
+    let is_page = path.extension() != Some(OsStr::new("md"));
+    let open = if is_page { " Open it in a browser." } else { "" };
+    format!("Wrote {} ({size}): {what}.{open}\n", path.display())
 }

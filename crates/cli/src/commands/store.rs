@@ -154,9 +154,13 @@ fn announcement(old: &[OldRun]) -> String {
 }
 
 fn deleted(prune: &PruneArguments, old: &[OldRun], mut store: Store) -> anyhow::Result<String> {
+    let sampled = old.iter().filter(|run| run.samples_bytes > 0).count();
+    let (what, count) = if prune.runs { ("", old.len()) } else { ("the raw samples of ", sampled) };
+    if count == 0 {
+        return Ok("Nothing was deleted.\n".to_owned());
+    }
     let freed = store.prune(old, prune.runs)?;
-    let what = if prune.runs { "" } else { "the raw samples of " };
-    let runs = counted(old.len(), "run");
+    let runs = counted(count, "run");
     Ok(match freed {
         0 => format!("Deleted {what}{runs}; later runs use the space.\n"),
         bytes => format!("Deleted {what}{runs}: {} freed.\n", scratch_folder::size(bytes)),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, counted, percent, quantity};
 use fathom_record::{Agreement, Document, Protocol, Record, State};
 
@@ -54,12 +55,14 @@ fn group_title(group: &str) -> &str {
 
 pub(super) fn of_run(
     document: &Document,
+    of_several: bool,
     describe: Describe<'_>,
     sources: &mut Sources,
 ) -> Vec<Block> {
+    let run = if of_several { format!(", run {}", document.run.id) } else { String::new() };
     let mut blocks = Vec::new();
     for (group, metrics) in groups(&document.records) {
-        blocks.push(heading(2, group_title(group)));
+        blocks.push(heading(2, format!("{}{run}", group_title(group))));
         for (metric, records) in metrics {
             let title = &records[0].title;
             blocks.push(heading(3, format!("{} (`{metric}`)", capital(title))));
@@ -120,6 +123,16 @@ pub(super) fn table(records: &[&Record], caption: String, protocol: Protocol) ->
         vec!["case", "hardware", "software", "predicted", "measured", "±", "sd", "verdict"];
     let rows = records.iter().map(row).collect();
     Table { caption, titles, right: 1, rows }.without_empty_columns()
+}
+
+/// As many digits as its interval beside it has.
+fn unrounded(record: &Record, protocol: Protocol) -> String {
+    match DisplayValue::of(record, protocol) {
+        DisplayValue::Number(value) if record.on_cliff().is_none() => {
+            format!("{}{}", cells::mark(&[record]), quantity(value, record.unit))
+        }
+        _ => cell(cells::measured(record, protocol, WIDTH)),
+    }
 }
 
 /// The standard deviation of all values, as a share of their mean.
@@ -238,7 +251,7 @@ pub(super) fn appendix(document: &Document) -> Vec<Block> {
             named(&record.metric, &record.params),
             count(summary.map(|it| it.n)),
             count(summary.map(|it| u64::from(it.processes))),
-            cell(cells::measured(record, run.protocol, WIDTH)),
+            unrounded(record, run.protocol),
             ends,
             deviation(record),
             cell(cells::predicted(record, WIDTH)),
