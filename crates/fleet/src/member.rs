@@ -43,7 +43,7 @@ pub struct Membership<'m> {
     pub join: Join,
     /// How long to try to connect.
     pub connect_ns: u64,
-    /// Told once why it cannot connect yet.
+    /// Called once if the first attempt to connect fails, with the reason.
     pub waits: &'m dyn Fn(&FarError),
     /// Measures: this program. Reports by [`ChildLine`], then prints its document.
     pub program: PathBuf,

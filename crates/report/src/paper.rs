@@ -13,7 +13,7 @@ mod machine;
 
 use fathom_analysis::reference::{Beside, Here, Row};
 use fathom_record::quantity::{NOTHING, quantity, range, rounded};
-use fathom_record::{Document, Protocol, Record};
+use fathom_record::{Document, Protocol, Record, State};
 
 pub use self::block::Paper;
 use self::block::{Block, Table};
@@ -173,12 +173,14 @@ fn method(document: &Document) -> Vec<Block> {
              of the others, with their standard deviation."
         }
     };
-    blocks.push(text(protocol));
+    // Commands by hand say in their own screen how often they measured.
+    blocks.extend(run.procedure.is_none().then(|| text(protocol)));
     blocks.push(text(
         "A prediction is hardware + software, or a bound, from the facts of the machine and other \
-         results. A number is within it if its interval and the limits of the prediction meet. It \
-         is noisy (marked ~) if its interval is wider than its metric allows, or a counter shows \
-         what disturbed it; unfiltered numbers (marked °) include disturbed processes.",
+         results. A number is within it (or meets a bound) if its whole interval is, outside it \
+         (or violates a bound) if none of its interval is, and else inconclusive. It is noisy \
+         (marked ~) if its interval is wider than its metric allows, or a counter shows what \
+         disturbed it; unfiltered numbers (marked °) include disturbed processes.",
     ));
     let overhead = ["cpu.clock.read", "cpu.clock.resolution", "cpu.loop.iteration"];
     let is_overhead = |record: &&Record| overhead.contains(&record.metric.as_str());
@@ -215,13 +217,16 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
         let unit = row.published.unit;
         let known = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |it| quantity(it, unit));
         let Here { hardware, software, predicted: [low, high], measured, sd_percent, .. } = here;
-        let predicted = if low.is_none() && high.is_none() {
-            "–".to_owned()
-        } else {
-            range(*low, *high, unit)
+        let predicted = match (low, high) {
+            (None, None) => NOTHING.to_owned(),
+            _ => range(*low, *high, unit),
         };
-        let measured =
-            format!("{}{}", if here.is_bound { "≤ " } else { "" }, quantity(*measured, unit));
+        let mark = match here.state {
+            _ if here.is_bound => "≤ ",
+            State::Noisy => "~",
+            _ => "",
+        };
+        let measured = format!("{mark}{}", quantity(*measured, unit));
         let sd = sd_percent.map_or(NOTHING.to_owned(), |sd| format!("{} %", rounded(sd, 2)));
         let name =
             row.published.operation.clone().unwrap_or_else(|| row.published.metric.to_string());

@@ -180,7 +180,7 @@ impl TlsMode {
             "prefer" => Ok(Self::Prefer),
             "require" => Ok(Self::Require),
             "verify-full" => Ok(Self::VerifyFull),
-            _ => Err(format!("sslmode={word} is none of disable, prefer, require, verify-full")),
+            _ => Err(format!("sslmode={word}: expected disable, prefer, require or verify-full")),
         }
     }
 }
@@ -253,7 +253,7 @@ mod tests {
     fn wrong_address_says_what_is_wrong() {
         assert!(reason("mysql://h/d").contains("no database of `mysql:`"));
         assert!(reason("postgres:/x").contains("`//` is missing"));
-        assert!(reason("postgres://h/d?sslmode=verify-ca").contains("is none of disable, prefer"));
+        assert!(reason("postgres://h/d?sslmode=verify-ca").contains("expected disable, prefer"));
         let needs = "sslrootcert needs sslmode=verify-full";
         assert!(reason("postgres://h/d?sslrootcert=/a.pem").contains(needs));
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use fathom_record::{Cause, Document, State, Verdict};
+use fathom_record::{Agreement, Cause, Document, State, Verdict};
 
 use crate::TestEnv;
 use crate::fleet::recorded;
@@ -55,6 +55,14 @@ fn paper_has_every_chapter_and_every_case() {
     let command = "<code>fathom run --quick --seed";
     assert_contains(&html, &["28 of the 37 classic operations", command, "default-src 'none'"]);
     assert!(!html.contains("<script") && !html.contains("<img"), "it loads and runs nothing");
+    // An interval across a limit is not as predicted, and a noisy number is marked in each table.
+    let inconclusive =
+        run.records.iter().filter(|it| it.agreement == Some(Agreement::Inconclusive));
+    let said = html.split("<li>").filter(|it| it.contains("inconclusive.</li>"));
+    assert!(inconclusive.count() > 10 && said.count() > 3, "{html}");
+    let classic = html.split(">Summary</h2>").nth(1).expect("a summary");
+    let row = classic.split("<tr>").find(|row| row.contains(">Memory latency<")).expect("a row");
+    assert!(row.contains(">~"), "{row}");
     // The line through calls with 0 to 7 arguments.
     assert_contains(&html, &["by args</figcaption>", " × args, r² = 0."]);
 }

@@ -153,11 +153,19 @@ fn verdict(record: &Record) -> String {
 fn discussion(records: &[&Record]) -> Vec<Block> {
     let shows = |record: &&&Record| record.verdict.shows_number();
     let fails = |record: &&&Record| record.agreement.is_some_and(Agreement::fails);
-    let agreed = records.iter().filter(shows).filter(|it| it.agreement.is_some()).count();
+    let with = |wanted: &[Agreement]| {
+        let of = |record: &&&Record| record.agreement.is_some_and(|it| wanted.contains(&it));
+        records.iter().filter(shows).filter(of).count()
+    };
+    let agreed = with(&[Agreement::Within, Agreement::Met]);
+    let inconclusive = with(&[Agreement::Inconclusive]);
     let outside: Vec<&&Record> = records.iter().filter(shows).filter(fails).collect();
     let mut remarks = Vec::new();
-    if agreed > 0 && outside.is_empty() {
+    if agreed > 0 {
         remarks.push(format!("{} as predicted.", of_all(agreed, records.len())));
+    }
+    if inconclusive > 0 {
+        remarks.push(format!("{} inconclusive.", of_all(inconclusive, records.len())));
     }
     // Cases with one meaning are one remark.
     let mut meanings: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();

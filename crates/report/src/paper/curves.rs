@@ -33,7 +33,9 @@ pub(super) fn figures(records: &[&Record]) -> Vec<Block> {
             x_is_size: is_size,
             unit: first.unit,
         };
-        let caption = format!("{} (`{metric}`) by {}", first.title, axis_name(&axis));
+        let is_noisy = some.iter().flat_map(|curve| &curve.points).any(|point| point.is_noisy);
+        let hollow = if is_noisy { "; hollow: noisy" } else { "" };
+        let caption = format!("{} (`{metric}`) by {}{hollow}", first.title, axis_name(&axis));
         let svg = draw(&axes, some);
         let name = format!("{metric}{part}");
         blocks.push(Block::Figure(Figure { name, caption, svg }));
@@ -46,9 +48,10 @@ pub(super) fn figures(records: &[&Record]) -> Vec<Block> {
     blocks
 }
 
-/// `form=register: 1.200 ns + 0.300 ns × args, r² = 0.98`.
+/// `form=register: 1.200 ns + 0.300 ns × args, r² = 0.98`, of the valid numbers.
 fn equation(curve: &Curve, axis: &str, record: &Record) -> Option<String> {
-    let (x, y): (Vec<f64>, Vec<f64>) = curve.points.iter().map(|it| (it.x, it.y)).unzip();
+    let valid = curve.points.iter().filter(|it| !it.is_noisy);
+    let (x, y): (Vec<f64>, Vec<f64>) = valid.map(|it| (it.x, it.y)).unzip();
     let line = line(&x, &y).filter(|line| line.r_squared >= R_SQUARED_MIN)?;
     let [start, slope] = [line.intercept, line.slope].map(|it| quantity(it, record.unit));
     let name = if curve.name == MEASURED { String::new() } else { format!("{}: ", curve.name) };
