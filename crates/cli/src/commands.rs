@@ -29,6 +29,7 @@ mod show;
 mod spool;
 mod store;
 mod stored_run;
+mod trends;
 mod typical;
 mod ui;
 

@@ -169,6 +169,7 @@ pub(crate) fn derived(
             Ok(result) => {
                 let found = of(&results.found).ok().and_then(|found| found.estimate());
                 record.notes.clone_from(&result.notes);
+                record.facts.clone_from(&result.facts);
                 record.verdict = match &result.summary {
                     Some(summary) => {
                         derived_verdict(about, summary, result.doubts.clone(), &result.inputs)
@@ -209,6 +210,7 @@ struct Derivation<'r> {
     edge: Option<Interval>,
     stratum: Stratum,
     notes: Vec<String>,
+    facts: Vec<Fact>,
     doubts: Vec<Reason>,
     /// Records whose doubts the result inherits.
     inputs: Vec<&'r Record>,
@@ -247,8 +249,8 @@ fn derive<'r>(
         _ => Stratum::FullSpeed,
     };
     let edge = summary.as_ref().and_then(|it| edge_of(&estimate.edges, it.interval?.level));
-    let (notes, doubts) = (estimate.notes, estimate.doubts);
-    Ok(Derivation { summary, edge, stratum, notes, doubts, inputs, sources })
+    let (notes, facts, doubts) = (estimate.notes, estimate.facts, estimate.doubts);
+    Ok(Derivation { summary, edge, stratum, notes, facts, doubts, inputs, sources })
 }
 
 /// From the lower points on the near sides of an edge to the upper ones on its far sides.

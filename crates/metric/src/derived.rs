@@ -1,7 +1,7 @@
 //! Derived metrics: computed from records of other metrics, such as a slope or a plateau.
 
 use fathom_analysis::statistics::Ratio;
-use fathom_record::{Effort, Host, NoModel, Params, Prediction, Reason, Record};
+use fathom_record::{Effort, Fact, Host, NoModel, Params, Prediction, Reason, Record};
 
 use crate::{About, Inputs, MissingInput};
 
@@ -42,8 +42,10 @@ pub struct Estimate {
     /// Ratio of two headlines whose metrics ran in different processes. Replaces the median of
     /// `per_process`.
     pub quotient: Option<Ratio>,
-    /// Printed beside the number, such as the R² of a line.
+    /// Printed beside the number.
     pub notes: Vec<String>,
+    /// Such as the line whose slope the value is.
+    pub facts: Vec<Fact>,
     /// Reasons that make the record noisy, such as processes without a value.
     pub doubts: Vec<Reason>,
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use fathom_analysis::statistics::Ratio;
 use fathom_metric::Entry;
-use fathom_record::Class;
+use fathom_record::{Class, FactValue};
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 
@@ -190,7 +190,7 @@ fn described(model: &Model) -> String {
 }
 
 fn computed(estimate: &Estimate) -> String {
-    let Estimate { per_process, difference, quotient, notes, doubts, edges: _ } = estimate;
+    let Estimate { per_process, difference, quotient, notes, facts, doubts, edges: _ } = estimate;
     let values: Vec<String> = per_process.iter().copied().map(digits).collect();
     let mut text = values.join(", ") + if *difference { ", a difference" } else { "" };
     if let Some(Ratio { ratio, low, high, .. }) = quotient {
@@ -198,6 +198,13 @@ fn computed(estimate: &Estimate) -> String {
     }
     let doubts = doubts.iter().map(|doubt| &doubt.text);
     notes.iter().chain(doubts).for_each(|note| text += &format!("; {note}"));
+    for Fact { name, value } in facts {
+        let value = match value {
+            FactValue::Quantity { value, .. } => digits(*value),
+            FactValue::Text { text } | FactValue::Line { line: text } => text.clone(),
+        };
+        text += &format!("; {name} {value}");
+    }
     text
 }
 

@@ -91,7 +91,10 @@ static COMMANDS: &[Command] = &[
         "file contend",
         &[&file::contention::Contention, &file::contention::PerProcess],
     ),
-    Command::of::<file::capacity::FindCapacity>("file capacity", &[&file::capacity::Capacity]),
+    Command::of::<file::capacity::FindCapacity>(
+        "file capacity",
+        &[&file::capacity::Capacity, &file::capacity::BlockTime],
+    ),
     Command::of::<file::reasonable_size::FindSize>(
         "file size",
         &[&file::reasonable_size::ReasonableSize],

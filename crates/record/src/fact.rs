@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Unit;
+use crate::quantity::quantity;
 
 /// A fact beside the number. Facts are ordered, and a name can occur more than once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,7 +43,30 @@ pub enum FactValue {
 /// the sizes of the caches. Its text names the levels.
 pub const BETWEEN_LEVELS: &str = "between levels";
 
+/// The names of the facts of a least-squares line.
+pub const LINE: &str = "line";
+pub const INTERCEPT: &str = "intercept";
+pub const R_SQUARED: &str = "r²";
+
 impl Fact {
+    /// A least-squares line over a parameter: `28.4 µs × processes + 53.1 µs (r² 0.993)`, its
+    /// intercept and r².
+    pub fn of_line(
+        slope: f64,
+        intercept: f64,
+        r_squared: f64,
+        unit: Unit,
+        over: &str,
+    ) -> Vec<Self> {
+        let sign = if intercept < 0.0 { '−' } else { '+' };
+        let [each, start] = [slope, intercept.abs()].map(|value| quantity(value, unit));
+        vec![
+            Self::text(LINE, format!("{each} × {over} {sign} {start} (r² {r_squared:.3})")),
+            Self::quantity(INTERCEPT, intercept, unit),
+            Self::quantity(R_SQUARED, r_squared, Unit::Ratio),
+        ]
+    }
+
     /// Whether these are of a case on an edge: no median describes it, whatever its interval.
     pub fn are_on_edge<'f>(facts: impl IntoIterator<Item = &'f Self>) -> bool {
         facts.into_iter().any(|fact| fact.name == BETWEEN_LEVELS)

@@ -100,6 +100,13 @@ pub fn range(low: Option<f64>, high: Option<f64>, unit: Unit) -> String {
     range_figures(low, high, unit, FIGURES_PREDICTED)
 }
 
+/// The limits of an interval in the figures of the number beside it, fewer if they do not fit
+/// `width`.
+pub fn interval_within([low, high]: [f64; 2], unit: Unit, width: usize) -> String {
+    let write = |count| range_figures(Some(low), Some(high), unit, count);
+    widest_fit(2..=FIGURES, write, |text| fits(text, width)).unwrap_or_else(|| write(2))
+}
+
 /// As [`range`], in three or two figures as fit `width`; if neither fits, the approximate middle of
 /// a narrow range, or the lower limit of a wide one.
 pub fn range_within(low: Option<f64>, high: Option<f64>, unit: Unit, width: usize) -> String {

@@ -12,7 +12,7 @@ pub use samples::SampleTable;
 
 use fathom_analysis::limits::Limit;
 use fathom_record::quantity::percent;
-use fathom_record::{Document, Headline, Protocol, Record, Typical};
+use fathom_record::{Document, Fact, FactValue, Headline, Protocol, Record, Typical, fact};
 
 /// Each document on a line of its own; `fathom import` reads it.
 pub fn jsonl(documents: &[Document]) -> String {
@@ -30,7 +30,8 @@ const COLUMNS: &str = "run started host host_id kernel cpu version effort run_ve
                        min max mean sd p90 p99 p999 \
                        protocol trimmed_mean trimmed_sd trimmed_se trimmed_values trials \
                        hardware software predicted predicted_low predicted_high agreement \
-                       typical_low typical_median typical_high typical_machines typical_better";
+                       typical_low typical_median typical_high typical_machines typical_better \
+                       line_intercept line_r_squared";
 
 /// A CSV table of all records of these runs.
 pub fn csv(documents: &[Document]) -> String {
@@ -113,8 +114,17 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         number(prediction.and_then(|prediction| prediction.high)),
         record.agreement.map_or_else(String::new, |agreement| name_of(&agreement)),
     ];
-    row.extend(typical(record));
+    row.extend(typical(record).into_iter().chain(line(record)));
     row
+}
+
+/// The columns of the line whose slope the value is.
+fn line(record: &Record) -> [String; 2] {
+    let facts = || record.facts.iter().filter(|_| record.verdict.shows_number());
+    [fact::INTERCEPT, fact::R_SQUARED].map(|name| match facts().find(|it| it.name == name) {
+        Some(Fact { value: FactValue::Quantity { value, .. }, .. }) => value.to_string(),
+        _ => String::new(),
+    })
 }
 
 /// The columns of the typical range.

@@ -49,6 +49,7 @@ mod remarks;
 pub mod remedy;
 mod spark;
 mod table;
+mod trend;
 mod wrap;
 
 pub use account::accounts;
@@ -62,8 +63,9 @@ pub use listing::{RunListing, runs};
 pub use model::{no_model, remote_option};
 pub use opening::opening;
 pub use others::{origin, others};
-pub use overview::{metric_of_label, overview, rows as overview_rows};
+pub use overview::{metric_of_label, overview, overview_records, rows as overview_rows};
 pub use table::Table;
+pub use trend::{TRENDS_WIDTH, Trends};
 pub use wrap::{cut, visible, wrapped as paragraph};
 
 use fathom_record::{Document, Run};
@@ -76,8 +78,13 @@ pub fn has_overview(run: &Run, layout: &Layout) -> bool {
 /// A stored run as `fathom run` printed it: the [`overview`], or [`opening`], the table with its
 /// foot, and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
+    show_with(document, layout, &Trends::NONE)
+}
+
+/// As [`show`], with the trends of an overview.
+pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> String {
     if has_overview(&document.run, layout) {
-        return overview(document, layout.width) + &kept(document, layout.width);
+        return overview(document, layout.width, trends) + &kept(document, layout.width);
     }
     let is_import = document.records.iter().any(|record| record.measured_by.is_some());
     if document.run.procedure.is_some() && !is_import {

@@ -2,9 +2,9 @@
 //! outside, noisy or missing.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within};
+use fathom_record::quantity::{NOTHING, interval_within, percent, quantity, quantity_within};
 use fathom_record::{
-    Agreement, Cause, Document, Host, NoModel, Protocol, Record, Run, State, Unit, causes,
+    Agreement, Cause, Document, Host, NoModel, Protocol, Record, Run, State, Summary, Unit, causes,
 };
 
 use crate::case::counted;
@@ -16,11 +16,17 @@ use crate::grid::Grid;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
 use crate::remedy;
+use crate::trend::{TRENDS_WIDTH, Trends};
 use crate::typical;
 use crate::wrap::{NARROWEST, glued, width_of, wrapped};
 
 /// A wider line only moves the words away from their numbers.
-const WIDEST: usize = 100;
+const WIDEST: usize = 140;
+/// The column of intervals; a narrower line has half their widths only.
+const INTERVAL: usize = 17;
+const WITH_INTERVAL: usize = 116;
+/// The column of trends, from [`TRENDS_WIDTH`] on.
+const TREND: usize = 18;
 /// The column of typical ranges; a narrower line has none.
 const TYPICAL: usize = 12;
 const WITH_TYPICAL: usize = 96;
@@ -127,34 +133,59 @@ mod column {
     pub(super) const GROUP: usize = 0;
     pub(super) const NAME: usize = 1;
     pub(super) const MEASURED: usize = 2;
-    pub(super) const EXPECTED: usize = 4;
-    pub(super) const TYPICAL: usize = 5;
-    pub(super) const WORD: usize = 6;
-    pub(super) const COUNT: usize = 7;
+    pub(super) const HALF_WIDTH: usize = 3;
+    pub(super) const INTERVAL: usize = 4;
+    pub(super) const EXPECTED: usize = 5;
+    pub(super) const TYPICAL: usize = 6;
+    pub(super) const WORD: usize = 7;
+    pub(super) const TREND: usize = 8;
+    pub(super) const COUNT: usize = 9;
 }
 
 fn grid(width: usize) -> Grid<{ column::COUNT }> {
     // On a narrow line names are whole, without the groups and half widths.
     let widths = match width < 80 {
-        true => [None, None, Some(11), None, Some(12), None, Some(12)],
+        true => [None, None, Some(11), None, None, Some(12), None, Some(12), None],
         false => {
+            let interval = (width >= WITH_INTERVAL).then_some(INTERVAL);
             let typical = (width >= WITH_TYPICAL).then_some(TYPICAL);
-            [Some(6), None, Some(12), Some(8), Some(15), typical, Some(12)]
+            let trend = (width >= TRENDS_WIDTH).then_some(TREND);
+            [Some(6), None, Some(12), Some(8), interval, Some(15), typical, Some(12), trend]
         }
     };
-    let left = &[column::GROUP, column::NAME, column::WORD];
-    Grid::new(width.clamp(NARROWEST, WIDEST), 1, column::NAME, left, widths)
+    let left = &[column::GROUP, column::NAME, column::WORD, column::TREND];
+    let gap = if width >= WIDEST { 2 } else { 1 };
+    Grid::new(width.clamp(NARROWEST, WIDEST), gap, column::NAME, left, widths)
+}
+
+/// How rows are printed.
+struct View<'a> {
+    protocol: Protocol,
+    grid: Grid<{ column::COUNT }>,
+    trends: &'a Trends,
+}
+
+impl View<'_> {
+    fn new(protocol: Protocol, width: usize) -> Self {
+        View { protocol, grid: grid(width), trends: const { &Trends::NONE } }
+    }
+}
+
+/// The cases that have a row, whose trends are worth showing.
+pub fn overview_records(document: &Document) -> Vec<&Record> {
+    ROWS.iter().filter_map(|row| row.record(&document.records)).collect()
 }
 
 /// Machine, quality, the best-known numbers, and what is outside, noisy or missing.
-pub fn overview(document: &Document, width: usize) -> String {
+pub fn overview(document: &Document, width: usize, trends: &Trends) -> String {
     let Document { run, host, records, .. } = document;
     let width = width.max(NARROWEST);
     let line = |label: &str, words: &str| labelled(label, words, width.min(WIDEST));
     let mut text = line("machine", &machine(host));
     text += &line("run", &run_words(run, host));
     text += &line("quality", &quality(document));
-    text += &rows(records, run.protocol, width);
+    let view = View { trends, ..View::new(run.protocol, width) };
+    text += &headed(&view.grid, lines_of(ROWS.iter(), records, &[], &view));
     if records.is_empty() {
         text += "Nothing was measured.\n";
     }
@@ -167,15 +198,15 @@ pub fn overview(document: &Document, width: usize) -> String {
 
 /// The header and the rows whose records are among these; empty without any.
 pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
-    let grid = grid(width);
-    headed(&grid, lines_of(ROWS.iter(), records, &[], protocol, &grid))
+    let view = View::new(protocol, width);
+    headed(&view.grid, lines_of(ROWS.iter(), records, &[], &view))
 }
 
 /// The header and the headline rows whose records are among these; empty without any.
 pub(crate) fn brief_rows(records: &[Record], protocol: Protocol, width: usize) -> String {
-    let grid = grid(width);
+    let view = View::new(protocol, width);
     let rows = ROWS.iter().filter(|row| row.is_brief);
-    headed(&grid, lines_of(rows, records, &[], protocol, &grid))
+    headed(&view.grid, lines_of(rows, records, &[], &view))
 }
 
 /// The headline cases of a run of all metrics, among these records.
@@ -190,7 +221,8 @@ pub(crate) fn rows_named(
     width: usize,
     room: usize,
 ) -> String {
-    let mut grid = grid(width);
+    let mut view = View::new(protocol, width);
+    let grid = &mut view.grid;
     // Names begin with their group.
     if let Some(group) = grid.widths[column::GROUP].take() {
         grid.widths[column::NAME] = Some(grid.width(column::NAME) + group + 1);
@@ -198,12 +230,12 @@ pub(crate) fn rows_named(
     let mut text = String::new();
     for record in records {
         let (mut name, mut row) = (record.name(), String::new());
-        if width_of(&name) > grid.width(column::NAME) {
+        if width_of(&name) > view.grid.width(column::NAME) {
             row = wrapped(&name, width.clamp(NARROWEST, WIDEST), "", "  ");
             name.clear();
         }
-        row += &line("", &name, record, Pick::First, protocol, &grid);
-        if let Some(text) = text_below(record, protocol, grid.width(column::MEASURED)) {
+        row += &line("", &name, record, Pick::First, &view);
+        if let Some(text) = text_below(record, protocol, view.grid.width(column::MEASURED)) {
             row += &wrapped(&format!("value: {text}"), width.clamp(NARROWEST, WIDEST), "  ", "  ");
         }
         if 1 + text.lines().count() + row.lines().count() > room {
@@ -211,7 +243,7 @@ pub(crate) fn rows_named(
         }
         text += &row;
     }
-    headed(&grid, text)
+    headed(&view.grid, text)
 }
 
 fn headed(grid: &Grid<{ column::COUNT }>, text: String) -> String {
@@ -219,7 +251,7 @@ fn headed(grid: &Grid<{ column::COUNT }>, text: String) -> String {
         return text;
     }
     let marks = if text.contains('°') { "~ noisy, ° unfiltered" } else { "~ noisy" };
-    let names = ["", marks, "measured", "±", "expected", "typical", ""];
+    let names = ["", marks, "measured", "±", "interval", "expected", "typical", "", "trend"];
     let mut styles = [STRONG; column::COUNT];
     styles[column::NAME] = FAINT;
     grid.line(names, styles) + &text
@@ -232,15 +264,14 @@ pub(crate) fn rows_beside(
     run: &Run,
     width: usize,
 ) -> String {
-    lines_of(ROWS.iter(), records, others, run.protocol, &grid(width))
+    lines_of(ROWS.iter(), records, others, &View::new(run.protocol, width))
 }
 
 fn lines_of(
     rows: impl Iterator<Item = &'static Row>,
     records: &[Record],
     others: &[&[Record]],
-    protocol: Protocol,
-    grid: &Grid<{ column::COUNT }>,
+    view: &View<'_>,
 ) -> String {
     let (mut text, mut group, mut printed) = (String::new(), "", Vec::<&Record>::new());
     for row in rows {
@@ -255,7 +286,7 @@ fn lines_of(
         printed.push(record);
         let name = if row.group == group { "" } else { row.group };
         group = row.group;
-        text += &line(name, row.label, record, row.pick, protocol, grid);
+        text += &line(name, row.label, record, row.pick, view);
     }
     text
 }
@@ -273,37 +304,47 @@ impl Row {
     }
 }
 
-fn line(
-    group: &str,
-    label: &str,
-    record: &Record,
-    pick: Pick,
-    protocol: Protocol,
-    grid: &Grid<{ column::COUNT }>,
-) -> String {
+fn line(group: &str, label: &str, record: &Record, pick: Pick, view: &View<'_>) -> String {
+    let View { protocol, grid, trends } = view;
     let threads = record.params.integer("threads").unwrap_or(1);
     let threads = counted(usize::try_from(threads).unwrap_or(1), "thread");
     let label = label.replace("{threads}", &threads);
     let state = record.verdict.state;
-    let mut cells = [NOTHING.to_owned(), String::new(), String::new(), String::new()];
+    let mut cells = [const { String::new() }; column::COUNT];
+    cells[column::GROUP] = group.to_owned();
+    cells[column::NAME] = label;
+    cells[column::MEASURED] = NOTHING.to_owned();
     let mut word = state.word();
     let mut style = of_state(state);
     if state.shows_number() {
-        let room = grid.width(column::MEASURED);
-        let (shown, expected) = match pick {
-            Pick::RateOfFirst => (rate_of(record, protocol, room), String::new()),
-            _ => (measured(record, protocol, room).0, expected(record, grid)),
-        };
-        let (room, typical) = (grid.width(column::TYPICAL), record.typical.as_ref());
-        let typical = typical.filter(|_| room > 0 && pick != Pick::RateOfFirst);
-        let typical = typical.map(|it| typical::range(record, it, room)).unwrap_or_default();
-        cells = [shown, uncertainty(record, protocol), expected, typical];
+        let room = |column: usize| grid.width(column);
+        cells[column::HALF_WIDTH] = uncertainty(record, *protocol);
+        if pick == Pick::RateOfFirst {
+            cells[column::MEASURED] = rate_of(record, *protocol, room(column::MEASURED));
+        } else {
+            cells[column::MEASURED] = measured(record, *protocol, room(column::MEASURED)).0;
+            cells[column::INTERVAL] = interval(record, *protocol, room(column::INTERVAL));
+            cells[column::EXPECTED] = expected(record, grid);
+            let typical = record.typical.as_ref().filter(|_| room(column::TYPICAL) > 0);
+            let typical = typical.map(|it| typical::range(record, it, room(column::TYPICAL)));
+            cells[column::TYPICAL] = typical.unwrap_or_default();
+            cells[column::TREND] = trends.cell(record, room(column::TREND));
+        }
         (word, style) = word_of(record);
     }
-    let [measured, half_width, expected, typical] = &cells;
-    let texts = [group, &label, measured, half_width, expected, typical, word];
-    let value_style = if state == State::Noisy { CARE } else { PLAIN };
-    grid.line(texts, [FAINT, PLAIN, value_style, PLAIN, PLAIN, PLAIN, style])
+    cells[column::WORD] = word.to_owned();
+    let mut styles = [PLAIN; column::COUNT];
+    styles[column::GROUP] = FAINT;
+    styles[column::MEASURED] = if state == State::Noisy { CARE } else { PLAIN };
+    styles[column::WORD] = style;
+    grid.line(cells.each_ref().map(String::as_str), styles)
+}
+
+/// The limits of the interval, which a trimmed mean does not have.
+fn interval(record: &Record, protocol: Protocol, width: usize) -> String {
+    let summary = record.shown_summary().filter(|_| protocol == Protocol::Median && width > 0);
+    let limits = summary.filter(|it| it.bound.is_none()).and_then(Summary::limits);
+    limits.map_or(String::new(), |limits| interval_within(limits, record.unit, width))
 }
 
 /// The predicted range. A bound that holds says little, and is not printed.

@@ -11,6 +11,23 @@ pub(crate) fn line(values: &[f64], width: usize) -> String {
     if values.len() < 2 || width < 2 { String::new() } else { bars(&values, width, |it| it) }
 }
 
+/// Least range from the lowest to the highest bar of a trend, as a share of the numbers.
+const TREND_MIN: f64 = 0.05;
+
+/// The values as [`line`] draws them, around the middle bar if they differ by a few percent: noise
+/// must not look like a change.
+pub(crate) fn trend(values: &[f64], width: usize) -> String {
+    let finite = || values.iter().copied().filter(|value| value.is_finite());
+    let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::MIN, f64::max));
+    let (middle, least) = (f64::midpoint(low, high), TREND_MIN * f64::midpoint(low, high).abs());
+    if high - low >= least {
+        return line(values, width);
+    }
+    let newest = &values[values.len().saturating_sub(width)..];
+    let height = |value: f64| bar(value - middle + least / 2.0, least);
+    if newest.len() < 2 { String::new() } else { newest.iter().map(|it| height(*it)).collect() }
+}
+
 /// Drawn in place of a point without a number.
 pub(crate) const NO_NUMBER: char = '?';
 
@@ -87,6 +104,14 @@ mod tests {
         assert_eq!(line(&[1.0831, 1.0833, 1.0834], 8), "▄▄▄");
         assert_eq!(line(&[2.0], 8), "");
         assert_eq!(line(&[1.0; 40], 9).chars().count(), 9);
+    }
+
+    #[test]
+    fn trend_is_flat_within_a_few_percent() {
+        assert_eq!(trend(&[100.0, 100.5, 100.2], 8), "▄▅▄");
+        assert_eq!(trend(&[100.0, 100.5, 120.0], 8), "▁▁█");
+        assert_eq!(trend(&[100.0], 8), "");
+        assert_eq!(trend(&[1.0; 40], 9).chars().count(), 9);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use fathom_engine::{CaseSelector, matches};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Params, is_own};
-use fathom_report::{Layout, RunListing};
+use fathom_report::{Layout, RunListing, Trends};
 use fathom_store::{RunRow, Search, StoredCase};
 
 use super::limits::{self, Limits};
-use super::{counted, reference, stored_run};
+use super::{counted, reference, stored_run, trends};
 use crate::arguments::ShowArguments;
 use crate::arguments::by_hand::is_metric;
 use crate::exit::{Status, usage_error};
@@ -56,7 +56,13 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     }
     let (protocol, cycles, all) = (document.run.protocol, arguments.cycles, arguments.all);
     let layout = Layout { width: terminal::width(), cycles, protocol, all };
-    let text = fathom_report::show(&document, &layout);
+    let trends = match fathom_report::has_overview(&document.run, &layout) {
+        true => {
+            trends::of(&document, layout.width, stored_run::open_store(&output.store).ok().as_ref())
+        }
+        false => Trends::default(),
+    };
+    let text = fathom_report::show_with(&document, &layout, &trends);
     super::print_text(&(text + &fathom_report::others(&document, &others, &layout)))
 }
 

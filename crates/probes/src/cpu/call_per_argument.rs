@@ -63,18 +63,19 @@ impl Derived for CallPerArgument {
         let median = |part: fn(&statistics::Line) -> f64| {
             statistics::median(&lines.iter().flatten().map(part).collect::<Vec<f64>>())
         };
-        let line = median(|it| it.slope).zip(median(|it| it.intercept));
-        let note = line.zip(median(|it| it.r_squared)).map(|((slope, intercept), fit)| {
-            let intercept = quantity(intercept, Unit::Nanoseconds);
-            format!("{slope:.4} ns × arguments + {intercept}, R² {fit:.2}: medians over processes")
-        });
-        let notes = note.into_iter().collect();
+        let parts = (median(|it| it.slope), median(|it| it.intercept), median(|it| it.r_squared));
+        let facts = match parts {
+            (Some(slope), Some(intercept), Some(r_squared)) => {
+                Fact::of_line(slope, intercept, r_squared, Unit::Nanoseconds, "args")
+            }
+            _ => Vec::new(),
+        };
         let slope = |line: &Result<statistics::Line, f64>| match line {
             Ok(line) => line.slope,
             Err(rise) => *rise,
         };
         let per_process = lines.iter().map(slope).collect();
-        Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
+        Ok(Estimate { per_process, difference: true, facts, ..Estimate::default() })
     }
 
     fn predict(&self, params: &Params, host: &Host, known: &Inputs<'_>) -> Model {

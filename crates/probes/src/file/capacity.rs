@@ -1,7 +1,9 @@
-//! file.capacity: the largest file that stays in the page cache. Found by `fathom file capacity`.
+//! file.capacity: the largest file that stays in the page cache, and file.capacity.block_time: the
+//! time of a block by file size. Found by `fathom file capacity`.
 
 mod knee;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,6 +22,8 @@ use super::temporary::{Folder, Temporary};
 use crate::prelude::*;
 
 pub struct Capacity;
+
+pub struct BlockTime;
 
 static ABOUT: About = About {
     id: "file.capacity",
@@ -41,6 +45,25 @@ static ABOUT: About = About {
          counts too",
     ],
     published: "2016: 5.5 of 8 GB",
+    ..super::BASE
+};
+
+static ABOUT_BLOCK_TIME: About = About {
+    id: "file.capacity.block_time",
+    title: "block of a file read again",
+    timed: "pread of 1 MiB, over a whole file that was read once before, as time per 4 KiB",
+    not_timed: "the first read, and writing the file",
+    model: "of a file smaller than the available memory: the time of the first size; of a larger \
+            one a bound: ≥ that time; near the capacity no value: part of the file may stay \
+            cached",
+    source: "Linux mm/filemap.c: a cached page costs the same in a file of any size, and a device \
+             is read through the page cache",
+    pitfalls: &[
+        "the sizes are those of the search: dense around the capacity only",
+        "a file slightly larger than the cache may be read again completely from the device",
+    ],
+    parameters: &[Parameter::new("file_bytes", "multiples of 1 MiB", "file size")],
+    noise_limit: 0.30,
     ..super::BASE
 };
 
@@ -70,6 +93,48 @@ impl ByHand for Capacity {
         let origin = Origin::host(host, "memory.available_bytes");
         Ok(prediction(available.ok_or_else(missing)? as f64, origin))
     }
+}
+
+/// A cached block takes as long in a file of any size, up to the size of its folios.
+const SAME: f64 = 0.30;
+
+impl ByHand for BlockTime {
+    fn about(&self) -> &'static About {
+        &ABOUT_BLOCK_TIME
+    }
+
+    /// Of a size near the capacity, and of the first one; [`block_time`] predicts the others.
+    fn predict(&self, _: &Params, _: &Host, _: &Inputs<'_>) -> Model {
+        Err(NoModel::MixedResidency)
+    }
+}
+
+/// The time of a block by that of the first size, where the available memory decides whether the
+/// file stays cached.
+fn block_time(bytes: u64, available: &AvailableMemory, first: &Point) -> Option<Prediction> {
+    if bytes == first.bytes || !first.fits() {
+        return None;
+    }
+    let (size, limit) = (bytes as f64, available.bytes as f64);
+    let name = format!("{}{}", ABOUT_BLOCK_TIME.id, of_size(first.bytes));
+    let claim = match size / limit {
+        share if share <= 1.0 - TOLERANCE => {
+            Prediction::sum(first.ns, 0.0, SAME, &name, ABOUT_BLOCK_TIME.source)
+                .without_parts()
+                .self_consistent()
+        }
+        share if share > 1.0 => {
+            Prediction::at_least(first.ns, &format!("≥ {name}"), ABOUT_BLOCK_TIME.source)
+        }
+        _ => return None,
+    };
+    let counted = Origin::Counted { at: available.source.clone() };
+    let claim = claim.with_result(&name, first.ns, Unit::Nanoseconds);
+    Some(claim.with_quantity("available memory", limit, Unit::Bytes, counted))
+}
+
+fn of_size(bytes: u64) -> Params {
+    Params::one("file_bytes", bytes as i64)
 }
 
 const EXAMPLES: &str = "\
@@ -102,6 +167,9 @@ const STEP: u64 = 1 << 30;
 const PARTS: u64 = 16;
 /// Sizes are multiples of this.
 const GRAIN: u64 = 1 << 20;
+/// Means of successive chunks that are kept of each size, at most.
+const STRETCHES: usize = 64;
+const MIB: f64 = (1 << 20) as f64;
 /// Bytes per read.
 const CHUNK: usize = 1 << 20;
 /// Times are shown per block of this size.
@@ -116,6 +184,8 @@ struct Point {
     /// Time per block of the second read, and its standard deviation over the chunks.
     ns: f64,
     deviation: f64,
+    /// The same over each of [`STRETCHES`].
+    stretches: Vec<f64>,
     /// Cached share after each read.
     resident: [f64; 2],
     /// Bytes that the second read fetched from devices.
@@ -183,6 +253,7 @@ impl Procedure for FindCapacity {
         })?;
         let by_space = self.max.unwrap_or(available.limit) > search.most;
         recorder.record(measured(knee, by_space, &available, &points));
+        record_series(recorder, &points, &available);
         Ok(if matches!(knee, Knee::Above(_)) { Ending::NotFound } else { Ending::Done })
     }
 }
@@ -195,7 +266,6 @@ fn available() -> Result<AvailableMemory> {
 fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact> {
     let predicted = format!("{} ({})", size(available.bytes), available.source);
     let mut facts = vec![Fact::text("available memory", predicted)];
-    facts.extend(points.iter().map(|point| Fact::text("size", point.describe())));
     let capacity = match knee {
         Knee::Found { fits, evicted } => {
             format!("{} fit, {} do not", size(fits), size(evicted))
@@ -207,6 +277,15 @@ fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact>
         // Of a value that is anywhere between both with the same probability.
         let deviation = (evicted - fits) as f64 / 12f64.sqrt();
         facts.push(Fact::quantity("deviation", deviation, Unit::Bytes));
+    }
+    let fitting = points.iter().filter(|point| point.fits());
+    let whole =
+        |point: &Point| (point.bytes as f64 / MIB, point.ns * point.bytes as f64 / BLOCK as f64);
+    let (sizes, times): (Vec<f64>, Vec<f64>) = fitting.map(whole).unzip();
+    if let Some(line) = statistics::line(&sizes, &times) {
+        let (slope, start) = (line.slope, line.intercept);
+        facts.push(Fact::text("second read", "of files that fit, by their size:"));
+        facts.extend(Fact::of_line(slope, start, line.r_squared, Unit::Nanoseconds, "MiB"));
     }
     facts
 }
@@ -255,7 +334,9 @@ fn measure_size(
     let device = proc_io::read_bytes_since(before);
     let ns = statistics::mean(&times).unwrap_or(f64::NAN);
     let deviation = statistics::standard_deviation(&times).unwrap_or(0.0);
-    Ok(Some(Point { bytes, ns, deviation, resident: [first, resident()], device }))
+    let stretch = times.len().div_ceil(STRETCHES).max(1);
+    let stretches = times.chunks(stretch).filter_map(statistics::mean).collect();
+    Ok(Some(Point { bytes, ns, deviation, stretches, resident: [first, resident()], device }))
 }
 
 /// Reads the first bytes of a file. Returns the time per block in each chunk.
@@ -282,6 +363,38 @@ fn pass(
         at += read as u64;
     }
     Ok(Some(times))
+}
+
+/// By Student's t.
+fn mean_interval(values: &[f64]) -> Option<Interval> {
+    let mean = statistics::mean(values)?;
+    let n = values.len() as f64;
+    let error = statistics::standard_deviation(values)? / n.sqrt();
+    let half = statistics::student_limit(0.025, n - 1.0)? * error;
+    Some(Interval::new([(mean - half).max(0.0), mean + half], 0.95, Basis::WithinRun))
+}
+
+/// The time of a block by file size, ascending; of a size that was tried twice, the second try.
+fn record_series(recorder: &mut dyn Recorder, points: &[Point], available: &AvailableMemory) {
+    let Some(first) = points.first() else { return };
+    let by_size: BTreeMap<u64, &Point> = points.iter().map(|point| (point.bytes, point)).collect();
+    for point in by_size.into_values() {
+        let mut facts = vec![
+            Fact::quantity("deviation", point.deviation, Unit::Nanoseconds),
+            Fact::text("cached", percent(point.resident[1])),
+        ];
+        facts.extend(point.device.map(|it| Fact::text("from the device", size(it))));
+        recorder.record(Measured {
+            metric: ABOUT_BLOCK_TIME.id,
+            params: of_size(point.bytes),
+            values: point.stretches.clone(),
+            // All blocks: the few that a device reads are most of the time.
+            headline: Some((point.ns, mean_interval(&point.stretches))),
+            facts,
+            prediction: block_time(point.bytes, available, first),
+            ..Measured::default()
+        });
+    }
 }
 
 fn measured(knee: Knee, by_space: bool, available: &AvailableMemory, points: &[Point]) -> Measured {

@@ -474,10 +474,8 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
     }
     let Some([slopes, intercepts, explained]) = fitted(rows) else { return };
     let median = |values: &[f64]| statistics::median(values).unwrap_or(f64::NAN);
-    let time = |values| quantity(median(values), Unit::Nanoseconds);
-    let (slope, intercept) = (time(&slopes), median(&intercepts));
-    let r_squared = median(&explained);
-    let fit = format!("{slope} × processes + {} (r² {r_squared:.3})", time(&intercepts));
+    let [slope, intercept, r_squared] = [&slopes, &intercepts, &explained].map(|it| median(it));
+    let facts = Fact::of_line(slope, intercept, r_squared, Unit::Nanoseconds, "processes");
     recorder.record(Measured {
         metric: ABOUT_PER_PROCESS.id,
         params: Params::one("state", files.state.name()),
@@ -486,10 +484,7 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
         disturbance: disturbance.clone(),
         verdict: files.wrong.clone(),
         doubts: no_device.into_iter().collect(),
-        facts: vec![
-            Fact::text("fit", fit),
-            Fact::quantity("intercept", intercept, Unit::Nanoseconds),
-        ],
+        facts,
         ..Measured::default()
     });
 }

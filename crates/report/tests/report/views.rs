@@ -2,11 +2,14 @@
 
 use crate::assert_snapshot;
 use crate::fixture::{Build, document, measured, over, plain};
+use fathom_analysis::history::history;
 use fathom_record::{
-    Cause, Counts, Document, Effort, NotSelected, Params, Protocol, Reason, Record, Remedy,
-    RunState, State, Unit, Verdict,
+    Cause, Counts, Document, Effort, Headline, MetricId, NotSelected, Outline, Params, Protocol,
+    Reason, Record, Remedy, RunState, State, Unit, Verdict,
 };
-use fathom_report::{Layout, RunListing, Table, brief, closing, opening, runs, show};
+use fathom_report::{
+    Layout, RunListing, Table, Trends, brief, closing, opening, runs, show, show_with,
+};
 
 fn layout(width: usize) -> Layout {
     Layout { width, ..Layout::default() }
@@ -74,6 +77,34 @@ fn overview_fits_one_screen() {
         assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
     }
     assert_snapshot("overview_fits_one_screen.txt", &plain(&show(&whole_battery(), &layout(80))));
+}
+
+/// A case that took 30 % longer in the last three of eight runs.
+fn slower_system_call() -> Trends {
+    let call = Params::one("call", "getppid");
+    let run = |at: usize| {
+        let mut run = document();
+        run.run.id = format!("{at:016x}");
+        let ns = if at < 5 { 100.0 + at as f64 / 10.0 } else { 130.0 + at as f64 / 10.0 };
+        run.records = vec![measured("os.syscall", call.clone(), Unit::Nanoseconds, ns, 0.01)];
+        let headlines = vec![Headline::from(&run.records[0])];
+        Outline { document: run, headlines }
+    };
+    let runs: Vec<Outline> = (0..8).map(run).collect();
+    let host = document().host.identity().to_owned();
+    let history = history("os.syscall", &host, &runs, &|params| *params == call);
+    Trends::new(history.series.into_iter().map(|it| (MetricId::new("os.syscall"), it)).collect())
+}
+
+#[test]
+fn wide_overview_has_intervals_and_trends() {
+    let with =
+        |width: usize| plain(&show_with(&whole_battery(), &layout(width), &slower_system_call()));
+    assert_eq!(with(100), plain(&show(&whole_battery(), &layout(100))));
+    let text = with(140);
+    let line = text.lines().find(|line| line.contains("getppid")).unwrap();
+    assert!(line.ends_with("▁▁▁▁▁███ +30 %"), "{text}");
+    assert_snapshot("overview_at_140_columns.txt", &text);
 }
 
 #[test]

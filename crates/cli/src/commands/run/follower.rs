@@ -12,6 +12,7 @@ use fathom_store::{Store, StoreError};
 use super::super::as_member::Reports;
 use super::super::counted;
 use super::super::run_store::RunStore;
+use super::super::trends;
 use crate::arguments::RunArguments;
 use crate::terminal::{self, Output, PERCENT_BAR};
 
@@ -202,7 +203,8 @@ impl Audience for Follower {
                 if self.brief {
                     self.output.write(&fathom_report::brief(document, width, is_stored));
                 } else if self.overview.is_some() {
-                    self.output.write(&fathom_report::overview(document, width));
+                    let trends = trends::of(document, width, self.store.earlier());
+                    self.output.write(&fathom_report::overview(document, width, &trends));
                 } else {
                     self.output.write(&self.table.foot());
                     self.output.write(&fathom_report::closing(document, width));

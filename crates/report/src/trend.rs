@@ -1,0 +1,39 @@
+//! Trends: the numbers of a case in the stored runs of its host, beside its row of the overview.
+
+use fathom_analysis::history::Series;
+use fathom_record::quantity::percent;
+use fathom_record::{MetricId, Record};
+
+use crate::spark;
+use crate::wrap::width_of;
+
+/// The narrowest line with a column of trends.
+pub const TRENDS_WIDTH: usize = 136;
+
+/// The series of cases up to one run; none without a store.
+#[derive(Debug, Default)]
+pub struct Trends(Vec<(MetricId, Series)>);
+
+impl Trends {
+    pub(crate) const NONE: Self = Self(Vec::new());
+
+    pub fn new(series: Vec<(MetricId, Series)>) -> Self {
+        Self(series)
+    }
+
+    /// `▁▁▂▁▇ +12 %`: the numbers, oldest first, and the newest lasting change; empty with fewer than
+    /// two numbers.
+    pub(crate) fn cell(&self, record: &Record, width: usize) -> String {
+        let is_case = |(metric, series): &&(MetricId, Series)| {
+            *metric == record.metric && series.params == record.params && series.far.is_none()
+        };
+        let Some((_, series)) = self.0.iter().find(is_case) else { return String::new() };
+        let change = series.changes.last().map_or(String::new(), |change| {
+            let sign = if change.ratio < 1.0 { "−" } else { "+" };
+            format!(" {sign}{}", percent((change.ratio - 1.0).abs()))
+        });
+        let values: Vec<f64> = series.points.iter().filter_map(|point| point.value).collect();
+        let bars = spark::trend(&values, width.saturating_sub(width_of(&change)));
+        if bars.is_empty() { bars } else { bars + &change }
+    }
+}
