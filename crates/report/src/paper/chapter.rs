@@ -11,6 +11,7 @@ use super::discussion::discussion;
 use super::{Describe, Described, Sources, cell, heading, study, text};
 use crate::case::{case, counted, named};
 use crate::cells;
+use crate::wrap::capitalised;
 
 /// More cases of a metric are drawn, and listed in the appendix only.
 const ROWS_MAX: usize = 16;
@@ -210,7 +211,7 @@ pub(super) fn described(
 }
 
 fn title(metric: &str, records: &[&Record]) -> String {
-    format!("{} (`{metric}`)", capital(&records[0].title))
+    format!("{} (`{metric}`)", capitalised(&records[0].title))
 }
 
 /// What is timed and what is not.
@@ -225,7 +226,7 @@ fn method(about: &Described) -> Option<String> {
 /// The model with the number of its source.
 fn model(about: &Described, sources: &mut Sources) -> Option<String> {
     let number = sources.number(about.source);
-    let words = || format!("{}{number}.", capital(about.model)).replace("..", ".");
+    let words = || format!("{}{number}.", capitalised(about.model)).replace("..", ".");
     (!about.model.is_empty()).then(words)
 }
 
@@ -258,13 +259,10 @@ fn metric_table(metric: &str, records: &[&Record], protocol: Protocol) -> Block 
 
 fn in_appendix(metric: &str, records: &[&Record]) -> Block {
     let cases = counted(records.len(), "case");
-    text(format!("{} (`{metric}`): the {cases} are in the appendix.", capital(&records[0].title)))
-}
-
-/// With an upper-case letter first.
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+    text(format!(
+        "{} (`{metric}`): the {cases} are in the appendix.",
+        capitalised(&records[0].title)
+    ))
 }
 
 /// A row a record: what was predicted, measured, and whether they agree.

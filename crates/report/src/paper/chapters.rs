@@ -89,7 +89,10 @@ pub(super) const CHAPTERS: [Chapter; 15] = [
     Chapter::new(
         "Network round trip, local and remote",
         &ROUND_TRIPS,
-        &[Over("bytes", &ROUND_TRIPS), Rows("round trip by size, protocol and mode", &ROUND_TRIPS)],
+        &[
+            Over("bytes", &["network.tcp.rtt", "network.udp.rtt", "network.http.get"]),
+            Rows("round trip by size, protocol and mode", &ROUND_TRIPS),
+        ],
         "fathom run network.tcp.rtt",
     ),
     Chapter::new(

@@ -14,8 +14,10 @@ use crate::case::{axis_name, size_name};
 
 /// Fewer points are read from a table.
 pub(super) const POINTS_MIN: usize = 4;
-/// Of a figure that a chapter names, and of a command that is about curves.
+/// Of a command that is about curves, and rows of a figure.
 pub(super) const FEW_POINTS_MIN: usize = 3;
+/// Of a figure that a chapter names.
+const NAMED_POINTS_MIN: usize = 2;
 /// The name of the only curve.
 pub(super) const MEASURED: &str = "measured";
 /// A line that explains less is not printed.
@@ -71,12 +73,12 @@ pub(super) fn named_figure(records: &[&Record], drawn: Drawn) -> Vec<Block> {
             let records = of(metrics);
             let Some(first) = records.first() else { return Vec::new() };
             let mut curves = curves_over(&records, axis, 1);
-            if !curves.iter().any(|it| it.points.len() >= FEW_POINTS_MIN) {
+            if !curves.iter().any(|it| it.points.len() >= NAMED_POINTS_MIN) {
                 return Vec::new();
             }
             // A single point is shown beside few curves.
             if curves.len() > CURVES_MAX {
-                curves.retain(|it| it.points.len() > 1);
+                curves.retain(|it| it.points.len() >= NAMED_POINTS_MIN);
             }
             let name = format!("{}-{}", metrics[0], axis_name(axis));
             let titles: BTreeSet<&str> = records.iter().map(|it| it.title.as_str()).collect();

@@ -12,6 +12,7 @@ use crate::case::named;
 use crate::counters::counters;
 use crate::counts::cause_words;
 use crate::remarks::{meaning, reason_words};
+use crate::wrap::capitalised;
 
 /// Sentences on one chapter, at most.
 const REMARKS_MAX: usize = 8;
@@ -112,7 +113,7 @@ fn outside(records: &[&Record]) -> Vec<String> {
             text += &format!("; and {more} more");
         }
         if !meaning.is_empty() {
-            text += &format!(". {meaning}");
+            text += &format!(". {}", capitalised(meaning));
         }
         // What moved while the furthest one was measured.
         let moved = if at == 0 { counters(records[0]) } else { String::new() };

@@ -44,7 +44,7 @@ pub(super) fn of_command(
     if !answers.is_empty() {
         for answer in answers {
             blocks.push(heading(3, answer.question));
-            blocks.extend((!answer.sentences.is_empty()).then(|| Block::List(answer.sentences)));
+            blocks.extend((!answer.sentences.is_empty()).then_some(Block::List(answer.sentences)));
             for (caption, columns) in answer.tables {
                 let keys = columns.iter().take_while(|it| it.is_left()).count().max(1);
                 let parts = by_hand::blocks(columns, keys, COLUMNS);

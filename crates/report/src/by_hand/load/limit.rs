@@ -9,7 +9,7 @@ use super::super::table::{Column, blocks, rows};
 use super::{MB, TIME, mark};
 use crate::case::counted;
 use crate::remedy;
-use crate::wrap::{glued, wrapped};
+use crate::wrap::{capitalised, glued, wrapped};
 
 pub(super) const CAPACITY: &str = "load.capacity";
 pub(super) const BOTTLENECK: &str = "load.bottleneck";
@@ -418,11 +418,4 @@ fn effect(ratio: f64) -> String {
     let change = 100.0 * (ratio - 1.0);
     let sign = if change < 0.0 { "−" } else { "+" };
     format!("{sign}{:.0} %", change.abs())
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or(String::new(), |first| first.to_uppercase().to_string() + letters.as_str())
 }
