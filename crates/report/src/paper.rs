@@ -13,6 +13,7 @@ mod discussion;
 mod figure;
 mod machine;
 mod names;
+mod order;
 mod study;
 
 use fathom_analysis::reference::{Beside, Here, Row};
@@ -79,7 +80,7 @@ fn blocks(documents: &[Document], classic: &Beside, describe: Describe<'_>) -> V
     let mut blocks = opening(first, documents);
     blocks.extend(machine::chapter(&first.host));
     blocks.extend(method(first));
-    blocks.extend(chapter::chapters(documents, describe, &mut sources));
+    blocks.extend(order::chapters(documents, describe, &mut sources));
     blocks.extend(classic_table(classic));
     blocks.extend(sources.chapter());
     for document in documents {

@@ -35,7 +35,7 @@ fn paper_has_every_chapter_and_every_case() {
         "Method",
         "Overhead of measurement",
         "Overhead of a loop",
-        "Procedure call by arguments",
+        "Function call by arguments",
         "System call",
         "Process and thread creation",
         "Context switch of processes and threads",
@@ -105,7 +105,7 @@ fn chapter_has_method_prediction_result_discussion() {
     let sealed = run.records.into_iter().map(fathom_record::Record::sealed).collect();
     let run = Document { records: sealed, ..run };
     let html = paper(&env, &run, "paper.html");
-    let calls = chapter(&html, "Procedure call by arguments</h2>");
+    let calls = chapter(&html, "Function call by arguments</h2>");
     let parts: Vec<&str> = calls
         .split("<h3 ")
         .skip(1)
@@ -128,7 +128,7 @@ fn stated_line_is_not_computed_again() {
     call.facts.push(Fact::text("line", "7.0 ns + 3.0 ns × arguments"));
     let sealed = run.records.into_iter().map(fathom_record::Record::sealed).collect();
     let html = paper(&env, &Document { records: sealed, ..run }, "paper.html");
-    let calls = chapter(&html, "Procedure call by arguments</h2>");
+    let calls = chapter(&html, "Function call by arguments</h2>");
     assert_contains(calls, &["</figure>\n<ul>\n<li>7.0 ns + 3.0 ns × arguments</li>"]);
     assert!(!calls.contains("r² = "), "{calls}");
 }

@@ -241,8 +241,8 @@ fn table_html(table: &Table, numbers: &mut Numbers) -> String {
         class += " cases";
     }
     format!(
-        "<div class=\"scroll\"><table class=\"{class}\">\n<caption>{caption}</caption>\n<thead>{}</thead>\n<tbody>\n\
-         {rows}</tbody>\n</table></div>\n",
+        "<div class=\"scroll\"><table class=\"{class}\">\n<caption>{caption}</caption>\n\
+         <thead>{}</thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
         line("th", table.titles.iter().map(String::as_str).collect())
     )
 }

@@ -55,7 +55,7 @@ pub(super) const CHAPTERS: [Chapter; 15] = [
     ),
     Chapter::new("Overhead of a loop", &["cpu.loop.iteration"], &[], "fathom run cpu.loop"),
     Chapter::new(
-        "Procedure call by arguments",
+        "Function call by arguments",
         &["cpu.call", "cpu.call.per_argument"],
         &[],
         "fathom run cpu.call",

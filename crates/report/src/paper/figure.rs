@@ -1,5 +1,5 @@
-//! Curves and rows of points as SVG: points with their intervals, predictions as dashes in a band of
-//! their limits, a legend below the axes.
+//! Curves and rows of points as SVG: points with their intervals, predictions as dashes in a band
+//! of their limits, a legend below the axes.
 
 use std::fmt::Write as _;
 
