@@ -23,6 +23,10 @@ use crate::wrap::{glued, width_of, wrapped};
 use fathom_record::quantity::{NOTHING, percent, quantity};
 
 pub use findings::findings;
+pub(crate) use findings::lines;
+pub(crate) use load::quantile_of;
+pub(crate) use table::{Column, blocks};
+pub(crate) use transfer::combination;
 
 /// Fewer values of one process have no interval.
 const VALUES_MIN: u64 = 12;
@@ -32,6 +36,29 @@ const NAMES: usize = 14;
 const TIMES: [&str; 2] = ["time", "total"];
 /// The fact or line below a time.
 const SPEED: &str = "speed";
+
+/// A question that a run answers.
+pub(crate) struct Answer {
+    pub(crate) question: String,
+    pub(crate) sentences: Vec<String>,
+    /// After their captions.
+    pub(crate) tables: Vec<(String, Vec<Column>)>,
+}
+
+impl Answer {
+    fn new(question: impl Into<String>, sentences: Vec<String>) -> Self {
+        Self { question: question.into(), sentences, tables: Vec::new() }
+    }
+}
+
+/// The questions that a run of a command answers; none for one whose screen is its answer.
+pub(crate) fn answers(document: &Document) -> Vec<Answer> {
+    match document.run.procedure.as_deref() {
+        Some("load") => load::answers(&document.records),
+        Some("transfer") => transfer::answers(&document.records),
+        _ => Vec::new(),
+    }
+}
 
 /// What a command is about to do.
 pub fn plan(text: &str, width: usize) -> String {
@@ -114,7 +141,7 @@ fn in_bytes(rate: f64) -> String {
 }
 
 /// A fact as text. A measured fact has no number if its record has none.
-fn fact_words(record: &Record, fact: &Fact) -> String {
+pub(crate) fn fact_words(record: &Record, fact: &Fact) -> String {
     match &fact.value {
         FactValue::Line { line: text } | FactValue::Text { text } => text.clone(),
         FactValue::Quantity { unit, .. } if is_withheld(record, *unit) => NOTHING.to_owned(),

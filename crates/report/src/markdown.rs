@@ -22,12 +22,12 @@ pub(crate) fn text(text: &str) -> String {
     escaped
 }
 
-/// A table; the columns from `right` on are aligned to the right.
-pub(crate) fn table(titles: &[String], right: usize, rows: &[Vec<String>]) -> String {
+/// A table, and which of its columns are aligned to the right.
+pub(crate) fn table(titles: &[String], right: &[bool], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let escaped = |cells: &[String]| cells.iter().map(|cell| text(cell)).collect::<Vec<_>>();
     let rule: Vec<String> =
-        (0..titles.len()).map(|at| if at < right { "---" } else { "---:" }.to_owned()).collect();
+        right.iter().map(|is_right| if *is_right { "---:" } else { "---" }.to_owned()).collect();
     let body: String = rows.iter().map(|row| line(&escaped(row))).collect();
     line(&escaped(titles)) + &line(&rule) + &body
 }
@@ -60,7 +60,8 @@ fn document(document: &Document) -> String {
         titles.remove(TYPICAL);
         rows.iter_mut().for_each(|row| drop(row.remove(TYPICAL)));
     }
-    let table = table(&titles, 1, &rows);
+    let right: Vec<bool> = (0..titles.len()).map(|at| at > 0).collect();
+    let table = table(&titles, &right, &rows);
     format!("## Run {}\n\n{}\n\n{table}", text(&name), text(&about))
 }
 

@@ -7,13 +7,18 @@
 
 mod block;
 mod chapter;
+mod chapters;
 mod curves;
+mod discussion;
 mod figure;
 mod machine;
+mod names;
+mod order;
+mod study;
 
 use fathom_analysis::reference::{Beside, Here, Row};
 use fathom_record::quantity::{NOTHING, quantity, range, rounded};
-use fathom_record::{Document, Protocol, Record, State};
+use fathom_record::{Document, Protocol, State};
 
 pub use self::block::Paper;
 use self::block::{Block, Table};
@@ -21,7 +26,7 @@ use crate::case::counted;
 use crate::closing::Closing;
 use crate::findings::{outside, unusual};
 use crate::opening::minute;
-use crate::{by_hand, overview};
+use crate::overview;
 
 /// How a metric is described: the same words as `fathom explain` prints.
 #[derive(Clone, Copy, Debug)]
@@ -75,14 +80,7 @@ fn blocks(documents: &[Document], classic: &Beside, describe: Describe<'_>) -> V
     let mut blocks = opening(first, documents);
     blocks.extend(machine::chapter(&first.host));
     blocks.extend(method(first));
-    // Chapters of several runs have the same titles.
-    let of_several = documents.iter().filter(|it| it.run.procedure.is_none()).count() > 1;
-    for document in documents {
-        match document.run.procedure {
-            None => blocks.extend(chapter::of_run(document, of_several, describe, &mut sources)),
-            Some(_) => blocks.extend(of_command(document, describe, &mut sources)),
-        }
-    }
+    blocks.extend(order::chapters(documents, describe, &mut sources));
     blocks.extend(classic_table(classic));
     blocks.extend(sources.chapter());
     for document in documents {
@@ -150,7 +148,8 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
     let headlines = overview::headlines(&first.records);
     if !headlines.is_empty() {
         let caption = "the best-known numbers".to_owned();
-        blocks.push(Block::Table(chapter::table(&headlines, caption, first.run.protocol)));
+        let table = chapter::table(&headlines, caption, first.run.protocol);
+        blocks.push(Block::Table(table.without(&["hardware", "software", "sum"])));
     }
     blocks
 }
@@ -182,32 +181,9 @@ fn method(document: &Document) -> Vec<Block> {
          (marked ~) if its interval is wider than its metric allows, or a counter shows what \
          disturbed it; unfiltered numbers (marked °) include disturbed processes.",
     ));
-    let overhead = ["cpu.clock.read", "cpu.clock.resolution", "cpu.loop.iteration"];
-    let is_overhead = |record: &&Record| overhead.contains(&record.metric.as_str());
-    let records: Vec<&Record> = document.records.iter().filter(is_overhead).collect();
-    if !records.is_empty() {
-        let caption = "overhead of measurement and of a loop".to_owned();
-        blocks.push(Block::Table(chapter::table(&records, caption, run.protocol)));
-    }
     let whole = Closing::of(document).whole;
     blocks.extend((!whole.is_empty()).then(|| text(whole.join(" "))));
     blocks
-}
-
-/// A command by hand: its own screen, its numbers and curves.
-fn of_command(document: &Document, describe: Describe<'_>, sources: &mut Sources) -> Vec<Block> {
-    let name = document.run.procedure.clone().unwrap_or_default();
-    let mut blocks = vec![heading(2, format!("`fathom {name}`"))];
-    let screen = plain(&by_hand::show(document, 80));
-    blocks.push(Block::Printed(screen));
-    blocks.extend(chapter::curves_of(document));
-    blocks.extend(chapter::described(document, describe, sources));
-    blocks
-}
-
-/// Without colour codes.
-fn plain(text: &str) -> String {
-    crate::visible(text).into_owned()
 }
 
 /// The classic rows that were measured, and how many were not.
@@ -244,8 +220,8 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
         return Vec::new();
     }
     let caption = format!("{} of the {} classic operations", rows.len(), beside.rows.len());
-    let titles = vec!["operation", "hardware", "software", "predicted", "measured", "sd"];
-    let table = Table { caption, titles, right: 1, rows }.without_empty_columns();
+    let titles = ["operation", "hardware", "software", "predicted", "measured", "sd"];
+    let table = Table::new(caption, &titles, 1, rows).without_empty_columns();
     let mut blocks = vec![heading(2, "Summary"), Block::Table(table)];
     if !missing.is_empty() {
         blocks.push(text(format!("Not measured in these runs: {}.", missing.join(", "))));

@@ -320,7 +320,8 @@ fn in_markdown(
         })
         .collect();
     let closing: String = closing.iter().map(|text| item(text)).collect();
-    format!("{about}\n{}\n{closing}", markdown::table(&titles, 2, &body))
+    let right: Vec<bool> = (0..columns).map(|at| at >= 2).collect();
+    format!("{about}\n{}\n{closing}", markdown::table(&titles, &right, &body))
 }
 
 /// The runs with a row here, and which rows, if there are several.

@@ -120,6 +120,12 @@ fn begins_color(text: &str) -> bool {
     end.starts_with('m')
 }
 
+/// With an upper-case letter first.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
-use fathom_record::{Agreement, Cause, Document, State, Verdict};
+use fathom_record::{Agreement, Cause, Document, Fact, MetricId, Params, State, Verdict};
 
 use crate::TestEnv;
 use crate::fleet::recorded;
@@ -31,11 +33,23 @@ fn paper_has_every_chapter_and_every_case() {
     let expected = [
         "Machine",
         "Method",
-        "Clock, loop and calls",
-        "Operating system",
-        "Memory",
-        "Network",
-        "Files and the page cache",
+        "Overhead of measurement",
+        "Overhead of a loop",
+        "Function call by arguments",
+        "System call",
+        "Process and thread creation",
+        "Context switch of processes and threads",
+        "Memory access by working set and level",
+        "Memory read and write bandwidth",
+        "Page fault",
+        "Network round trip, local and remote",
+        "Peak bandwidth, local and remote",
+        "Connection set-up and tear-down, local and remote",
+        "File read by size, sequential and random, local and remote",
+        "Further results: operating system",
+        "Further results: memory",
+        "Further results: files and the page cache",
+        "Not measured",
         "Summary",
         "References",
         "Appendix: all cases of run 01a210e795096169",
@@ -50,7 +64,7 @@ fn paper_has_every_chapter_and_every_case() {
         assert!(plain.contains(&name), "{name}");
     }
     for metric in run.records.iter().map(|it| it.metric.as_str()).collect::<BTreeSet<_>>() {
-        assert!(html.contains(&format!("(<code>{metric}</code>)</h3>")), "{metric}");
+        assert!(html.contains(&format!("(<code>{metric}</code>)")), "{metric}");
     }
     let command = "<code>fathom run --quick --seed";
     assert_contains(&html, &["28 of the 37 classic operations", command, "default-src 'none'"]);
@@ -59,12 +73,128 @@ fn paper_has_every_chapter_and_every_case() {
     let inconclusive =
         run.records.iter().filter(|it| it.agreement == Some(Agreement::Inconclusive));
     let said = html.split("<li>").filter(|it| it.contains("inconclusive.</li>"));
-    assert!(inconclusive.count() > 10 && said.count() > 3, "{html}");
+    assert!(inconclusive.count() > 10 && said.count() > 3);
     let classic = html.split(">Summary</h2>").nth(1).expect("a summary");
     let row = classic.split("<tr>").find(|row| row.contains(">Memory latency<")).expect("a row");
     assert!(row.contains(">~"), "{row}");
     // The line through calls with 0 to 7 arguments.
-    assert_contains(&html, &["by args</figcaption>", " × args, r² = 0."]);
+    assert_contains(&html, &["by arguments</figcaption>", " × arguments, r² = 0."]);
+    // What was not measured is named once, with its command.
+    let missing = html.split(">Not measured</h2>").nth(1).expect("a chapter");
+    let missing = missing.split("</p>").next().expect("a sentence");
+    let capacity = "Size of the file cache (<code>fathom file capacity</code>)";
+    assert_contains(missing, &[capacity, "(<code>fathom file contend</code>)", "--remote HOST"]);
+    assert_eq!(html.matches("Size of the file cache").count(), 1);
+}
+
+/// A chapter until the next one.
+fn chapter<'h>(html: &'h str, title: &str) -> &'h str {
+    let begins = |part: &&str| part.split_once('>').is_some_and(|it| it.1.starts_with(title));
+    html.split("<h2 id=").skip(1).find(begins).unwrap_or_else(|| panic!("{title}"))
+}
+
+#[test]
+fn chapter_has_method_prediction_result_discussion() {
+    let env = TestEnv::new();
+    let mut run = recorded();
+    let far = run.records.iter_mut().find(|it| it.name() == "cpu.call{args=3}").expect("a call");
+    let prediction = far.prediction.as_mut().expect("a prediction");
+    (prediction.low, prediction.high) = (Some(0.2), Some(0.5));
+    prediction.if_above = "the calls are slow".to_owned();
+    far.agreement = Some(Agreement::Outside);
+    let sealed = run.records.into_iter().map(fathom_record::Record::sealed).collect();
+    let run = Document { records: sealed, ..run };
+    let html = paper(&env, &run, "paper.html");
+    let calls = chapter(&html, "Function call by arguments</h2>");
+    let parts: Vec<&str> = calls
+        .split("<h3 ")
+        .skip(1)
+        .filter_map(|it| it.split_once('>')?.1.split("</h3>").next())
+        .collect();
+    assert_eq!(parts, ["Method", "Prediction", "Result", "Discussion"]);
+    let discussion = calls.split(">Discussion</h3>").nth(1).expect("a discussion");
+    let said = "<code>cpu.call{args=3}</code>: measured 1.150 ns, predicted 0.200–0.500 ns, +130 % \
+                beyond the limit. The calls are slow";
+    assert_contains(discussion, &["10 of 11 cases are as predicted", said]);
+    let memory = chapter(&html, "Memory access by working set and level</h2>");
+    assert_contains(memory, &["4K pages</text>", "huge pages</text>", "drift while sampling 1"]);
+}
+
+#[test]
+fn stated_line_is_not_computed_again() {
+    let env = TestEnv::new();
+    let mut run = recorded();
+    let call = run.records.iter_mut().find(|it| it.metric.as_str() == "cpu.call").expect("a call");
+    call.facts.push(Fact::text("line", "7.0 ns + 3.0 ns × arguments"));
+    let sealed = run.records.into_iter().map(fathom_record::Record::sealed).collect();
+    let html = paper(&env, &Document { records: sealed, ..run }, "paper.html");
+    let calls = chapter(&html, "Function call by arguments</h2>");
+    assert_contains(calls, &["</figure>\n<ul>\n<li>7.0 ns + 3.0 ns × arguments</li>"]);
+    assert!(!calls.contains("r² = "), "{calls}");
+}
+
+/// The paper of canned runs of commands by hand, after that of a run.
+fn paper_of(env: &TestEnv, names: &[&str]) -> String {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/by-hand.tar.gz");
+    let status = Command::new("tar").arg("-xzf").arg(runs).current_dir(env.file("")).status();
+    assert!(status.expect("tar").success());
+    fs::write(env.file("run.json"), serde_json::to_string(&recorded()).expect("JSON"))
+        .expect("a file");
+    let files: Vec<String> = names.iter().map(|name| format!("{name}.json")).collect();
+    let mut arguments = vec!["report", "--paper", "-o", "paper.html"];
+    arguments.extend(files.iter().map(String::as_str));
+    assert_status(&env.run(&arguments), 0);
+    fs::read_to_string(env.file("paper.html")).expect("a paper")
+}
+
+#[test]
+fn commands_are_chapters_with_answers() {
+    let env = TestEnv::new();
+    let html = paper_of(&env, &["run", "load", "transfer", "contend", "sweep", "calls"]);
+    let all = chapters(&html);
+    let at = |title: &str| all.iter().position(|it| it.starts_with(title)).expect(title);
+    // Contention is a chapter of the study; the others follow.
+    assert!(at("Contention by processes") < at("Further results: memory"), "{all:?}");
+    assert!(at("Further results: memory") < at("Load test of a server"), "{all:?}");
+    let load = chapter(&html, "Load test of a server");
+    let questions = ["What is the capacity", "response time law", "What is the bottleneck"];
+    assert_contains(load, &questions);
+    assert_contains(
+        load,
+        &["throughput by clients", "p99</text>", "not saturated up to 8 clients"],
+    );
+    let transfer = chapter(&html, "Transfer by every path");
+    let fastest = "The fastest of 12 combinations: ";
+    let matters = "Which setting matters for small, and how much?";
+    assert_contains(transfer, &[fastest, matters, "send mmap against copy: time × ~1.77"]);
+    assert!(transfer.contains("copy to mmap, per-file</text>"), "{transfer}");
+    assert_contains(
+        chapter(&html, "Contention by processes"),
+        &["× processes + 62.24 µs (r² 0.860)"],
+    );
+    let sweep = chapter(&html, "Block-size study");
+    assert_contains(sweep, &["by block size", "cached, 1 thread", "<li>best: warm, 1 thread"]);
+    let calls = chapter(&html, "Calls study");
+    assert_contains(calls, &["calls per second by number of calls", "read of 1 byte</text>"]);
+    assert!(!html.contains("<pre>"), "a screen in place of its answers");
+}
+
+#[test]
+fn block_time_by_file_size_is_in_its_chapter() {
+    let env = TestEnv::new();
+    let mut run = recorded();
+    let of = |at: usize| {
+        let mut record = run.records[0].clone();
+        record.metric = MetricId::new("file.capacity.block_time");
+        record.title = "time of a block".to_owned();
+        record.params = Params::one("file_bytes", 1_i64 << (28 + at));
+        record.sealed()
+    };
+    run.records = (0..4).map(of).collect();
+    run.run.procedure = Some("file capacity".to_owned());
+    let html = paper(&env, &run, "paper.html");
+    let cache = chapter(&html, "Size of the file cache");
+    assert_contains(cache, &["<figcaption>Figure 1: time of a block", "by file size"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The output of a load: the capacities, one row for each number of clients and each rate, the
 //! highest throughput, what limits it, and the memory of both ends.
 
+mod answers;
 mod limit;
 mod open;
 
@@ -8,6 +9,7 @@ use fathom_analysis::load::ERRORS_MAX;
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
 use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Summary, Unit};
 
+pub(crate) use self::answers::answers;
 use super::table::{Column, fit, legend, rows};
 use super::{fact_words, facts};
 use crate::case::{case, counted};
@@ -152,7 +154,7 @@ fn rate_of(step: &Record) -> f64 {
 }
 
 /// A quantile of the response times; without `q` the median.
-fn quantile_of(records: &[Record], params: &Params, q: Option<f64>) -> Option<f64> {
+pub(crate) fn quantile_of(records: &[Record], params: &Params, q: Option<f64>) -> Option<f64> {
     let summary = beside(records, params, RESPONSE_TIME)?;
     match q {
         None => Some(summary.median),

@@ -20,7 +20,7 @@ const VALUE_WIDTH: usize = 9;
 
 /// A column: its head and a cell per row.
 #[derive(Clone)]
-pub(super) struct Column {
+pub(crate) struct Column {
     cells: Vec<String>,
     is_left: bool,
 }
@@ -35,12 +35,21 @@ impl Column {
         Self { is_left: true, ..Self::new(head, cells) }
     }
 
-    pub(super) fn head(&self) -> &str {
+    pub(crate) fn head(&self) -> &str {
         &self.cells[0]
     }
 
+    /// Those below its head.
+    pub(crate) fn cells(&self) -> &[String] {
+        &self.cells[1..]
+    }
+
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left
+    }
+
     pub(super) fn has_content(&self) -> bool {
-        self.cells[1..].iter().any(|cell| !cell.is_empty() && cell != NOTHING)
+        self.cells().iter().any(|cell| !cell.is_empty() && cell != NOTHING)
     }
 
     pub(super) fn width(&self) -> usize {
@@ -102,7 +111,7 @@ pub(super) fn legend(columns: &[Column], all: &[(&str, &str)], width: usize) -> 
 
 /// Splits the columns of a table into blocks that fit the width, each after the first `keys`
 /// columns, which name the rows.
-pub(super) fn blocks(columns: Vec<Column>, keys: usize, width: usize) -> Vec<Vec<Column>> {
+pub(crate) fn blocks(columns: Vec<Column>, keys: usize, width: usize) -> Vec<Vec<Column>> {
     let taken = |block: &[Column]| block.iter().map(|one| 2 + one.width()).sum::<usize>();
     let keys = keys.min(columns.len());
     let mut columns = columns.into_iter();

@@ -4,7 +4,8 @@ use fathom_record::quantity::{NOTHING, bare, percent, quantity_within};
 use fathom_record::{Fact, FactValue, ParamValue, Record, State, Summary, Unit, Value};
 
 use super::table::{Column, MIB, blocks, fit, legend, rows};
-use super::{fact_words, facts};
+use super::{Answer, fact_words, facts};
+use crate::case::counted;
 use crate::counts::cause_words;
 use crate::wrap::wrapped;
 
@@ -74,6 +75,14 @@ fn setting(record: &Record, all: &[&Record]) -> String {
         (Some(&own) != usual.as_ref()).then(|| format!("{before}{own}"))
     };
     SETTINGS.iter().filter_map(word).collect::<Vec<String>>().join(", ")
+}
+
+/// `copy to mmap, window 1 MiB`: the paths, and how the setting differs from the usual one.
+pub(crate) fn combination(record: &Record, all: &[&Record]) -> String {
+    let name = |end: &str| param(record, end).unwrap_or_default();
+    let paths = format!("{} to {}", name("send"), name("receive"));
+    let setting = setting(record, all);
+    if setting.is_empty() { paths } else { format!("{paths}, {setting}") }
 }
 
 fn times(records: &[&Record], width: usize) -> String {
@@ -163,6 +172,11 @@ fn time_words(ns: f64) -> String {
 
 /// What limits the transfers, if the counters show it.
 fn limits(records: &[&Record], width: usize) -> String {
+    let line = |text: String| wrapped(&text, width, "", "  ");
+    limit_words(records).into_iter().map(line).collect()
+}
+
+fn limit_words(records: &[&Record]) -> Vec<String> {
     let limit = |record: &&Record| Some(fact_words(record, record.fact("limited by")?));
     let mut found: Vec<(String, usize)> = Vec::new();
     for text in records.iter().filter_map(limit) {
@@ -172,24 +186,25 @@ fn limits(records: &[&Record], width: usize) -> String {
         }
     }
     found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let line = |(text, count): &(String, usize)| {
-        wrapped(&format!("limited by, in {count}: {text}"), width, "", "  ")
-    };
-    found.iter().map(line).collect()
+    found.iter().map(|(text, count)| format!("limited by, in {count}: {text}")).collect()
 }
 
 /// Why combinations have no number, or a noisy one.
 fn remarks(records: &[&Record], width: usize) -> String {
+    let line = |text: String| wrapped(&text, width, "", "  ");
+    remark_words(records).into_iter().map(line).collect()
+}
+
+fn remark_words(records: &[&Record]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
     for record in records {
-        let name = |end: &str| param(record, end).unwrap_or_default();
-        let row = format!("{} to {} {}", name("send"), name("receive"), setting(record, records));
+        let row = combination(record, records);
         for reason in &record.verdict.reasons {
             let state = record.verdict.state.word();
             let line = format!("{state} ({}): {}", cause_words(reason.cause), reason.text);
             match lines.iter_mut().find(|(known, _)| *known == line) {
-                Some((_, of)) => of.push(row.trim_end().to_owned()),
-                None => lines.push((line, vec![row.trim_end().to_owned()])),
+                Some((_, of)) => of.push(row.clone()),
+                None => lines.push((line, vec![row.clone()])),
             }
         }
     }
@@ -200,9 +215,107 @@ fn remarks(records: &[&Record], width: usize) -> String {
             few if few <= SHOWN => of.join("; "),
             many => format!("{many} of {}", records.len()),
         };
-        wrapped(&format!("{what}: {line}"), width, "", "  ")
+        format!("{what}: {line}")
     };
     lines.iter().map(line).collect()
+}
+
+/// The questions of a comparison of paths: of each set its combinations, the fastest of them, what
+/// limits them, and which setting matters.
+pub(crate) fn answers(records: &[Record]) -> Vec<Answer> {
+    let mut sets: Vec<&str> = Vec::new();
+    for set in records.iter().filter_map(|record| record.params.text("set")) {
+        if !sets.contains(&set) {
+            sets.push(set);
+        }
+    }
+    let mut answers = Vec::new();
+    for set in sets {
+        let of = |metric: &str| -> Vec<&Record> {
+            let own =
+                |it: &&Record| it.metric.as_str() == metric && it.params.text("set") == Some(set);
+            records.iter().filter(own).collect()
+        };
+        answers.extend(fastest(&of(TIME), set));
+        answers.extend(what_matters(&of(EFFECT), set));
+    }
+    let of_text = |it: &Record| match &it.value {
+        Some(Value::Text(text)) => Some(match it.params.text("claim") {
+            Some(claim) => format!("2020 study, {claim}: {text}"),
+            None => text.clone(),
+        }),
+        _ => None,
+    };
+    let words: Vec<String> = ["transfer.advice", "transfer.claim"]
+        .iter()
+        .flat_map(|metric| records.iter().filter(|it| it.metric.as_str() == *metric))
+        .filter_map(of_text)
+        .collect();
+    if !words.is_empty() {
+        answers.push(Answer::new("What follows?", words));
+    }
+    answers
+}
+
+/// All combinations, and the one with the shortest median.
+fn fastest(records: &[&Record], set: &str) -> Option<Answer> {
+    let shown = records.iter().filter_map(|it| Some((*it, it.shown_summary()?)));
+    let (best, summary) = shown.min_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
+    let interval = summary.limits().map(|ends| format!(" ({})", ends.map(time_words).join(" to ")));
+    let mark = if best.verdict.state == State::Noisy { "~" } else { "" };
+    let fastest = format!(
+        "The fastest of {}: {}, {mark}{}{}.",
+        counted(records.len(), "combination"),
+        combination(best, records),
+        time_words(summary.median),
+        interval.unwrap_or_default()
+    );
+    let mut columns = columns(records);
+    columns.retain(Column::has_content);
+    let sentences =
+        [vec![fastest], limit_words(records), remark_words(records)].into_iter().flatten();
+    Some(Answer {
+        tables: vec![(format!("every combination, {set}"), columns)],
+        ..Answer::new(format!("Which path is the fastest for {set}?"), sentences.collect())
+    })
+}
+
+/// Every effect, those first that change the time most.
+fn what_matters(records: &[&Record], set: &str) -> Option<Answer> {
+    let far = |it: &Record| it.shown_summary().map_or(0.0, |one| one.median.ln().abs());
+    let (with, mut mains): (Vec<&Record>, Vec<&Record>) =
+        records.iter().partition(|it| it.params.0.contains_key("with"));
+    mains.sort_by(|a, b| far(b).total_cmp(&far(a)));
+    let excludes_1 = |it: &&&Record| {
+        let limits = it.shown_summary().and_then(Summary::limits);
+        limits.is_some_and(|[low, high]| low > 1.0 || high < 1.0)
+    };
+    let words = |it: &&Record| {
+        let level = |name| effect_level(it, name);
+        let factor = effect_factor(it);
+        let times = format!("time × {} ({})", ratio(it), interval(it));
+        format!("{factor} {} against {}: {times}", level("level"), level("from"))
+    };
+    let found: Vec<String> = mains.iter().filter(excludes_1).map(words).collect();
+    let has_interval = |it: &&&Record| it.shown_summary().is_some_and(|it| it.interval.is_some());
+    let known = mains.iter().filter(has_interval).count();
+    let count = |count: usize, words: &str| {
+        (count > 0).then(|| format!("{} {words}", counted(count, "effect")))
+    };
+    let rest = count(known - found.len(), "inconclusive: the interval has × 1 in it").into_iter();
+    let rest = rest.chain(count(mains.len() - known, "inconclusive: no interval"));
+    let mut columns = of_effects(&mains);
+    columns.push(Column::new("time ×", of_each(&mains, &ratio)));
+    columns.push(Column::words("interval", of_each(&mains, &interval)));
+    let mut tables = vec![(format!("effects on {set}"), columns)];
+    if !with.is_empty() {
+        let caption = format!("effects on {set} that depend on another setting");
+        tables.push((caption, of_interactions(&with)));
+    }
+    let legend = EFFECTS_LEGEND.to_owned();
+    let sentences = found.into_iter().chain(rest).chain([legend]).collect();
+    let question = format!("Which setting matters for {set}, and how much?");
+    (!mains.is_empty()).then(|| Answer { tables, ..Answer::new(question, sentences) })
 }
 
 fn effects(records: &[&Record], width: usize) -> String {
@@ -225,40 +338,46 @@ fn effects(records: &[&Record], width: usize) -> String {
     if interactions.is_empty() {
         return text;
     }
+    let columns = of_interactions(&interactions);
+    let table: String = blocks(columns, 3, width).iter().map(|block| rows(block)).collect();
+    text + &format!("\neffects on {set} that depend on another setting\n\n{table}")
+}
+
+fn of_interactions(interactions: &[&Record]) -> Vec<Column> {
     let at = |name: &'static str| {
         move |record: &Record| {
             record.quantity_of(name).map_or(NOTHING.to_owned(), |value| format!("{value:.2}"))
         }
     };
     let with = |record: &Record| record.params.text("with").unwrap_or_default().replace('-', " ");
-    let mut columns = of_effects(&interactions);
-    columns.push(Column::new("time ×", of_each(&interactions, &at("effect at reference"))));
-    columns.push(Column::words("but with", of_each(&interactions, &with)));
-    columns.push(Column::new("time ×", of_each(&interactions, &at("effect there"))));
-    columns.push(Column::words("ratio of both", of_each(&interactions, &interval)));
-    let table: String = blocks(columns, 3, width).iter().map(|block| rows(block)).collect();
-    text + &format!("\neffects on {set} that depend on another setting\n\n{table}")
+    let mut columns = of_effects(interactions);
+    columns.push(Column::new("time ×", of_each(interactions, &at("effect at reference"))));
+    columns.push(Column::words("but with", of_each(interactions, &with)));
+    columns.push(Column::new("time ×", of_each(interactions, &at("effect there"))));
+    columns.push(Column::words("ratio of both", of_each(interactions, &interval)));
+    columns
 }
 
 fn of_each(records: &[&Record], of: &dyn Fn(&Record) -> String) -> std::vec::IntoIter<String> {
     records.iter().map(|record| of(record)).collect::<Vec<String>>().into_iter()
 }
 
+fn effect_level(record: &Record, name: &str) -> String {
+    let text = record.params.text(name).unwrap_or_default();
+    let factor = record.params.text("factor").unwrap_or_default();
+    text.parse().map_or(text.to_owned(), |bytes| crate::case::position(factor, bytes))
+}
+
+fn effect_factor(record: &Record) -> String {
+    let factor = record.params.text("factor").unwrap_or_default();
+    factor.trim_end_matches("_bytes").to_owned()
+}
+
 /// What changes in an effect.
 fn of_effects(records: &[&Record]) -> Vec<Column> {
-    let level = |name: &'static str| {
-        move |record: &Record| {
-            let text = record.params.text(name).unwrap_or_default();
-            let factor = record.params.text("factor").unwrap_or_default();
-            text.parse().map_or(text.to_owned(), |bytes| crate::case::position(factor, bytes))
-        }
-    };
-    let factor = |record: &Record| {
-        let factor = record.params.text("factor").unwrap_or_default();
-        factor.trim_end_matches("_bytes").to_owned()
-    };
+    let level = |name: &'static str| move |record: &Record| effect_level(record, name);
     vec![
-        Column::words("factor", of_each(records, &factor)),
+        Column::words("factor", of_each(records, &effect_factor)),
         Column::words("level", of_each(records, &level("level"))),
         Column::words("against", of_each(records, &level("from"))),
     ]

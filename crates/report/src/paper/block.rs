@@ -2,8 +2,9 @@
 
 use fathom_record::quantity::NOTHING;
 
+use crate::by_hand::Column;
 use crate::markdown;
-use crate::wrap::{GLUE, clean};
+use crate::wrap::{GLUE, clean, width_of};
 
 /// A part of a paper. Text between backticks is code.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,18 +22,51 @@ pub(super) enum Block {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Table {
     pub(super) caption: String,
-    pub(super) titles: Vec<&'static str>,
-    /// The columns from here on are aligned to the right.
-    pub(super) right: usize,
+    pub(super) titles: Vec<String>,
+    /// Which columns are aligned to the right.
+    pub(super) right: Vec<bool>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// Without the columns that are unknown in each row.
-    pub(super) fn without_empty_columns(mut self) -> Self {
-        for at in (self.right..self.titles.len()).rev() {
-            if self.rows.iter().all(|row| row[at] == NOTHING) {
+    /// The first `words` columns are of words, the others of numbers.
+    pub(super) fn new(
+        caption: String,
+        titles: &[&str],
+        words: usize,
+        rows: Vec<Vec<String>>,
+    ) -> Self {
+        let right = (0..titles.len()).map(|at| at >= words).collect();
+        Self { caption, titles: titles.iter().map(|it| (*it).to_owned()).collect(), right, rows }
+    }
+
+    /// A table of a screen.
+    pub(super) fn of_columns(caption: String, columns: &[Column]) -> Self {
+        let count = columns.first().map_or(0, |column| column.cells().len());
+        let row = |at: usize| columns.iter().map(|column| column.cells()[at].clone()).collect();
+        Self {
+            caption,
+            titles: columns.iter().map(|column| column.head().to_owned()).collect(),
+            right: columns.iter().map(|column| !column.is_left()).collect(),
+            rows: (0..count).map(row).collect(),
+        }
+    }
+
+    /// Without the columns of numbers that are unknown in each row.
+    pub(super) fn without_empty_columns(self) -> Self {
+        let is_empty = |it: &Self, at| it.right[at] && it.rows.iter().all(|row| row[at] == NOTHING);
+        self.retain(|it, at| !is_empty(it, at))
+    }
+
+    pub(super) fn without(self, titles: &[&str]) -> Self {
+        self.retain(|it, at| !titles.contains(&it.titles[at].as_str()))
+    }
+
+    fn retain(mut self, is_kept: impl Fn(&Self, usize) -> bool) -> Self {
+        for at in (0..self.titles.len()).rev() {
+            if !is_kept(&self, at) {
                 self.titles.remove(at);
+                self.right.remove(at);
                 self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
             }
         }
@@ -89,11 +123,10 @@ pub(super) fn to_markdown(blocks: &[Block], folder: &str) -> Paper {
         }
         Block::Printed(text) => fenced(text),
         Block::Table(table) => {
-            let titles: Vec<String> = table.titles.iter().map(|it| (*it).to_owned()).collect();
             let caption = inline_markdown(&numbers.table(&table.caption));
             let rows: Vec<Vec<String>> =
                 table.rows.iter().map(|row| row.iter().map(|it| plain(it)).collect()).collect();
-            format!("{caption}\n\n{}", markdown::table(&titles, table.right, &rows))
+            format!("{caption}\n\n{}", markdown::table(&table.titles, &table.right, &rows))
         }
         Block::Figure(figure) => {
             let file = format!("{}.svg", figure.name);
@@ -185,10 +218,16 @@ pub(super) fn to_html(title: &str, blocks: &[Block]) -> Paper {
     Paper { text, figures: Vec::new() }
 }
 
+/// Columns of the longest number; a longer text is divided into lines.
+const NUMBER_MAX: usize = 30;
+/// So many rows are not divided between pages.
+const SHORT: usize = 12;
+
 fn table_html(table: &Table, numbers: &mut Numbers) -> String {
     let line = |cell: &str, texts: Vec<&str>| {
         let one = |(at, text): (usize, &&str)| {
-            let class = if at >= table.right { " class=\"n\"" } else { "" };
+            let is_number = table.right[at] && width_of(text) <= NUMBER_MAX;
+            let class = if is_number { " class=\"n\"" } else { "" };
             format!("<{cell}{class}>{}</{cell}>", breakable(&inline_html(text)))
         };
         let cells: String = texts.iter().enumerate().map(one).collect();
@@ -197,10 +236,14 @@ fn table_html(table: &Table, numbers: &mut Numbers) -> String {
     let caption = inline_html(&numbers.table(&table.caption));
     let rows: String =
         table.rows.iter().map(|row| line("td", row.iter().map(String::as_str).collect())).collect();
+    let mut class = if table.rows.len() <= SHORT { "short" } else { "long" }.to_owned();
+    if table.titles.first().is_some_and(|it| it == "case") {
+        class += " cases";
+    }
     format!(
-        "<div class=\"scroll\"><table>\n<caption>{caption}</caption>\n<thead>{}</thead>\n<tbody>\n\
-         {rows}</tbody>\n</table></div>\n",
-        line("th", table.titles.clone())
+        "<div class=\"scroll\"><table class=\"{class}\">\n<caption>{caption}</caption>\n\
+         <thead>{}</thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
+        line("th", table.titles.iter().map(String::as_str).collect())
     )
 }
 

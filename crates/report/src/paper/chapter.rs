@@ -1,101 +1,206 @@
-//! The chapter of each group of metrics: method, prediction, result, discussion.
-
-use std::collections::BTreeMap;
+//! A chapter of a paper: method, prediction, result, discussion.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, counted, percent, quantity};
-use fathom_record::{Agreement, Document, Protocol, Record, State};
+use fathom_record::quantity::{NOTHING, percent, quantity};
+use fathom_record::{Document, Protocol, Record};
 
 use super::block::{Block, Table};
-use super::curves::{figures, noise};
+use super::chapters::CHAPTERS;
+use super::curves::{Drawn, POINTS_MIN, figures, named_figure, stated_lines};
+use super::discussion::discussion;
 use super::{Describe, Described, Sources, cell, heading, text};
-use crate::case::{case, named};
+use crate::case::{case, counted, named};
 use crate::cells;
-use crate::remarks::{meaning, reason_words};
+use crate::wrap::capitalised;
 
 /// More cases of a metric are drawn, and listed in the appendix only.
-const ROWS_MAX: usize = 12;
+const ROWS_MAX: usize = 16;
 /// Wide enough for any number.
 const WIDTH: usize = 60;
-/// Sentences on the cases of one metric, at most.
-const REMARKS_MAX: usize = 4;
 
 /// The records of each metric.
-type Metrics<'r> = Vec<(&'r str, Vec<&'r Record>)>;
+pub(super) type Metrics<'r> = Vec<(&'r str, Vec<&'r Record>)>;
 
-/// The groups in the order of the run; their metrics in the same order.
-fn groups(records: &[Record]) -> Vec<(&str, Metrics<'_>)> {
-    let mut groups: Vec<(&str, Metrics<'_>)> = Vec::new();
+/// The metrics in the order of the run.
+pub(super) fn metrics<'r>(records: impl IntoIterator<Item = &'r Record>) -> Metrics<'r> {
+    let mut metrics: Metrics<'_> = Vec::new();
     for record in records {
-        let (group, metric) = (record.metric.group(), record.metric.as_str());
-        let at = groups.iter().position(|it| it.0 == group).unwrap_or_else(|| {
-            groups.push((group, Vec::new()));
-            groups.len() - 1
-        });
-        let metrics = &mut groups[at].1;
-        match metrics.iter_mut().find(|it| it.0 == metric) {
+        match metrics.iter_mut().find(|it| it.0 == record.metric.as_str()) {
             Some((_, records)) => records.push(record),
-            None => metrics.push((metric, vec![record])),
+            None => metrics.push((record.metric.as_str(), vec![record])),
         }
     }
-    groups
+    metrics
 }
 
 fn group_title(group: &str) -> &str {
     match group {
-        "cpu" => "Clock, loop and calls",
-        "os" => "Operating system",
-        "memory" => "Memory",
-        "file" => "Files and the page cache",
-        "network" => "Network",
-        "disk" => "Disks",
+        "cpu" => "clock, loop and calls",
+        "os" => "operating system",
+        "memory" => "memory",
+        "file" => "files and the page cache",
+        "network" => "network",
+        "disk" => "disks",
         other => other,
     }
 }
 
-pub(super) fn of_run(
+/// The metrics of no chapter, by group.
+pub(super) fn further(
     document: &Document,
-    of_several: bool,
+    run: &str,
     describe: Describe<'_>,
     sources: &mut Sources,
 ) -> Vec<Block> {
-    let run = if of_several { format!(", run {}", document.run.id) } else { String::new() };
+    let is_left = |it: &&Record| !CHAPTERS.iter().any(|chapter| chapter.has(it.metric.as_str()));
     let mut blocks = Vec::new();
-    for (group, metrics) in groups(&document.records) {
-        blocks.push(heading(2, format!("{}{run}", group_title(group))));
-        for (metric, records) in metrics {
-            let title = &records[0].title;
-            blocks.push(heading(3, format!("{} (`{metric}`)", capital(title))));
-            blocks.extend(describe(metric).map(|it| method(&it, sources)));
-            blocks.extend(results(&records, document.run.protocol));
+    let all: Vec<&Record> = document.records.iter().filter(is_left).collect();
+    let mut groups: Vec<&str> = Vec::new();
+    for record in &all {
+        if !groups.contains(&record.metric.group()) {
+            groups.push(record.metric.group());
+        }
+    }
+    for group in groups {
+        blocks.push(heading(2, format!("Further results: {}{run}", group_title(group))));
+        let own = all.iter().filter(|it| it.metric.group() == group).copied();
+        for (metric, records) in metrics(own) {
+            blocks.push(heading(3, title(metric, &records)));
+            if let Some(about) = describe(metric) {
+                let model = model(&about, sources).map(|it| format!("Prediction: {it}"));
+                let words = [method(&about), model].into_iter().flatten();
+                blocks.push(text(words.collect::<Vec<String>>().join(" ")));
+            }
+            blocks.extend(results(metric, &records, &[], POINTS_MIN, document.run.protocol));
             blocks.extend(discussion(&records));
         }
     }
     blocks
 }
 
-/// What is timed and what is not, and the model.
-fn method(described: &Described, sources: &mut Sources) -> Block {
-    let Described { timed, not_timed, model, source, is_derived, .. } = described;
-    let mut parts = vec![format!("{}: {timed}.", if *is_derived { "Computed" } else { "Timed" })];
-    parts.extend((!not_timed.is_empty()).then(|| format!("Not timed: {not_timed}.")));
-    let number = sources.number(source);
-    parts.extend((!model.is_empty()).then(|| format!("Prediction: {model}{number}.")));
-    text(parts.join(" ").replace("..", "."))
+/// Method, prediction, result and discussion of these metrics together.
+pub(super) fn of_metrics(
+    metrics: &Metrics<'_>,
+    document: &Document,
+    drawn: &[Drawn],
+    describe: Describe<'_>,
+    sources: &mut Sources,
+) -> Vec<Block> {
+    let mut blocks = described(metrics, describe, sources);
+    let all: Vec<&Record> = metrics.iter().flat_map(|it| &it.1).copied().collect();
+    let of_chapter: Vec<(Drawn, Vec<Block>)> =
+        drawn.iter().map(|it| (*it, named_figure(&all, *it))).collect();
+    blocks.push(heading(3, "Result"));
+    for (metric, records) in metrics {
+        // A figure of the chapter has the place of those of its metrics.
+        let is_drawn = of_chapter.iter().any(|(it, found)| it.has(metric) && !found.is_empty());
+        if is_drawn && records.len() > ROWS_MAX {
+            blocks.push(in_appendix(metric, records));
+        } else if is_drawn {
+            blocks.push(metric_table(metric, records, document.run.protocol));
+        } else {
+            blocks.extend(results(metric, records, &all, POINTS_MIN, document.run.protocol));
+        }
+    }
+    blocks.extend(of_chapter.into_iter().flat_map(|it| it.1));
+    with_heading("Discussion", discussion(&all), &mut blocks);
+    blocks
 }
 
-fn results(records: &[&Record], protocol: Protocol) -> Vec<Block> {
-    let title = &records[0].title;
-    let drawn = figures(records);
-    let mut blocks = Vec::new();
-    if records.len() <= ROWS_MAX || drawn.is_empty() {
-        blocks.push(Block::Table(table(records, title.clone(), protocol)));
-    } else {
-        let cases = counted(records.len(), "case");
-        blocks.push(text(format!("The {cases} are in the appendix.")));
+/// A heading, if there is something below it.
+pub(super) fn with_heading(title: &str, below: Vec<Block>, blocks: &mut Vec<Block>) {
+    if !below.is_empty() {
+        blocks.push(heading(3, title));
+        blocks.extend(below);
     }
-    blocks.extend(drawn);
+}
+
+/// What is timed of each metric, then what is predicted.
+pub(super) fn described(
+    metrics: &Metrics<'_>,
+    describe: Describe<'_>,
+    sources: &mut Sources,
+) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut part = |name: &str, of: &mut dyn FnMut(&Described) -> Option<String>| {
+        // Metrics with the same words are one item.
+        let mut items: Vec<(String, Vec<String>)> = Vec::new();
+        for (metric, records) in metrics {
+            let Some(words) = describe(metric).and_then(|about| of(&about)) else { continue };
+            let title = title(metric, records);
+            match items.iter_mut().find(|it| it.0 == words) {
+                Some((_, titles)) => titles.push(title),
+                None => items.push((words, vec![title])),
+            }
+        }
+        let item =
+            |(words, titles): (String, Vec<String>)| format!("{}. {words}", titles.join(", "));
+        let mut items: Vec<String> = items.into_iter().map(item).collect();
+        let below = match items.len() {
+            0 => Vec::new(),
+            1 => vec![text(items.remove(0))],
+            _ => vec![Block::List(items)],
+        };
+        with_heading(name, below, &mut blocks);
+    };
+    part("Method", &mut |about| method(about));
+    part("Prediction", &mut |about| model(about, sources));
     blocks
+}
+
+fn title(metric: &str, records: &[&Record]) -> String {
+    format!("{} (`{metric}`)", capitalised(&records[0].title))
+}
+
+/// What is timed and what is not.
+fn method(about: &Described) -> Option<String> {
+    let first = if about.is_derived { "Computed" } else { "Timed" };
+    let timed = format!("{first}: {}.", about.timed);
+    let not = Some(about.not_timed).filter(|it| !it.is_empty());
+    let not = not.map_or(String::new(), |it| format!(" Not timed: {it}."));
+    Some((timed + &not).replace("..", "."))
+}
+
+/// The model with the number of its source.
+fn model(about: &Described, sources: &mut Sources) -> Option<String> {
+    let number = sources.number(about.source);
+    let words = || format!("{}{number}.", capitalised(about.model)).replace("..", ".");
+    (!about.model.is_empty()).then(words)
+}
+
+/// The cases of a metric as a table, or as curves; `all`: those beside which lines are stated.
+pub(super) fn results(
+    metric: &str,
+    records: &[&Record],
+    all: &[&Record],
+    points_min: usize,
+    protocol: Protocol,
+) -> Vec<Block> {
+    let beside: Vec<&Record> =
+        all.iter().filter(|it| it.metric.as_str().starts_with(metric)).copied().collect();
+    let stated = stated_lines(if all.is_empty() { records } else { &beside });
+    let drawn = figures(records, &stated, points_min);
+    let has_figure = drawn.iter().any(|it| matches!(it, Block::Figure(_)));
+    let has_table = records.len() <= ROWS_MAX || !has_figure;
+    let first = if has_table {
+        metric_table(metric, records, protocol)
+    } else {
+        in_appendix(metric, records)
+    };
+    std::iter::once(first).chain(drawn).collect()
+}
+
+fn metric_table(metric: &str, records: &[&Record], protocol: Protocol) -> Block {
+    let caption = format!("{} (`{metric}`)", records[0].title);
+    Block::Table(table(records, caption, protocol))
+}
+
+fn in_appendix(metric: &str, records: &[&Record]) -> Block {
+    let cases = counted(records.len(), "case");
+    text(format!(
+        "{} (`{metric}`): the {cases} are in the appendix.",
+        capitalised(&records[0].title)
+    ))
 }
 
 /// A row a record: what was predicted, measured, and whether they agree.
@@ -112,6 +217,7 @@ pub(super) fn table(records: &[&Record], caption: String, protocol: Protocol) ->
             name,
             part(prediction.and_then(|it| it.hardware)),
             part(prediction.and_then(|it| it.software)),
+            part(prediction.and_then(|it| it.value)),
             cell(cells::predicted(record, WIDTH)),
             cell(cells::measured(record, protocol, WIDTH)),
             cells::uncertainty(record, protocol),
@@ -120,9 +226,8 @@ pub(super) fn table(records: &[&Record], caption: String, protocol: Protocol) ->
         ]
     };
     let titles =
-        vec!["case", "hardware", "software", "predicted", "measured", "±", "sd", "verdict"];
-    let rows = records.iter().map(row).collect();
-    Table { caption, titles, right: 1, rows }.without_empty_columns()
+        ["case", "hardware", "software", "sum", "predicted", "measured", "±", "sd", "verdict"];
+    Table::new(caption, &titles, 1, records.iter().map(row).collect()).without_empty_columns()
 }
 
 /// As many digits as its interval beside it has.
@@ -149,102 +254,6 @@ fn verdict(record: &Record) -> String {
     }
 }
 
-/// What is outside and what that means, what has no number and why, what disturbed.
-fn discussion(records: &[&Record]) -> Vec<Block> {
-    let shows = |record: &&&Record| record.verdict.shows_number();
-    let fails = |record: &&&Record| record.agreement.is_some_and(Agreement::fails);
-    let with = |wanted: &[Agreement]| {
-        let of = |record: &&&Record| record.agreement.is_some_and(|it| wanted.contains(&it));
-        records.iter().filter(shows).filter(of).count()
-    };
-    let agreed = with(&[Agreement::Within, Agreement::Met]);
-    let inconclusive = with(&[Agreement::Inconclusive]);
-    let outside: Vec<&&Record> = records.iter().filter(shows).filter(fails).collect();
-    let mut remarks = Vec::new();
-    if agreed > 0 {
-        remarks.push(format!("{} as predicted.", of_all(agreed, records.len())));
-    }
-    if inconclusive > 0 {
-        remarks.push(format!("{} inconclusive.", of_all(inconclusive, records.len())));
-    }
-    // Cases with one meaning are one remark.
-    let mut meanings: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
-    for record in outside {
-        meanings.entry(meaning(record).unwrap_or("")).or_default().push(record);
-    }
-    for (meaning, records) in meanings {
-        let words = if meaning.is_empty() { String::new() } else { format!(": {meaning}") };
-        remarks.push(format!("Outside the prediction: {}{words}.", some(&records)));
-    }
-    let mut without: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
-    for record in records.iter().filter(|it| !it.verdict.shows_number()) {
-        let why = format!("{}: {}", record.verdict.state.word(), reason_words(record));
-        without.entry(why).or_default().push(record);
-    }
-    for (why, records) in without {
-        remarks.push(format!("Without a number, {why}: {}.", some(&records)));
-    }
-    if let Some(words) = noise(records) {
-        let first = records.iter().find(|it| it.verdict.state == State::Noisy);
-        let why = first.map_or(String::new(), |it| format!(", such as {}", reason_words(it)));
-        remarks.push(format!("{words}{why}."));
-    }
-    let more = remarks.len().saturating_sub(REMARKS_MAX);
-    remarks.truncate(REMARKS_MAX);
-    remarks.extend((more > 0).then(|| format!("{} more.", counted(more, "remark"))));
-    if remarks.is_empty() { Vec::new() } else { vec![Block::List(remarks)] }
-}
-
-/// With an upper-case letter first.
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-fn of_all(some: usize, all: usize) -> String {
-    match (some, all) {
-        (1, 1) => "The case is".to_owned(),
-        (2, 2) => "Both cases are".to_owned(),
-        (some, all) if some == all => format!("All {all} cases are"),
-        (some, all) => format!("{some} of {all} cases are"),
-    }
-}
-
-/// Their names; of many the first, and how many more.
-fn some(records: &[&Record]) -> String {
-    let names: Vec<String> =
-        records.iter().take(2).map(|it| format!("`{}`", named(&it.metric, &it.params))).collect();
-    match records.len().saturating_sub(names.len()) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
-    }
-}
-
-/// The curves of a command by hand.
-pub(super) fn curves_of(document: &Document) -> Vec<Block> {
-    let of = |metrics: Metrics<'_>| {
-        metrics.into_iter().flat_map(|(_, records)| figures(&records)).collect::<Vec<Block>>()
-    };
-    groups(&document.records).into_iter().flat_map(|(_, metrics)| of(metrics)).collect()
-}
-
-/// The method of each metric of a command by hand.
-pub(super) fn described(
-    document: &Document,
-    describe: Describe<'_>,
-    sources: &mut Sources,
-) -> Vec<Block> {
-    let mut items = Vec::new();
-    for (_, metrics) in groups(&document.records) {
-        for (metric, records) in metrics {
-            if let Some(Block::Text(words)) = describe(metric).map(|it| method(&it, sources)) {
-                items.push(format!("{} (`{metric}`). {words}", records[0].title));
-            }
-        }
-    }
-    if items.is_empty() { Vec::new() } else { vec![text("Method:"), Block::List(items)] }
-}
-
 /// All cases of a run.
 pub(super) fn appendix(document: &Document) -> Vec<Block> {
     let run = &document.run;
@@ -269,7 +278,7 @@ pub(super) fn appendix(document: &Document) -> Vec<Block> {
     let rows: Vec<Vec<String>> = document.records.iter().map(row).collect();
     let caption = format!("run {}", run.name());
     let titles =
-        vec!["case", "values", "processes", "measured", "interval", "sd", "predicted", "verdict"];
-    let table = Table { caption, titles, right: 1, rows }.without_empty_columns();
+        ["case", "values", "processes", "measured", "interval", "sd", "predicted", "verdict"];
+    let table = Table::new(caption, &titles, 1, rows).without_empty_columns();
     vec![heading(2, format!("Appendix: all cases of run {}", run.id)), Block::Table(table)]
 }

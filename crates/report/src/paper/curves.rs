@@ -1,74 +1,193 @@
-//! Curves among the cases of a metric: those that differ in one number only.
+//! Curves among cases: those that differ in one number only; and cases as rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_analysis::display_value::DisplayValue;
 use fathom_analysis::statistics::line;
-use fathom_record::quantity::{percent, quantity};
-use fathom_record::{ParamValue, Params, Protocol, Record, State};
+use fathom_record::quantity::quantity;
+use fathom_record::{ParamValue, Params, Protocol, Record, State, Unit};
 
 use super::block::{Block, Figure};
-use super::figure::{Axes, CURVES_MAX, Curve, Point, draw};
-use crate::case::{axis_name, case, size_name};
+use super::figure::{Axes, CURVES_MAX, Curve, Point, draw, draw_rows};
+use super::names::{self, common};
+use crate::case::{axis_name, size_name};
 
 /// Fewer points are read from a table.
-const POINTS_MIN: usize = 4;
+pub(super) const POINTS_MIN: usize = 4;
+/// Of a command that is about curves, and rows of a figure.
+pub(super) const FEW_POINTS_MIN: usize = 3;
+/// Of a figure that a chapter names.
+const NAMED_POINTS_MIN: usize = 2;
 /// The name of the only curve.
-const MEASURED: &str = "measured";
+pub(super) const MEASURED: &str = "measured";
 /// A line that explains less is not printed.
 const R_SQUARED_MIN: f64 = 0.5;
+/// The facts with the equation of a line.
+const LINES: [&str; 2] = ["line", "fit"];
 
-/// The figures of a metric's records, and the equations of their lines.
-pub(super) fn figures(records: &[&Record]) -> Vec<Block> {
+/// A figure that a chapter names.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Drawn {
+    /// The cases of these metrics over a parameter.
+    Over(&'static str, &'static [&'static str]),
+    /// Each case of these metrics.
+    Rows(&'static str, &'static [&'static str]),
+}
+
+impl Drawn {
+    pub(super) fn has(&self, metric: &str) -> bool {
+        let (Self::Over(_, metrics) | Self::Rows(_, metrics)) = self;
+        metrics.contains(&metric)
+    }
+}
+
+/// What a curve is of: a metric's title, and the parameters that its points share.
+type Key<'r> = (&'r str, Params);
+
+/// The figures of a metric's records, and the equations of their lines: those that are stated, or
+/// else fitted here.
+pub(super) fn figures(records: &[&Record], stated: &[String], points_min: usize) -> Vec<Block> {
+    let stated = (!stated.is_empty()).then(|| Block::List(stated.to_vec()));
     let Some(first) = records.first() else { return Vec::new() };
-    let Some((axis, curves)) = curves(records) else { return Vec::new() };
-    let metric = first.metric.as_str();
-    let is_size = size_name(&axis).is_some();
-    let mut blocks = Vec::new();
-    for (at, some) in curves.chunks(CURVES_MAX).enumerate() {
-        let part = if curves.len() > CURVES_MAX { format!("-{}", at + 1) } else { String::new() };
-        let axes = Axes {
-            title: format!("{} by {}", first.title, axis_name(&axis)),
-            x_title: if is_size { format!("{}, bytes", axis_name(&axis)) } else { axis.clone() },
-            x_is_size: is_size,
-            unit: first.unit,
-        };
-        let is_noisy = some.iter().flat_map(|curve| &curve.points).any(|point| point.is_noisy);
-        let hollow = if is_noisy { "; hollow: noisy" } else { "" };
-        let caption = format!("{} (`{metric}`) by {}{hollow}", first.title, axis_name(&axis));
-        let svg = draw(&axes, some);
-        let name = format!("{metric}{part}");
-        blocks.push(Block::Figure(Figure { name, caption, svg }));
-    }
-    if !is_size {
+    let Some((axis, curves)) = curves(records, points_min) else {
+        return stated.into_iter().collect();
+    };
+    let title = format!("{} (`{}`)", first.title, first.metric);
+    let mut blocks = over(&curves, &axis, first.unit, first.metric.as_str(), &title);
+    let fitted = || {
         let lines: Vec<String> =
-            curves.iter().filter_map(|it| equation(it, &axis, first)).collect();
-        blocks.extend((!lines.is_empty()).then_some(Block::List(lines)));
-    }
+            curves.iter().filter_map(|it| equation(it, &axis, first.unit)).collect();
+        (!lines.is_empty() && size_name(&axis).is_none()).then_some(Block::List(lines))
+    };
+    blocks.extend(stated.or_else(fitted));
     blocks
 }
 
-/// `form=register: 1.200 ns + 0.300 ns × args, r² = 0.98`, of the valid numbers.
-fn equation(curve: &Curve, axis: &str, record: &Record) -> Option<String> {
-    let valid = curve.points.iter().filter(|it| !it.is_noisy);
-    let (x, y): (Vec<f64>, Vec<f64>) = valid.map(|it| (it.x, it.y)).unzip();
+/// A figure that a chapter names, if there are enough points.
+pub(super) fn named_figure(records: &[&Record], drawn: Drawn) -> Vec<Block> {
+    let of = |metrics: &[&str]| -> Vec<&Record> {
+        records.iter().copied().filter(|it| metrics.contains(&it.metric.as_str())).collect()
+    };
+    match drawn {
+        Drawn::Over(axis, metrics) => {
+            let records = of(metrics);
+            let Some(first) = records.first() else { return Vec::new() };
+            let mut curves = curves_over(&records, axis, 1);
+            if !curves.iter().any(|it| it.points.len() >= NAMED_POINTS_MIN) {
+                return Vec::new();
+            }
+            // A single point is shown beside few curves.
+            if curves.len() > CURVES_MAX {
+                curves.retain(|it| it.points.len() >= NAMED_POINTS_MIN);
+            }
+            let name = format!("{}-{}", metrics[0], axis_name(axis));
+            let titles: BTreeSet<&str> = records.iter().map(|it| it.title.as_str()).collect();
+            let title = titles.into_iter().collect::<Vec<&str>>().join(", ");
+            over(&curves, axis, first.unit, &name, &title)
+        }
+        Drawn::Rows(title, metrics) => {
+            let records = of(metrics);
+            let common = common(records.iter().map(|it| &it.params));
+            let one_title = records.iter().all(|it| it.title == records[0].title);
+            let name_of = |record: &Record| {
+                let words = names::words(&record.params, &common);
+                match (one_title, words.is_empty()) {
+                    (true, _) => words,
+                    (false, true) => record.title.clone(),
+                    (false, false) => format!("{}, {words}", record.title),
+                }
+            };
+            rows(&records, &name_of, title, &format!("{}-cases", metrics[0]))
+        }
+    }
+}
+
+/// Figures of up to [`CURVES_MAX`] curves each.
+pub(super) fn over(
+    curves: &[Curve],
+    axis: &str,
+    unit: Unit,
+    name: &str,
+    title: &str,
+) -> Vec<Block> {
+    let is_size = size_name(axis).is_some();
+    let figure = |(at, some): (usize, &[Curve])| {
+        let part = if curves.len() > CURVES_MAX { format!("-{}", at + 1) } else { String::new() };
+        let axes = Axes {
+            title: format!("{title} by {}", names::axis(axis)).replace('`', ""),
+            x_title: names::axis(axis).to_owned(),
+            x_unit: is_size.then_some(Unit::Bytes),
+            unit,
+        };
+        let caption = format!("{title} by {}{}", names::axis(axis), hollow(some));
+        figure(format!("{name}{part}"), caption, draw(&axes, some))
+    };
+    curves.chunks(CURVES_MAX).enumerate().map(figure).collect()
+}
+
+pub(super) fn figure(name: String, caption: String, svg: String) -> Block {
+    Block::Figure(Figure { name, caption, svg })
+}
+
+/// What a hollow point means, if one is.
+pub(super) fn hollow(curves: &[Curve]) -> &'static str {
+    let is_noisy = curves.iter().flat_map(|curve| &curve.points).any(|point| point.is_noisy);
+    if is_noisy { "; hollow: noisy" } else { "" }
+}
+
+/// Cases below each other.
+pub(super) fn rows(
+    records: &[&Record],
+    name_of: &dyn Fn(&Record) -> String,
+    title: &str,
+    name: &str,
+) -> Vec<Block> {
+    let row = |record: &&Record| Some((name_of(record), point(0.0, record)?));
+    let rows: Vec<(String, Point)> = records.iter().filter_map(row).collect();
+    if rows.len() < FEW_POINTS_MIN {
+        return Vec::new();
+    }
+    let is_noisy = rows.iter().any(|(_, point)| point.is_noisy);
+    let caption = format!("{title}{}", if is_noisy { "; hollow: noisy" } else { "" });
+    let unit = records[0].unit;
+    let (title, x_title) = (title.to_owned(), String::new());
+    let axes = Axes { title, x_title, x_unit: Some(unit), unit };
+    vec![figure(name.to_owned(), caption, draw_rows(&axes, &rows))]
+}
+
+/// The equations that the records have.
+pub(super) fn stated_lines(records: &[&Record]) -> Vec<String> {
+    let of =
+        |record: &&Record| LINES.iter().find_map(|name| record.text_of(name).map(str::to_owned));
+    let mut lines: Vec<String> = records.iter().filter_map(of).collect();
+    lines.dedup();
+    lines
+}
+
+/// `in a register: 1.200 ns + 0.300 ns × args, r² = 0.98`, of the valid numbers.
+fn equation(curve: &Curve, axis: &str, unit: Unit) -> Option<String> {
+    let valid = || curve.points.iter().filter(|it| !it.is_noisy);
+    if valid().count() < POINTS_MIN {
+        return None;
+    }
+    let (x, y): (Vec<f64>, Vec<f64>) = valid().map(|it| (it.x, it.y)).unzip();
     let line = line(&x, &y).filter(|line| line.r_squared >= R_SQUARED_MIN)?;
-    let [start, slope] = [line.intercept, line.slope].map(|it| quantity(it, record.unit));
+    let [start, slope] = [line.intercept, line.slope].map(|it| quantity(it, unit));
     let name = if curve.name == MEASURED { String::new() } else { format!("{}: ", curve.name) };
+    let axis = names::axis(axis);
     Some(format!("{name}{start} + {slope} × {axis}, r² = {:.3}", line.r_squared))
 }
 
-/// The cases by the parameter that most of them differ in.
-fn curves(records: &[&Record]) -> Option<(String, Vec<Curve>)> {
+/// The curves over the parameter that has the most points, and its name.
+fn curves(records: &[&Record], points_min: usize) -> Option<(String, Vec<Curve>)> {
     let integers = |record: &&Record| {
-        let integer = |(name, value): (&String, &ParamValue)| {
-            matches!(value, ParamValue::Integer(_)).then(|| name.clone())
-        };
-        record.params.0.iter().filter_map(integer).collect::<Vec<String>>()
+        let is_integer =
+            |(_, value): &(&String, &ParamValue)| matches!(value, ParamValue::Integer(_));
+        record.params.0.iter().filter(is_integer).map(|it| it.0.clone()).collect::<Vec<_>>()
     };
     let axes: BTreeSet<String> = records.iter().flat_map(integers).collect();
     let over = axes.into_iter().map(|axis| {
-        let curves = curves_over(records, &axis);
+        let curves = curves_over(records, &axis, points_min);
         (axis, curves)
     });
     let points = |curves: &[Curve]| curves.iter().map(|curve| curve.points.len()).sum::<usize>();
@@ -76,53 +195,56 @@ fn curves(records: &[&Record]) -> Option<(String, Vec<Curve>)> {
     all.into_iter().max_by_key(|(_, curves)| (points(curves), usize::MAX - curves.len()))
 }
 
-fn curves_over(records: &[&Record], axis: &str) -> Vec<Curve> {
-    let mut groups: BTreeMap<Params, Vec<Point>> = BTreeMap::new();
+fn curves_over(records: &[&Record], axis: &str, points_min: usize) -> Vec<Curve> {
+    let at = |record: &Record| point(record.params.integer(axis)? as f64, record);
+    let mut curves = grouped(records, axis, &at);
+    curves.retain(|it| it.points.len() >= points_min);
+    curves
+}
+
+/// The points of records as curves, each of records that differ in one parameter only.
+pub(super) fn grouped(
+    records: &[&Record],
+    axis: &str,
+    point: &dyn Fn(&Record) -> Option<Point>,
+) -> Vec<Curve> {
+    let mut groups: BTreeMap<Key<'_>, Vec<Point>> = BTreeMap::new();
     for record in records {
         let mut rest = record.params.clone();
         rest.0.remove(axis);
-        let at = record.params.integer(axis);
-        if let Some(point) = at.and_then(|at| point(at as f64, record)) {
-            groups.entry(rest).or_default().push(point);
+        if let Some(point) = point(record) {
+            groups.entry((record.title.as_str(), rest)).or_default().push(point);
         }
     }
-    let common = common(groups.keys());
-    let curve = |(rest, mut points): (Params, Vec<Point>)| {
+    let common = common(groups.keys().map(|(_, params)| params));
+    let one_title =
+        groups.keys().all(|(title, _)| Some(title) == groups.keys().next().map(|it| &it.0));
+    let curve = |((title, rest), mut points): (Key<'_>, Vec<Point>)| {
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         points.dedup_by(|a, b| a.x == b.x);
-        let differs = rest.0.into_iter().filter(|(name, _)| !common.contains(name)).collect();
-        let name = match case(&Params(differs)).trim_matches(['{', '}']) {
-            "" => MEASURED.to_owned(),
-            differs => differs.to_owned(),
+        let words = names::words(&rest, &common);
+        let name = match (one_title, words.as_str()) {
+            (true, "") => MEASURED.to_owned(),
+            (true, words) => words.to_owned(),
+            (false, "") => title.to_owned(),
+            (false, words) => format!("{title}, {words}"),
         };
-        (points.len() >= POINTS_MIN).then_some(Curve { name, points })
+        Curve { name, points }
     };
-    groups.into_iter().filter_map(curve).collect()
+    groups.into_iter().map(curve).collect()
 }
 
-/// The parameters in which no two curves differ.
-fn common<'p>(all: impl Iterator<Item = &'p Params>) -> BTreeSet<String> {
-    let all: Vec<&Params> = all.collect();
-    let Some(first) = all.first() else { return BTreeSet::new() };
-    let same = |(name, value): &(&String, &ParamValue)| {
-        all.iter().all(|other| other.0.get(*name) == Some(*value))
-    };
-    first.0.iter().filter(same).map(|(name, _)| name.clone()).collect()
-}
-
-fn point(x: f64, record: &Record) -> Option<Point> {
+pub(super) fn point(x: f64, record: &Record) -> Option<Point> {
     let DisplayValue::Number(y) = DisplayValue::of(record, Protocol::Median) else { return None };
     let interval = record.summary.as_ref().and_then(|summary| summary.interval);
-    let predicted = record.prediction.as_ref().and_then(|it| it.value);
-    let is_noisy = record.verdict.state == State::Noisy;
-    Some(Point { x, y, interval: interval.map(|it| it.limits()), predicted, is_noisy })
-}
-
-/// How noisy a metric's cases are, if any is: `3 of 8 cases are noisy`.
-pub(super) fn noise(records: &[&Record]) -> Option<String> {
-    let noisy = records.iter().filter(|it| it.verdict.state == State::Noisy).count();
-    (noisy > 0).then(|| {
-        let share = percent(noisy as f64 / records.len() as f64);
-        format!("{noisy} of {} cases are noisy ({share})", records.len())
+    let prediction = record.prediction.as_ref();
+    let limits = prediction.and_then(|it| Some([it.low?, it.high?]));
+    Some(Point {
+        x,
+        y,
+        interval: interval.map(|it| it.limits()),
+        predicted: prediction.and_then(|it| it.value),
+        limits,
+        is_noisy: record.verdict.state == State::Noisy,
     })
 }

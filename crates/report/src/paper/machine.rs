@@ -52,7 +52,7 @@ pub(super) fn chapter(host: &Host) -> Vec<Block> {
     };
     let caption = format!("the machine {}", host.shown_name());
     let rows = rows.into_iter().map(row).collect();
-    let table = Table { caption, titles: vec!["part", "what it is"], right: 2, rows };
+    let table = Table::new(caption, &["part", "what it is"], 2, rows);
     vec![heading(2, "Machine"), Block::Table(table)]
 }
 
@@ -64,6 +64,6 @@ pub(super) fn facts(host: &Host) -> Vec<Block> {
     let row = |(fact, origin): (&String, &String)| vec![fact.clone(), origin.clone()];
     let rows = host.origins.iter().map(row).collect();
     let caption = "where each fact of the machine comes from".to_owned();
-    let table = Table { caption, titles: vec!["fact", "source"], right: 2, rows };
+    let table = Table::new(caption, &["fact", "source"], 2, rows);
     vec![heading(2, "Appendix: facts of the machine"), Block::Table(table)]
 }

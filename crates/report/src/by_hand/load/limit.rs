@@ -9,7 +9,7 @@ use super::super::table::{Column, blocks, rows};
 use super::{MB, TIME, mark};
 use crate::case::counted;
 use crate::remedy;
-use crate::wrap::{glued, wrapped};
+use crate::wrap::{capitalised, glued, wrapped};
 
 pub(super) const CAPACITY: &str = "load.capacity";
 pub(super) const BOTTLENECK: &str = "load.bottleneck";
@@ -28,18 +28,21 @@ const ONLY: &str = "only its added load lowers the throughput as predicted for a
 
 /// The capacities that were measured before a load.
 pub(super) fn capacities(records: &[Record], width: usize) -> String {
-    let of = |record: &&Record| record.metric.as_str() == CAPACITY;
-    let line = |(at, record): (usize, &Record)| {
+    let name = |(at, text)| (if at == 0 { "capacity" } else { "" }, text);
+    let lines: Vec<(&str, String)> = capacity_words(records).enumerate().map(name).collect();
+    if lines.is_empty() { String::new() } else { format!("\n{}", facts(&lines, width)) }
+}
+
+/// Each capacity, and how it was measured.
+pub(super) fn capacity_words(records: &[Record]) -> impl Iterator<Item = String> {
+    records.iter().filter(|record| record.metric.as_str() == CAPACITY).map(|record| {
         let method = record.text_of("method").map_or(String::new(), |how| format!(": {how}"));
         let requests = requests_of(record)
             .map_or(String::new(), |rate| format!(" = {}", glued(&requests(rate))));
         let rate = rate(record).map_or(NOTHING.to_owned(), |rate| format!("{} MB/s", mb(rate)));
         let what = word(record.params.text("of").unwrap_or_default());
-        let name = if at == 0 { "capacity" } else { "" };
-        (name, format!("{what} {}{requests}{method}", glued(&rate)))
-    };
-    let lines: Vec<(&str, String)> = records.iter().filter(of).enumerate().map(line).collect();
-    if lines.is_empty() { String::new() } else { format!("\n{}", facts(&lines, width)) }
+        format!("{what} {}{requests}{method}", glued(&rate))
+    })
 }
 
 /// The limit of a case. `records`: those of its group; `earlier`: of the run.
@@ -55,26 +58,13 @@ pub(super) fn limit(
     if of_case.is_ours() {
         blocks(of_case.resources(), 1, width).iter().for_each(|block| text += &rows(block));
     }
-    let clients = |(name, metric): (&'static str, &str)| {
-        let summary = of_case.shown(metric)?;
-        let interval = summary.limits().filter(|[low, high]| low < high);
-        let interval = interval.map(|ends| format!(" ({})", ends.map(bare).join(" to ")));
-        let mark = of_case.record(metric).map_or("", mark);
-        let clients = match summary.median {
-            whole if whole.fract() == 0.0 => counted(whole as usize, "client"),
-            part => format!("{} clients", bare(part)),
-        };
-        Some((name, format!("{mark}{clients}{}", interval.unwrap_or_default())))
-    };
-    let numbers = [("knee", "load.knee"), ("95 % at", "load.clients_95")];
-    let lines: Vec<(&str, String)> = numbers.into_iter().filter_map(clients).collect();
-    text + &facts(&lines, width) + &of_case.doses(width)
+    text + &facts(&of_case.numbers_of_clients(), width) + &of_case.doses(width)
 }
 
-struct Case<'r> {
-    bottleneck: &'r Record,
-    records: &'r [Record],
-    earlier: &'r [Record],
+pub(super) struct Case<'r> {
+    pub(super) bottleneck: &'r Record,
+    pub(super) records: &'r [Record],
+    pub(super) earlier: &'r [Record],
 }
 
 impl<'r> Case<'r> {
@@ -107,6 +97,23 @@ impl<'r> Case<'r> {
         self.earlier.iter().chain(self.records).find(is_of)
     }
 
+    /// The optimal number of clients, and that of nearly the highest throughput.
+    pub(super) fn numbers_of_clients(&self) -> Vec<(&'static str, String)> {
+        let clients = |(name, metric): (&'static str, &str)| {
+            let summary = self.shown(metric)?;
+            let interval = summary.limits().filter(|[low, high]| low < high);
+            let interval = interval.map(|ends| format!(" ({})", ends.map(bare).join(" to ")));
+            let mark = self.record(metric).map_or("", mark);
+            let clients = match summary.median {
+                whole if whole.fract() == 0.0 => counted(whole as usize, "client"),
+                part => format!("{} clients", bare(part)),
+            };
+            Some((name, format!("{mark}{clients}{}", interval.unwrap_or_default())))
+        };
+        let numbers = [("knee", "load.knee"), ("95 % at", "load.clients_95")];
+        numbers.into_iter().filter_map(clients).collect()
+    }
+
     /// The interval of a utilisation: `90 to 112 %`.
     fn interval(&self, resource: &str) -> Option<String> {
         let end = |what| self.fact(resource, what).map(percent);
@@ -122,7 +129,7 @@ impl<'r> Case<'r> {
     }
 
     /// What the requests use of each resource at saturation, or at the largest step.
-    fn uses(&self) -> Vec<String> {
+    pub(super) fn uses(&self) -> Vec<String> {
         let is_local = self.is_local();
         let bytes = |(resource, does, waits): (&str, &str, &str)| {
             let value = self.fact(resource, "utilisation")?;
@@ -166,7 +173,7 @@ impl<'r> Case<'r> {
     }
 
     /// The bottleneck; or why none is known, and what to do next.
-    fn conclusion(&self) -> Vec<String> {
+    pub(super) fn conclusion(&self) -> Vec<String> {
         let is_known = |record: &Record| record.verdict.shows_number();
         if self.record(SATURATION).is_some_and(|record| !is_known(record)) {
             return self.not_saturated();
@@ -207,7 +214,7 @@ impl<'r> Case<'r> {
     }
 
     /// `5.98 requests/s (5.89 to 6.07) from 1 client on`.
-    fn saturation(&self) -> Option<String> {
+    pub(super) fn saturation(&self) -> Option<String> {
         let summary = self.shown(SATURATION)?;
         let interval = summary
             .limits()
@@ -219,6 +226,11 @@ impl<'r> Case<'r> {
         Some(rate + &from.unwrap_or_default())
     }
 
+    pub(super) fn why_not_saturated(&self) -> Option<&'r str> {
+        let reason = self.record(SATURATION)?.verdict.reasons.first()?;
+        Some(&reason.text)
+    }
+
     fn not_saturated(&self) -> Vec<String> {
         if let Some(bound) = self.client_bound() {
             let left_out = self.left_out().map(|steps| steps + ".");
@@ -228,7 +240,7 @@ impl<'r> Case<'r> {
                 .collect();
         }
         let reasons = self.record(SATURATION).map(|record| &record.verdict.reasons);
-        let why = reasons.and_then(|all| all.first()).map_or("not saturated", |it| &it.text);
+        let why = self.why_not_saturated().unwrap_or("not saturated");
         // A busy resource has a name before the throughput is level.
         let busy = match self.name() {
             UNDETERMINED => None,
@@ -258,7 +270,7 @@ impl<'r> Case<'r> {
     }
 
     /// Whether the server is `fathom serve`: only then there are capacities.
-    fn is_ours(&self) -> bool {
+    pub(super) fn is_ours(&self) -> bool {
         RESOURCES.iter().any(|of| self.capacity(of).is_some())
     }
 
@@ -280,7 +292,7 @@ impl<'r> Case<'r> {
         self.records.iter().any(|record| record.metric.as_str() == DOSE)
     }
 
-    fn resources(&self) -> Vec<Column> {
+    pub(super) fn resources(&self) -> Vec<Column> {
         let known =
             |of: &&str| self.capacity(of).is_some() || self.fact(of, "utilisation").is_some();
         let all: Vec<&str> = RESOURCES.into_iter().filter(known).collect();
@@ -311,6 +323,25 @@ impl<'r> Case<'r> {
 
     /// The effect of each added load, and what follows for the bottleneck.
     fn doses(&self, width: usize) -> String {
+        let Some((head, mut columns)) = self.effects() else { return String::new() };
+        if columns.iter().map(|column| column.width() + 2).sum::<usize>() > width {
+            columns.pop();
+        }
+        let table: String = blocks(columns, 1, width).iter().map(|block| rows(block)).collect();
+        let proof = self.proof().map(|proof| ("proof", proof));
+        wrapped(&format!("\n{head}:"), width, "\n", "") + &table + &facts(proof.as_slice(), width)
+    }
+
+    /// Whether the added loads confirm the bottleneck, and why.
+    pub(super) fn proof(&self) -> Option<String> {
+        self.bottleneck.text_of("proof").map(|proof| match proof {
+            "confirmed" => format!("confirmed: {ONLY}"),
+            proof => proof.to_owned(),
+        })
+    }
+
+    /// The effect of each added load, and what the table is of.
+    pub(super) fn effects(&self) -> Option<(String, Vec<Column>)> {
         let is_own = |record: &&Record| {
             let mut params = record.params.clone();
             params.0.remove("clients");
@@ -318,10 +349,9 @@ impl<'r> Case<'r> {
             record.metric.as_str() == DOSE && params == self.bottleneck.params
         };
         let all: Vec<&Record> = self.records.iter().filter(is_own).collect();
-        let Some(first) = all.first() else { return String::new() };
-        let clients = first.params.integer("clients").unwrap_or(0);
+        let clients = all.first()?.params.integer("clients").unwrap_or(0);
         let head = format!(
-            "\nThroughput with load added to one resource, as a ratio to that without, at {}:",
+            "Throughput with load added to one resource, as a ratio to that without, at {}",
             counted(clients as usize, "client")
         );
         let measured = |it: &&Record| match it.shown_summary() {
@@ -339,7 +369,7 @@ impl<'r> Case<'r> {
         let agreement = |it: &&Record| it.agreement.map_or("", Agreement::word).to_owned();
         let of = |it: &&Record| word(it.params.text("resource").unwrap_or_default()).to_owned();
         let dose = |it: &&Record| it.text_of("dose").unwrap_or_default().to_owned();
-        let mut columns = vec![
+        let columns = vec![
             Column::words("resource", all.iter().map(of)),
             Column::words("added load", all.iter().map(dose)),
             Column::new("predicted", all.iter().map(predicted)),
@@ -347,15 +377,7 @@ impl<'r> Case<'r> {
             Column::new("effect", all.iter().map(effect)),
             Column::words("prediction", all.iter().map(agreement)),
         ];
-        if columns.iter().map(|column| column.width() + 2).sum::<usize>() > width {
-            columns.pop();
-        }
-        let table: String = blocks(columns, 1, width).iter().map(|block| rows(block)).collect();
-        let proof = self.bottleneck.text_of("proof").map(|proof| match proof {
-            "confirmed" => ("proof", format!("confirmed: {ONLY}")),
-            proof => ("proof", proof.to_owned()),
-        });
-        wrapped(&head, width, "\n", "") + &table + &facts(proof.as_slice(), width)
+        Some((head, columns))
     }
 }
 
@@ -396,11 +418,4 @@ fn effect(ratio: f64) -> String {
     let change = 100.0 * (ratio - 1.0);
     let sign = if change < 0.0 { "−" } else { "+" };
     format!("{sign}{:.0} %", change.abs())
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or(String::new(), |first| first.to_uppercase().to_string() + letters.as_str())
 }

@@ -1,0 +1,231 @@
+//! What the results of a chapter mean: how many are as predicted, the largest deviation and why,
+//! what dominates the prediction, and what disturbed.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use fathom_record::quantity::{counted, percent, quantity, range};
+use fathom_record::{Agreement, Prediction, Record, State};
+
+use super::block::Block;
+use crate::case::named;
+use crate::counters::counters;
+use crate::counts::cause_words;
+use crate::remarks::{meaning, reason_words};
+use crate::wrap::capitalised;
+
+/// Sentences on one chapter, at most.
+const REMARKS_MAX: usize = 8;
+/// Cases named in one remark.
+const NAMED_MAX: usize = 2;
+/// A smaller part of a prediction does not dominate it.
+const SHARE_MIN: f64 = 0.5;
+
+pub(super) fn discussion(records: &[&Record]) -> Vec<Block> {
+    let mut remarks = counts(records);
+    let outside = outside(records);
+    if outside.is_empty() {
+        remarks.extend(largest_within(records));
+    }
+    remarks.extend(outside);
+    remarks.extend(contributor(records));
+    remarks.extend(without_number(records));
+    remarks.extend(noisy(records));
+    remarks.extend(limits(records));
+    let more = remarks.len().saturating_sub(REMARKS_MAX);
+    remarks.truncate(REMARKS_MAX);
+    remarks.extend((more > 0).then(|| format!("{} more.", counted(more, "remark"))));
+    if remarks.is_empty() { Vec::new() } else { vec![Block::List(remarks)] }
+}
+
+/// How many are as predicted, and how many are inconclusive.
+fn counts(records: &[&Record]) -> Vec<String> {
+    let with = |wanted: fn(Agreement) -> bool, words: &str| {
+        let shown = records.iter().filter(|it| it.verdict.shows_number());
+        let count = shown.filter(|it| it.agreement.is_some_and(wanted)).count();
+        (count > 0).then(|| format!("{} {words}.", of_all(count, records.len())))
+    };
+    let agreed = with(Agreement::holds, "as predicted");
+    let inconclusive = with(|it| it == Agreement::Inconclusive, "inconclusive");
+    agreed.into_iter().chain(inconclusive).collect()
+}
+
+/// Measured ÷ the nearest limit of the prediction; 1 within it.
+fn beyond(record: &Record, prediction: &Prediction) -> Option<f64> {
+    let value = record.shown_summary()?.median;
+    Some(match (prediction.low, prediction.high) {
+        (Some(low), _) if value < low => value / low,
+        (_, Some(high)) if value > high => value / high,
+        _ => 1.0,
+    })
+}
+
+/// Measured ÷ predicted value.
+fn ratio(record: &Record) -> Option<f64> {
+    let value = record.prediction.as_ref()?.value?;
+    Some(record.shown_summary()?.median / value).filter(|it| it.is_finite() && *it > 0.0)
+}
+
+/// How far a ratio is from 1, in both directions alike.
+fn distance(ratio: Option<f64>) -> f64 {
+    ratio.filter(|it| *it > 0.0).map_or(0.0, |it| it.ln().abs())
+}
+
+/// `+34 %`.
+fn signed(ratio: f64) -> String {
+    let sign = if ratio < 1.0 { '−' } else { '+' };
+    format!("{sign}{}", percent((ratio - 1.0).abs()))
+}
+
+/// `case: measured 1.2 µs, predicted 0.8–1.1 µs, +9 % beyond the limit`.
+fn numbers(record: &Record) -> Option<String> {
+    let prediction = record.prediction.as_ref()?;
+    let measured = quantity(record.shown_summary()?.median, record.unit);
+    let predicted = range(prediction.low, prediction.high, record.unit);
+    let by = signed(beyond(record, prediction)?);
+    let name = named(&record.metric, &record.params);
+    Some(format!("`{name}`: measured {measured}, predicted {predicted}, {by} beyond the limit"))
+}
+
+/// Cases outside their predictions, those of one meaning together, the largest deviation first.
+fn outside(records: &[&Record]) -> Vec<String> {
+    let fails =
+        |it: &&&Record| it.verdict.shows_number() && it.agreement.is_some_and(Agreement::fails);
+    let far = |it: &Record| {
+        let prediction = it.prediction.as_ref();
+        distance(prediction.and_then(|prediction| beyond(it, prediction)))
+    };
+    let mut all: Vec<&Record> = records.iter().filter(fails).copied().collect();
+    all.sort_by(|a, b| far(b).total_cmp(&far(a)));
+    let mut meanings: Vec<(&str, Vec<&Record>)> = Vec::new();
+    for record in all {
+        let words = meaning(record).unwrap_or("");
+        match meanings.iter_mut().find(|it| it.0 == words) {
+            Some((_, records)) => records.push(record),
+            None => meanings.push((words, vec![record])),
+        }
+    }
+    let remark = |(at, (meaning, records)): (usize, (&str, Vec<&Record>))| {
+        let numbers = records.iter().take(NAMED_MAX).filter_map(|it| numbers(it));
+        let mut text = numbers.collect::<Vec<String>>().join("; ");
+        let more = records.len().saturating_sub(NAMED_MAX);
+        if more > 0 {
+            text += &format!("; and {more} more");
+        }
+        if !meaning.is_empty() {
+            text += &format!(". {}", capitalised(meaning));
+        }
+        // What moved while the furthest one was measured.
+        let moved = if at == 0 { counters(records[0]) } else { String::new() };
+        let moved =
+            moved.split("; ").next().filter(|it| it.contains(": ") && !it.starts_with("none"));
+        let moved = moved.map_or(String::new(), |it| format!(". Counters of the first: {it}"));
+        let title = if at == 0 { "Outside the prediction, the largest first" } else { "Outside" };
+        format!("{title}: {text}{moved}.")
+    };
+    meanings.into_iter().enumerate().map(remark).collect()
+}
+
+/// The largest deviation from a predicted value, where all are within their limits.
+fn largest_within(records: &[&Record]) -> Option<String> {
+    let all = records.iter().filter_map(|it| Some((*it, ratio(it)?)));
+    let (record, by) = all.max_by(|a, b| distance(Some(a.1)).total_cmp(&distance(Some(b.1))))?;
+    let name = named(&record.metric, &record.params);
+    Some(format!("Largest deviation from a predicted value: `{name}`, {}.", signed(by)))
+}
+
+/// What dominates the prediction that the largest measured value has.
+fn contributor(records: &[&Record]) -> Option<String> {
+    let value = |it: &Record| it.prediction.as_ref().and_then(|it| it.value);
+    let all = records.iter().filter(|it| value(it).is_some());
+    let record = all.max_by_key(|it| {
+        let parts = it.prediction.as_ref().is_some_and(|it| it.hardware.is_some());
+        (parts, Reverse(it.params.clone()))
+    })?;
+    let prediction = record.prediction.as_ref()?;
+    let whole = prediction.value.filter(|it| *it > 0.0)?;
+    let parts = [(prediction.hardware, "hardware"), (prediction.software, "software")];
+    let part = parts.into_iter().find_map(|(part, name)| {
+        let share = part? / whole;
+        (share >= SHARE_MIN).then(|| format!("{} {name}", percent(share)))
+    });
+    let inputs = prediction.inputs.iter().filter(|it| it.unit == Some(record.unit));
+    let largest = inputs.max_by(|a, b| a.value.total_cmp(&b.value));
+    let largest =
+        largest.map(|it| format!("largest term {} = {}", it.name, quantity(it.value, record.unit)));
+    let words: Vec<String> = part.into_iter().chain(largest).collect();
+    let name = named(&record.metric, &record.params);
+    (!words.is_empty()).then(|| format!("The prediction of `{name}`: {}.", words.join(", ")))
+}
+
+fn without_number(records: &[&Record]) -> Vec<String> {
+    let mut without: BTreeMap<(&str, &str), Vec<&Record>> = BTreeMap::new();
+    for record in records.iter().filter(|it| !it.verdict.shows_number()) {
+        let cause = record.verdict.reasons.first().map_or("", |it| cause_words(it.cause));
+        without.entry((record.verdict.state.word(), cause)).or_default().push(record);
+    }
+    let remark = |((state, _), records): ((&str, &str), Vec<&Record>)| {
+        format!("Without a number, {state}: {}: {}.", some(&records), reason_words(records[0]))
+    };
+    without.into_iter().map(remark).collect()
+}
+
+/// How many cases are noisy, by cause, and the reason of the first.
+fn noisy(records: &[&Record]) -> Option<String> {
+    let noisy = || records.iter().filter(|it| it.verdict.state == State::Noisy);
+    let first = noisy().next()?;
+    let mut causes: Vec<(&str, usize)> = Vec::new();
+    for reason in noisy().filter_map(|it| it.verdict.reasons.first()) {
+        let cause = cause_words(reason.cause);
+        match causes.iter_mut().find(|it| it.0 == cause) {
+            Some((_, count)) => *count += 1,
+            None => causes.push((cause, 1)),
+        }
+    }
+    causes.sort_by_key(|(_, count)| Reverse(*count));
+    let causes: Vec<String> =
+        causes.into_iter().map(|(cause, count)| format!("{cause} {count}")).collect();
+    let name = named(&first.metric, &first.params);
+    let example = format!("`{name}`: {}", reason_words(first));
+    let count = noisy().count();
+    Some(match records.len() {
+        1 => format!("Noisy: {}.", reason_words(first)),
+        all => {
+            let causes = causes.join(", ");
+            format!("{} noisy: {causes}. Such as {example}.", of_all(count, all))
+        }
+    })
+}
+
+/// What limited the work, by the records, and in how many cases.
+fn limits(records: &[&Record]) -> Vec<String> {
+    let mut found: Vec<(&str, usize)> = Vec::new();
+    for text in records.iter().filter_map(|it| it.text_of("limited by")) {
+        match found.iter_mut().find(|it| it.0 == text) {
+            Some((_, count)) => *count += 1,
+            None => found.push((text, 1)),
+        }
+    }
+    let words = |(text, count)| format!("Limited by {text}: {}.", counted(count, "case"));
+    found.into_iter().map(words).collect()
+}
+
+fn of_all(some: usize, all: usize) -> String {
+    match (some, all) {
+        (1, 1) => "The case is".to_owned(),
+        (2, 2) => "Both cases are".to_owned(),
+        (some, all) if some == all => format!("All {all} cases are"),
+        (some, all) => format!("{some} of {all} cases are"),
+    }
+}
+
+/// Their names; of many the first, and how many more.
+fn some(records: &[&Record]) -> String {
+    let names = records.iter().take(NAMED_MAX);
+    let names: Vec<String> =
+        names.map(|it| format!("`{}`", named(&it.metric, &it.params))).collect();
+    match records.len().saturating_sub(names.len()) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}
