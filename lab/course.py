@@ -4,8 +4,8 @@
 One bash runs the `sh` blocks of a page in order, in an empty folder with `fathom` on the PATH. A
 command must end with status 0, or with one that its comment names (`# exit status 0, 3 or 5`).
 The lines of a `text` block must be in the output of the `sh` block before it, in this order: a
-number stands for any number, a judgement (valid, noisy; within, outside, inconclusive) for any of
-its kind, `…` for the rest of a line, and line breaks do not count.
+number stands for any number, 16 hexadecimal digits for any, a judgement (valid, noisy; within,
+outside, inconclusive) for any of its kind, `…` for the rest of a line; line breaks do not count.
 
 A page that says "Needs root" is skipped without it. As root each page has namespaces of its own
 for processes, network and mounts, so that nothing of it remains. `-v` prints the output.
@@ -26,7 +26,8 @@ STATUS = re.compile(r"\s*# exit status ([\d, or]+)$")
 UNIT = r"(?: ?(?:[nµm]?s|min|h|%|[KMGTk]?i?B(?:/s)?|[kMG]?Hz|/s)(?![\w/]))"
 NUMBER = r"(?:[~°≤≥<>±+−×-]+ ?)?\d[\d.,–−+×]*" + UNIT + "?"
 KINDS = ["valid|noisy", "within|outside|inconclusive"]
-TOKEN = re.compile(rf"(?P<any>…)|(?P<number>{NUMBER})|(?P<space>\s+)|(?P<word>\w+)|(?P<other>.)")
+ID = r"(?:0x)?[0-9a-f]{16}"
+TOKEN = re.compile(rf"(?P<any>…)|(?P<id>{ID})|(?P<number>{NUMBER})|(?P<space>\s+)|(?P<word>\w+)|(?P<other>.)")
 HEAD = "set -eE -o pipefail; status=0; trap 'echo \"line $LINENO: exit status $?\"' ERR"
 # /run/netns is where `ip netns` keeps its namespaces.
 NAMESPACES = "ip link set lo up && mkdir -p /run/netns && mount -t tmpfs none /run/netns"
@@ -81,6 +82,8 @@ def pattern(line):
         kinds = [kind for kind in KINDS if token[0] in kind.split("|")]
         if token["any"]:
             parts.append(".*")
+        elif token["id"]:
+            parts.append(ID)
         elif token["number"]:
             parts.append(NUMBER)
         elif token["space"]:
@@ -176,6 +179,7 @@ def check(page, fathom, verbose):
 
 
 def main():
+    sys.stdout.reconfigure(line_buffering=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = sys.argv[1:]
     verbose = arguments[:1] == ["-v"]
