@@ -27,7 +27,9 @@ UNIT = r"(?: ?(?:[nµm]?s|min|h|%|[KMGTk]?i?B(?:/s)?|[kMG]?Hz|/s)(?![\w/]))"
 NUMBER = r"(?:[~°≤≥<>±+−×-]+ ?)?\d[\d.,–−+×]*" + UNIT + "?"
 KINDS = ["valid|noisy", "within|outside|inconclusive"]
 ID = r"(?:0x)?[0-9a-f]{16}"
-TOKEN = re.compile(rf"(?P<any>…)|(?P<id>{ID})|(?P<number>{NUMBER})|(?P<space>\s+)|(?P<word>\w+)|(?P<other>.)")
+TOKEN = re.compile(
+    rf"(?P<any>…)|(?P<id>{ID})|(?P<number>{NUMBER})|(?P<space>\s+)|(?P<word>\w+)|(?P<other>.)"
+)
 HEAD = "set -eE -o pipefail; status=0; trap 'echo \"line $LINENO: exit status $?\"' ERR"
 # /run/netns is where `ip netns` keeps its namespaces.
 NAMESPACES = "ip link set lo up && mkdir -p /run/netns && mount -t tmpfs none /run/netns"
@@ -72,7 +74,8 @@ def with_status(line, number):
         return line
     allowed = "|".join(re.findall(r"\d+", named[1]))
     wrong = f'echo "line {number}: exit status $status instead of {named[1]}"; exit 1'
-    return f"{line[: named.start()]} || status=$?; case $status in {allowed}) status=0 ;; *) {wrong} ;; esac"
+    choice = f"case $status in {allowed}) status=0 ;; *) {wrong} ;; esac"
+    return f"{line[: named.start()]} || status=$?; {choice}"
 
 
 def pattern(line):
@@ -108,7 +111,8 @@ def execute(found, root_folder):
         command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         command += ["bash", "-c", inside]
     environment = dict(os.environ, HOME=root_folder, COLUMNS="80")
-    environment["PATH"] = os.path.join(root_folder, "bin") + ":" + os.environ["PATH"] + ":/usr/sbin:/sbin"
+    folders = [os.path.join(root_folder, "bin"), os.environ["PATH"], "/usr/sbin", "/sbin"]
+    environment["PATH"] = ":".join(folders)
     for name in [name for name in environment if name.startswith("FATHOM_")]:
         del environment[name]
     output = os.path.join(root_folder, "output")
@@ -161,10 +165,12 @@ def check(page, fathom, verbose):
         shutil.copy(fathom, os.path.join(root_folder, "bin", "fathom"))
         outputs, status = execute(found, root_folder)
         if status != 0:
-            raise Wrong(f"{max(outputs, default=1)}: exit status {status}; the end of the output says where")
+            where = max(outputs, default=1)
+            raise Wrong(f"{where}: exit status {status}; the end of the output says where")
         lines = compare(found, outputs)
         commands = sum(language == "sh" for _, language, _ in found)
-        print(f"{page}: {commands} blocks executed, {lines} lines found, {time.monotonic() - start:.0f} s")
+        seconds = time.monotonic() - start
+        print(f"{page}: {commands} blocks executed, {lines} lines found, {seconds:.0f} s")
         return True
     except Wrong as wrong:
         print(f"{page}:{wrong}")
