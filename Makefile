@@ -81,10 +81,10 @@ typical: ## add the machines in FILES (rows of `fathom export --format typical`)
 	$(CARGO) run --quiet --locked --package xtask -- typical $(FILES)
 
 # Each takes at most half an hour.
-LAB_PARTS := answers import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs recipes-prometheus recipes-grafana recipes-nagios recipes-slurm recipes-kubernetes recipes-notebook
+LAB_PARTS := answers import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs recipes-prometheus recipes-grafana recipes-nagios recipes-slurm recipes-kubernetes recipes-notebook labs-1 labs-2 labs-3 labs-4 labs-5 labs-teacher tutorials
 LAB_CHOSEN = $(addprefix lab-,$(filter $(PART)%,$(LAB_PARTS)))
 
-lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, sabotage, sabotage-memory, load, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, SABOTAGE.md, LOAD-LAB.md and FLEET.md; needs root
+lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, sabotage, sabotage-memory, load, labs, tutorials, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, SABOTAGE.md, LOAD-LAB.md and FLEET.md; needs root
 	+@$(MAKE) --no-print-directory --jobs=1 --keep-going $(or $(LAB_CHOSEN),$(error PART=$(PART) is none of $(LAB_PARTS)))
 
 lab-answers:
@@ -113,6 +113,15 @@ lab-fleet-pairs:
 lab-recipes-%:
 	@scripts/needs.sh fleet recipes
 	lab/recipes/$*.sh $(FATHOM)
+
+lab-labs-%:
+	lab/course.py $(FATHOM) docs/labs/$*-*.md
+
+lab-labs-teacher:
+	lab/course.py $(FATHOM) docs/labs/README.md docs/labs/teacher.md
+
+lab-tutorials:
+	lab/course.py $(FATHOM) docs/tutorials/*-*.md
 
 lab-fleet-members:
 	$(CARGO) run --quiet --locked --package fathom-lab -- \
