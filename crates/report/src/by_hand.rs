@@ -8,18 +8,20 @@ mod table;
 mod transfer;
 
 use fathom_record::{
-    Agreement, Document, Fact, FactValue, Host, Interval, Params, Record, State, Summary, Unit,
+    Agreement, Document, Fact, FactValue, Host, Interval, Params, Protocol, Record, State, Summary,
+    Unit,
 };
 
-use crate::cells::{Setting, limits};
+use crate::cells::{Setting, limits, measured};
 use crate::closing::closing;
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
+use crate::findings::sentence;
 use crate::layout::{Columns, Layout};
 use crate::model::no_model_line;
 use crate::remarks::meaning;
 use crate::remedy;
-use crate::wrap::{glued, width_of, wrapped};
+use crate::wrap::{capitalised, glued, width_of, wrapped};
 use fathom_record::quantity::{NOTHING, percent, quantity};
 
 pub use findings::findings;
@@ -32,6 +34,57 @@ const NAMES: usize = 14;
 const TIMES: [&str; 2] = ["time", "total"];
 /// The fact or line below a time.
 const SPEED: &str = "speed";
+
+/// The answer of a procedure in sentences, and what to do next.
+#[derive(Default)]
+pub(crate) struct Answer {
+    pub(crate) sentences: Vec<String>,
+    pub(crate) next: Vec<String>,
+}
+
+/// More numbers than these are no answer.
+const ANSWERS_MAX: usize = 4;
+/// Width of a value in a sentence.
+const VALUE: usize = 12;
+
+/// The answer of a procedure, from its records.
+pub(crate) fn answer(document: &Document) -> Answer {
+    let Document { records, host, .. } = document;
+    let of = |is: fn(&Record) -> bool| records.iter().any(is);
+    let sentences = match () {
+        () if of(load::is_load) => return load::answer(records),
+        () if of(transfer::is_transfer) => return transfer::answer(records),
+        () if of(bench::is_bench) => bench::answer(records),
+        () => study(&findings::sentences(records, host)),
+    };
+    let shown: Vec<&Record> = records.iter().filter(|it| it.verdict.shows_number()).collect();
+    let is_short = sentences.is_empty() && shown.len() <= ANSWERS_MAX;
+    let sentences = if is_short { shown.into_iter().map(number).collect() } else { sentences };
+    Answer { sentences, next: Vec::new() }
+}
+
+/// What the curves of reads say: of threads and caching, else the best of each; then the cost.
+fn study(lines: &[(&str, String)]) -> Vec<String> {
+    let of = |labels: &[&str]| -> Vec<String> {
+        let chosen = lines.iter().filter(|(label, _)| labels.contains(label));
+        chosen.map(|(_, text)| sentence(text.as_str())).collect()
+    };
+    let mut sentences = of(&["threads", "caching"]);
+    if sentences.is_empty() {
+        sentences = of(&["best"]);
+    }
+    sentences.iter_mut().for_each(|text| *text = capitalised(text));
+    // It begins with a symbol.
+    sentences.extend(of(&["cost"]));
+    sentences
+}
+
+/// The number of a record as a sentence.
+fn number(record: &Record) -> String {
+    let (value, _) = measured(record, Protocol::Median, VALUE);
+    let word = record.agreement.map_or(String::new(), |it| format!(", {}", it.word()));
+    sentence(format!("{}: {value}{word}", record.name()))
+}
 
 /// What a command is about to do.
 pub fn plan(text: &str, width: usize) -> String {

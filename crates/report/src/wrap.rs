@@ -120,6 +120,14 @@ fn begins_color(text: &str) -> bool {
     end.starts_with('m')
 }
 
+/// With a capital letter first.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or(String::new(), |first| first.to_uppercase().to_string() + letters.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,7 +36,18 @@ impl Curve<'_> {
 
 /// The findings from the curves among these records, with a chart if it fits.
 pub fn findings(records: &[Record], host: &Host, width: usize) -> String {
-    let mut text = String::new();
+    let of_files = by_file(records).into_iter();
+    let drawn = of_files.map(|of_file| of_file.into_iter().cloned().collect::<Vec<Record>>());
+    let mut text: String = drawn.map(|drawn| drawing(&drawn, host, width)).collect();
+    let lines = sentences(records, host);
+    if !lines.is_empty() {
+        text += "\n";
+    }
+    text + &facts(&lines, width)
+}
+
+/// The findings from the curves among these records, with their labels.
+pub(super) fn sentences(records: &[Record], host: &Host) -> Vec<(&'static str, String)> {
     let mut lines: Vec<(&str, String)> = Vec::new();
     for of_file in by_file(records) {
         let curves = curves(&of_file);
@@ -49,14 +60,9 @@ pub fn findings(records: &[Record], host: &Host, width: usize) -> String {
         lines.extend(
             states.iter().filter_map(|state| threads(state, &curves)).map(|text| ("threads", text)),
         );
-        let drawn: Vec<Record> = of_file.into_iter().cloned().collect();
-        text += &drawing(&drawn, host, width);
     }
     lines.extend(caching(records).map(|text| ("caching", text)));
-    if !lines.is_empty() {
-        text += "\n";
-    }
-    text + &facts(&lines, width)
+    lines
 }
 
 /// The reads of each file in sweeps; single reads by hand form no curve.

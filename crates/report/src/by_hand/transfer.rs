@@ -1,10 +1,10 @@
 //! The output of a transfer: a row for each combination, the effects, pages, claims, and advice.
 
-use fathom_record::quantity::{NOTHING, bare, percent, quantity_within};
-use fathom_record::{Fact, FactValue, ParamValue, Record, State, Summary, Unit, Value};
+use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
+use fathom_record::{Cause, Fact, FactValue, ParamValue, Record, State, Summary, Unit, Value};
 
 use super::table::{Column, MIB, blocks, fit, legend, rows};
-use super::{fact_words, facts};
+use super::{Answer, fact_words, facts};
 use crate::counts::cause_words;
 use crate::wrap::wrapped;
 
@@ -46,6 +46,40 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
         text += &texts(&of(metric), width);
     }
     text
+}
+
+/// The path of each set that took least, and what the comparison of all says of it.
+pub(super) fn answer(records: &[Record]) -> Answer {
+    let times = || records.iter().filter(|record| record.metric.as_str() == TIME);
+    let mut sets: Vec<Vec<&Record>> = Vec::new();
+    for record in times() {
+        match sets.iter_mut().find(|set| param(set[0], "set") == param(record, "set")) {
+            Some(set) => set.push(record),
+            None => sets.push(vec![record]),
+        }
+    }
+    let median = |record: &Record| record.shown_summary().map(|one| one.median);
+    let least = |set: &Vec<&Record>| {
+        let timed = set.iter().filter_map(|record| Some((median(record)?, *record)));
+        let (ns, record) = timed.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let end = |name: &str| param(record, name).unwrap_or_default();
+        let how = [format!("{} to {}", end("send"), end("receive")), setting(record, set)];
+        let how: Vec<String> = how.into_iter().filter(|part| !part.is_empty()).collect();
+        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+        let time = quantity(ns, Unit::Nanoseconds);
+        Some(format!("{}: least time {mark}{time} by {}.", end("set"), how.join(", ")))
+    };
+    let advice = records.iter().filter(|record| record.metric.as_str() == "transfer.advice");
+    let text = |record: &Record| match &record.value {
+        Some(Value::Text(text)) => Some(format!("{text}.")),
+        _ => None,
+    };
+    let is_short = |record: &Record| {
+        record.verdict.reasons.first().is_some_and(|reason| reason.cause == Cause::TooShort)
+    };
+    let sentences = sets.iter().filter_map(least).chain(advice.filter_map(text)).collect();
+    let next = times().any(is_short).then(|| "more repetitions (`--repeat`)".to_owned());
+    Answer { sentences, next: next.into_iter().collect() }
 }
 
 /// A parameter as a word.

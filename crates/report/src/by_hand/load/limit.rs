@@ -9,7 +9,7 @@ use super::super::table::{Column, blocks, rows};
 use super::{MB, TIME, mark};
 use crate::case::counted;
 use crate::remedy;
-use crate::wrap::{glued, wrapped};
+use crate::wrap::{capitalised, glued, wrapped};
 
 pub(super) const CAPACITY: &str = "load.capacity";
 pub(super) const BOTTLENECK: &str = "load.bottleneck";
@@ -20,10 +20,10 @@ const RESOURCES: [&str; 5] = ["network", "pacing", "disk", "server-cpu", "client
 /// From this utilisation on the paragraph has its interval.
 const MUCH: f64 = 0.5;
 const UNDETERMINED: &str = "undetermined";
-const FASTER: &str = "Next: more threads (`--threads`) or a faster client.";
-const MORE: &str = "Next: more clients (`--clients`), or longer steps (`--time`).";
-const LONGER: &str = "Next: longer steps (`--time`).";
-const DOSES: &str = "Next: work added to each resource in turn (`--prove`).";
+const FASTER: &str = "more threads (`--threads`) or a faster client.";
+const MORE: &str = "more clients (`--clients`), or longer steps (`--time`).";
+const LONGER: &str = "longer steps (`--time`).";
+const DOSES: &str = "work added to each resource in turn (`--prove`).";
 const ONLY: &str = "only its added load lowers the throughput as predicted for a bottleneck";
 
 /// The capacities that were measured before a load.
@@ -50,7 +50,10 @@ pub(super) fn limit(
     width: usize,
 ) -> String {
     let of_case = Case { bottleneck, records, earlier };
-    let paragraph = [of_case.uses(), of_case.conclusion()].concat().join(" ");
+    let Conclusion { sentences, next } = of_case.conclusion();
+    let next = next.map(|next| format!("Next: {next}"));
+    let parts = of_case.uses().into_iter().chain(sentences).chain(next);
+    let paragraph = parts.collect::<Vec<String>>().join(" ");
     let mut text = format!("\n{}", wrapped(&paragraph, width, "", ""));
     if of_case.is_ours() {
         blocks(of_case.resources(), 1, width).iter().for_each(|block| text += &rows(block));
@@ -69,6 +72,22 @@ pub(super) fn limit(
     let numbers = [("knee", "load.knee"), ("95 % at", "load.clients_95")];
     let lines: Vec<(&str, String)> = numbers.into_iter().filter_map(clients).collect();
     text + &facts(&lines, width) + &of_case.doses(width)
+}
+
+/// What limits a case, and what to do next.
+pub(super) struct Conclusion {
+    pub(super) sentences: Vec<String>,
+    pub(super) next: Option<String>,
+}
+
+/// What limits the case of a bottleneck, with its proof, and what to do next.
+pub(super) fn conclusion(bottleneck: &Record, records: &[Record]) -> Conclusion {
+    let case = Case { bottleneck, records, earlier: &[] };
+    let mut conclusion = case.conclusion();
+    let proof = bottleneck.text_of("proof").filter(|_| case.name() != UNDETERMINED);
+    let proof = proof.map(|word| format!("Proof by added load: {word}."));
+    conclusion.sentences.extend(proof);
+    conclusion
 }
 
 struct Case<'r> {
@@ -166,7 +185,7 @@ impl<'r> Case<'r> {
     }
 
     /// The bottleneck; or why none is known, and what to do next.
-    fn conclusion(&self) -> Vec<String> {
+    fn conclusion(&self) -> Conclusion {
         let is_known = |record: &Record| record.verdict.shows_number();
         if self.record(SATURATION).is_some_and(|record| !is_known(record)) {
             return self.not_saturated();
@@ -189,7 +208,7 @@ impl<'r> Case<'r> {
                 "No resource is saturated, but the throughput is{rate}. It serves one \
                  request at a time (lock or queue)."
             )],
-            "client" => [limits("The client, not the server,"), vec![FASTER.to_owned()]].concat(),
+            "client" => limits("The client, not the server,"),
             "server-cpu" => limits("The CPU of the server"),
             "pacing" => limits("The pacing of the congestion control"),
             name => limits(&format!("The {name}")),
@@ -199,11 +218,13 @@ impl<'r> Case<'r> {
             .extend(falls.map(|from| format!("The throughput falls from {from:.0} clients on.")));
         sentences.extend(self.left_out().map(|steps| steps + "."));
         sentences.extend(self.client_bound());
-        if self.name() == UNDETERMINED && self.is_ours() {
-            let next = if self.has_doses() { LONGER } else { DOSES };
-            sentences.push(next.to_owned());
-        }
-        sentences
+        let next = match self.name() {
+            "client" => Some(FASTER),
+            UNDETERMINED if self.is_ours() && self.has_doses() => Some(LONGER),
+            UNDETERMINED if self.is_ours() => Some(DOSES),
+            _ => None,
+        };
+        Conclusion { sentences, next: next.map(str::to_owned) }
     }
 
     /// `5.98 requests/s (5.89 to 6.07) from 1 client on`.
@@ -219,13 +240,11 @@ impl<'r> Case<'r> {
         Some(rate + &from.unwrap_or_default())
     }
 
-    fn not_saturated(&self) -> Vec<String> {
+    fn not_saturated(&self) -> Conclusion {
         if let Some(bound) = self.client_bound() {
             let left_out = self.left_out().map(|steps| steps + ".");
-            return [Some(bound), left_out, Some(FASTER.to_owned())]
-                .into_iter()
-                .flatten()
-                .collect();
+            let sentences = [Some(bound), left_out].into_iter().flatten().collect();
+            return Conclusion { sentences, next: Some(FASTER.to_owned()) };
         }
         let reasons = self.record(SATURATION).map(|record| &record.verdict.reasons);
         let why = reasons.and_then(|all| all.first()).map_or("not saturated", |it| &it.text);
@@ -238,11 +257,11 @@ impl<'r> Case<'r> {
             name => Some(format!("The {name} is busy")),
         };
         let sentences = [Some(capitalised(why)), self.left_out(), busy].into_iter().flatten();
-        let sentences = sentences.map(|sentence| format!("{sentence}."));
+        let sentences = sentences.map(|sentence| format!("{sentence}.")).collect();
         // More clients add to what leaves steps out.
         let remedy = reasons.and_then(remedy::first);
-        let next = remedy.map_or(MORE.to_owned(), |remedy| format!("Next: {remedy}."));
-        sentences.chain([next]).collect()
+        let next = remedy.map_or(MORE.to_owned(), |remedy| format!("{remedy}."));
+        Conclusion { sentences, next: Some(next) }
     }
 
     /// Steps of the table that are no points of the curve.
@@ -396,11 +415,4 @@ fn effect(ratio: f64) -> String {
     let change = 100.0 * (ratio - 1.0);
     let sign = if change < 0.0 { "−" } else { "+" };
     format!("{sign}{:.0} %", change.abs())
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or(String::new(), |first| first.to_uppercase().to_string() + letters.as_str())
 }
