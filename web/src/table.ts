@@ -178,9 +178,10 @@ function columnsOf(contents: Contents): Column[] {
         VERDICTS.indexOf(side?.words[0] ?? '') * 2 + (side?.words[1] === 'noisy' ? 0 : 1),
     },
     ...(contents.comparison === null ? [predicted] : []),
+    // The details have what has no room beside several values or published ones.
+    ...(several || contents.study !== null ? [] : [typical, spread]),
+    ...(several || contents.study !== null ? [] : [part('hardware'), part('software')]),
     ...(contents.study === null ? [] : [published]),
-    // Several values have no room beside them; the details have these.
-    ...(several ? [] : [typical, spread, part('hardware'), part('software')]),
   ];
 }
 
@@ -308,7 +309,6 @@ export function table(contents: Contents): {
   const made = cases.flatMap((of) => rowOf(of, columns, contents, () => update()) ?? []);
   const rows = byLevel(made);
   const looks = [
-    contents.study && 'studied',
     contents.comparison && 'paired',
     contents.documents.length > 2 && 'many',
   ].filter(Boolean);

@@ -130,8 +130,8 @@ named('labels have a halo', async () => {
 
 named('predicted values and ranges are never cut off', async () => {
   for (const [predicted, id, metric, param] of [
-    [{ value: 4000, low: 3000, high: 5000 }, 'call', 'cpu.call', 'args'],
-    [{ value: 4000, low: 3000, high: 5000 }, 'syscalls', 'os.syscall', 'call'],
+    [{ value: 4000, low: 20, high: 90000 }, 'call', 'cpu.call', 'args'],
+    [{ value: 4000, low: 20, high: 90000 }, 'syscalls', 'os.syscall', 'call'],
   ]) {
     const cases = [1, 2, 3].map((at) => [{ [param]: param === 'args' ? at : `c${at}` }, 100 * at]);
     const { page } = await drawn(metric, cases, (record) => {

@@ -2,7 +2,7 @@
 //! and what to do next. All of it is from the records.
 
 use fathom_record::quantity::percent;
-use fathom_record::{Cause, Class, Document, Record, State, causes};
+use fathom_record::{Agreement, Cause, Class, Document, Record, State, causes};
 use serde::Serialize;
 
 use crate::by_hand;
@@ -80,8 +80,9 @@ impl Answer {
         let procedure = document.run.procedure.as_ref().map(|_| by_hand::answer(document));
         let by_hand::Answer { sentences, next: own } = procedure.unwrap_or_default();
         let (mut mood, mut verdict) = verdict(document, &signs, sentences.is_empty());
-        // An answer that asks for more is not the last word.
-        if mood == Mood::Good && !own.is_empty() {
+        // An answer that asks for more is not the last word, nor is one that lacks a number.
+        let lacks = |it: &Record| document.run.procedure.is_some() && !it.verdict.shows_number();
+        if mood == Mood::Good && (!own.is_empty() || document.records.iter().any(lacks)) {
             mood = Mood::Care;
         }
         verdict.splice(0..0, sentences);
@@ -131,6 +132,10 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
     if matches!(document.run.verdict.state, State::Invalid | State::Failed) {
         verdict.extend(run_verdict(document));
         return (Mood::Bad, verdict);
+    }
+    // A run that has just begun.
+    if all == 0 && !is_whole {
+        return (Mood::Care, verdict);
     }
     if numbers == 0 {
         verdict.push("No result has a number.".to_owned());
@@ -197,27 +202,27 @@ fn judged(records: &[Record], unusual: &str) -> (Mood, Option<String>) {
     (mood, Some(text))
 }
 
-/// What nothing unusual was found in.
+/// What was compared where nothing unusual was found.
 fn usual(records: &[Record], tiles: &[Tile]) -> String {
-    let count = |is: fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
-    let predicted = count(|it| it.verdict.shows_number() && it.agreement.is_some());
-    let typical = count(|it| it.typical.is_some());
+    let shown = || records.iter().filter(|it| it.verdict.shows_number());
+    let count =
+        |is: fn(Agreement) -> bool| shown().filter(|it| it.agreement.is_some_and(is)).count();
+    let [hold, predicted] = [count(Agreement::holds), count(|_| true)];
+    let typical = records.iter().filter(|it| it.typical.is_some()).count();
     let earlier = tiles.iter().filter(|tile| tile.has_history()).count();
     let of = [
-        (predicted, "compared with a prediction"),
-        (typical, "with typical machines"),
-        (earlier, "with earlier runs"),
+        (predicted, format!("{hold} of {} within or met", counted(predicted, "prediction"))),
+        (typical, format!("{typical} compared with typical machines")),
+        (earlier, format!("{earlier} compared with earlier runs")),
     ];
-    let of: Vec<String> = of
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
+    let of: Vec<String> =
+        of.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+    let start = if 2 * hold < predicted { "Inconclusive" } else { "Nothing" };
     match of.join(", ") {
         none if none.is_empty() => {
             "No prediction, typical range or earlier run to compare with.".to_owned()
         }
-        of => format!("Nothing: {of}."),
+        of => format!("{start}: {of}."),
     }
 }
 
@@ -316,8 +321,8 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<Item> {
 #[cfg(test)]
 mod tests {
     use fathom_record::{
-        Agreement, Fact, Host, MetricId, Params, Position, Prediction, Reason, Remedy, Run,
-        RunState, Summary, Tool, Typical, Unit, Value, Verdict,
+        Fact, Host, MetricId, Params, Position, Prediction, Reason, Remedy, Run, RunState, Summary,
+        Tool, Typical, Unit, Value, Verdict,
     };
 
     use super::*;
@@ -367,7 +372,7 @@ mod tests {
         assert_eq!(answer.verdict, [sign, "2 of 2 results are valid."]);
         assert_eq!(answer.mood, Mood::Good);
         assert_eq!((answer.ignore, answer.unusual), (vec![], vec![]));
-        assert_eq!(answer.usual, "Nothing: 2 compared with a prediction.");
+        assert_eq!(answer.usual, "Nothing: 2 of 2 predictions within or met.");
     }
 
     #[test]
@@ -426,6 +431,26 @@ mod tests {
         assert_eq!(answer.mood, Mood::Bad);
         let missing = "1 unavailable: permission, limit or missing feature";
         assert_eq!(texts(&answer.ignore), [missing]);
+    }
+
+    #[test]
+    fn inconclusive_predictions_are_no_good_sign() {
+        let open = |name| Record { agreement: Some(Agreement::Inconclusive), ..within(name) };
+        let answer = answer(vec![open("os.a"), open("os.b"), within("os.c")]);
+        let says = "The predictions are inconclusive: 1 of 3 predicted values within.";
+        assert_eq!(answer.verdict[0], says);
+        assert_eq!(answer.mood, Mood::Care);
+        assert_eq!(answer.usual, "Inconclusive: 1 of 3 predictions within or met.");
+    }
+
+    #[test]
+    fn command_without_a_number_says_why() {
+        let verdict = Verdict::because(State::Unavailable, Cause::Missing, "no space");
+        let records = vec![within("file.a"), Record { verdict, ..within("file.b") }];
+        let answer = answer_of(Some("file read"), records);
+        assert_eq!(answer.mood, Mood::Care);
+        assert!(answer.verdict[0].starts_with("file.a: 100"), "{:?}", answer.verdict);
+        assert_eq!(answer.verdict[1], "file.b: unavailable: no space.");
     }
 
     #[test]

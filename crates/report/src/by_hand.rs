@@ -57,9 +57,8 @@ pub(crate) fn answer(document: &Document) -> Answer {
         () if of(bench::is_bench) => bench::answer(records),
         () => study(&findings::sentences(records, host)),
     };
-    let shown: Vec<&Record> = records.iter().filter(|it| it.verdict.shows_number()).collect();
-    let is_short = sentences.is_empty() && shown.len() <= ANSWERS_MAX;
-    let sentences = if is_short { shown.into_iter().map(number).collect() } else { sentences };
+    let is_short = sentences.is_empty() && records.len() <= ANSWERS_MAX;
+    let sentences = if is_short { records.iter().map(number).collect() } else { sentences };
     Answer { sentences, next: Vec::new() }
 }
 
@@ -79,8 +78,12 @@ fn study(lines: &[(&str, String)]) -> Vec<String> {
     sentences
 }
 
-/// The number of a record as a sentence.
+/// The number of a record as a sentence, or why there is none.
 fn number(record: &Record) -> String {
+    if !record.verdict.shows_number() {
+        let why = record.verdict.reasons.first().map_or("", |reason| reason.text.as_str());
+        return sentence(format!("{}: {}: {why}", record.name(), record.verdict.state.word()));
+    }
     let (value, _) = measured(record, Protocol::Median, VALUE);
     let word = record.agreement.map_or(String::new(), |it| format!(", {}", it.word()));
     sentence(format!("{}: {value}{word}", record.name()))

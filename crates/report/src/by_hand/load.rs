@@ -291,8 +291,8 @@ fn names_of<'r>(steps: impl Iterator<Item = &'r Record>) -> String {
     }
 }
 
-/// The step with the highest throughput, and the steps without one because too many requests failed:
-/// these make room for others.
+/// The step with the highest throughput, and the steps that do not count because too many requests
+/// failed: these make room for others.
 fn best<'r>(steps: &[&'r Record]) -> (Option<&'r Record>, Vec<&'r Record>) {
     let value = |step: &Record| step.summary.as_ref().map_or(0.0, |it| it.median);
     let shown = steps.iter().copied().filter(|step| step.verdict.shows_number());

@@ -20,10 +20,10 @@ const RESOURCES: [&str; 5] = ["network", "pacing", "disk", "server-cpu", "client
 /// From this utilisation on the paragraph has its interval.
 const MUCH: f64 = 0.5;
 const UNDETERMINED: &str = "undetermined";
-const FASTER: &str = "more threads (`--threads`) or a faster client.";
-const MORE: &str = "more clients (`--clients`), or longer steps (`--time`).";
-const LONGER: &str = "longer steps (`--time`).";
-const DOSES: &str = "work added to each resource in turn (`--prove`).";
+const FASTER: &str = "more threads (`--threads`) or a faster client";
+const MORE: &str = "more clients (`--clients`), or longer steps (`--time`)";
+const LONGER: &str = "longer steps (`--time`)";
+const DOSES: &str = "work added to each resource in turn (`--prove`)";
 const ONLY: &str = "only its added load lowers the throughput as predicted for a bottleneck";
 
 /// The capacities that were measured before a load.
@@ -51,7 +51,7 @@ pub(super) fn limit(
 ) -> String {
     let of_case = Case { bottleneck, records, earlier };
     let Conclusion { sentences, next } = of_case.conclusion();
-    let next = next.map(|next| format!("Next: {next}"));
+    let next = next.map(|next| format!("Next: {next}."));
     let parts = of_case.uses().into_iter().chain(sentences).chain(next);
     let paragraph = parts.collect::<Vec<String>>().join(" ");
     let mut text = format!("\n{}", wrapped(&paragraph, width, "", ""));
@@ -260,8 +260,7 @@ impl<'r> Case<'r> {
         let sentences = sentences.map(|sentence| format!("{sentence}.")).collect();
         // More clients add to what leaves steps out.
         let remedy = reasons.and_then(remedy::first);
-        let next = remedy.map_or(MORE.to_owned(), |remedy| format!("{remedy}."));
-        Conclusion { sentences, next: Some(next) }
+        Conclusion { sentences, next: Some(remedy.unwrap_or(MORE.to_owned())) }
     }
 
     /// Steps of the table that are no points of the curve.
