@@ -3,7 +3,7 @@
 import type { Compared, Comparison, Contents, Result } from './contents';
 import { letter, nameOf } from './contents';
 import { element } from './element';
-import { NOTHING, factor, factorLimits, percent } from './quantity';
+import { factor, percent } from './quantity';
 import { comparedTitle } from './tiles';
 
 /** `1 kept run`, `2 kept runs`. */
@@ -98,7 +98,7 @@ export function compared(contents: Contents): Node[] {
   const noise = rows.length > 0 ? ` ${noiseText(rows, runs)}` : '';
   const apart = apartText(comparison.hours_apart);
   const lead = `From A to B: ${counts.join(', ')}.${noise}${apart}${coreText(rows, core)}`;
-  return [element('p', { class: 'lead' }, lead), ...alone];
+  return [element('p', { class: 'lead answer-words' }, lead), ...alone];
 }
 
 /** The comparison of a case. */
@@ -107,6 +107,10 @@ export interface Change {
   ratio: number | null;
   /** The word for the change, or why there is none. */
   word: string;
+  /** The same without how far nothing changed. */
+  short: string;
+  /** The word of the comparison itself. */
+  kind: string;
   interval: [number, number] | null;
   /** The visits compared, if they are not those of the value shown. */
   stratum?: string | undefined;
@@ -115,46 +119,23 @@ export interface Change {
 /** The comparison of each case. */
 export function changesOf({ comparison }: Contents): (record: Result) => Change {
   const all = new Map<string, Change>();
-  const without = { ratio: null, interval: null };
+  const without = { ratio: null, interval: null, kind: '' };
   for (const row of comparison?.rows ?? []) {
     const { ratio, interval, unchanged_within: within, stratum } = row;
     const word = within == null ? wordOf(row) : `${wordOf(row)} ±${percent(within)}`;
-    all.set(nameOf(row), { ratio, interval, word, stratum });
+    all.set(nameOf(row), { ratio, interval, word, short: wordOf(row), kind: row.word, stratum });
   }
   for (const one of comparison?.not_comparable ?? [])
-    all.set(nameOf(one), { ...without, word: one.reason });
+    all.set(nameOf(one), { ...without, word: one.reason, short: 'not comparable' });
   [comparison?.only_a, comparison?.only_b].forEach((cases, run) => {
     const word = `only in ${letter(run)}`;
-    for (const one of cases ?? []) all.set(nameOf(one), { ...without, word });
+    for (const one of cases ?? []) all.set(nameOf(one), { ...without, word, short: word });
   });
   return (record) => {
-    const { stratum, ...change } = all.get(nameOf(record)) ?? { ...without, word: '' };
+    const none: Change = { ...without, word: '', short: '' };
+    const { stratum, ...change } = all.get(nameOf(record)) ?? none;
     const isOther = stratum != null && stratum !== record.summary?.stratum;
     const words = stratum === 'as_found' ? 'unfiltered' : stratum?.replaceAll('_', ' ');
     return isOther ? { ...change, stratum: `compared ${words}` } : change;
   };
-}
-
-/** The cell with a ratio, its interval and its word. */
-export function changeCell({ ratio, interval, word, stratum }: Change): (Node | string)[] {
-  const value = ratio === null ? NOTHING : factor(ratio);
-  const ends = interval && ratio !== null ? factorLimits(interval, ratio) : null;
-  return [
-    value,
-    ...(ends === null ? [] : [element('small', {}, ends)]),
-    ...(word === '' ? [] : [element('small', { class: 'word' }, word)]),
-    ...(stratum === undefined ? [] : [element('small', { class: 'stratum' }, stratum)]),
-  ];
-}
-
-/** The rows of all runs grouped by case, in the order of the first run. */
-export function inPairs<Row extends { record: Result }>(rows: Row[]): Row[] {
-  const cases = new Map<string, Row[]>();
-  for (const row of rows) {
-    const name = nameOf(row.record);
-    const own = cases.get(name);
-    if (own === undefined) cases.set(name, [row]);
-    else own.push(row);
-  }
-  return [...cases.values()].flat();
 }

@@ -21,6 +21,25 @@ export interface Closing {
   whole: string[];
 }
 
+/** A line of a list of an answer. */
+export interface Item {
+  text: string;
+  detail?: string;
+  /** The verdict by which the table shows the results that it counts. */
+  show?: string;
+}
+
+/** What the page of a run begins with. */
+export interface Answer {
+  mood: 'good' | 'care' | 'bad';
+  verdict: string[];
+  ignore: Item[];
+  unusual: Item[];
+  /** What was compared if nothing is unusual. */
+  usual: string;
+  next: Item[];
+}
+
 /** A case in the stored runs of its host, oldest first. */
 export interface Trend {
   stratum: Stratum;
@@ -37,14 +56,6 @@ export interface Tile {
   /** Whether to print the reads per second as well. */
   iops: boolean;
   trend: Trend | null;
-}
-
-/** How many records of a run have a state and a cause. */
-export interface Counted {
-  state: string;
-  cause: string;
-  count: number;
-  next: string | null;
 }
 
 /** Raw values of one process, or every n-th of them. */
@@ -132,10 +143,11 @@ export interface Words {
 
 export interface Contents {
   documents: Document[];
+  /** Per run. */
+  answers: Answer[];
   closing: Closing[];
   /** Per run. */
   tiles: Tile[][];
-  causes: Counted[][];
   /** Per run and record. */
   words: Words[][];
   comparison: Comparison | null;

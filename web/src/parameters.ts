@@ -54,6 +54,7 @@ const TEXTS: { [parameter: string]: { [value: string]: string } } = {
   mode: { fixed: 'fixed files', random: 'random files' },
   of: { 'server-cpu': 'server CPU' },
   op: { write_nt: 'non-temporal write' },
+  over: { http: 'over HTTP', mount: 'over a mounted file system' },
   part: {
     first_instruction: 'until the first instruction',
     fork: 'until fork returns',
@@ -67,6 +68,9 @@ const TEXTS: { [parameter: string]: { [value: string]: string } } = {
   sync: { none: 'no sync', data: 'one sync', every: 'sync after every block' },
   touched: { yes: 'touched', no: 'untouched' },
 };
+
+/** Reads of a file one after the other, by their number. */
+const READS = ['first read', 'second read', 'third read'];
 
 /** The order of cache levels. */
 const LEVELS = ['l1', 'l2', 'l3', 'dram'];
@@ -86,6 +90,7 @@ export function words(name: string, value: string | number): string {
   if (name === 'rate_bytes_s' && typeof value === 'number') return `${value / 1e6} MB/s`;
   if (name === 'rate') return `${value} requests/s`;
   if (name === 'think_s') return `${value} s think time`;
+  if (name === 'read' && typeof value === 'number') return READS[value - 1] ?? `read ${value}`;
   if (name === 'page') return `${value} pages`;
   if (name === 'load') return `${value} % load`;
   if (name === 'a' || name === 'b') return `CPU ${value}`;

@@ -1,34 +1,18 @@
-// The top of the page: the main results, the quality of the run, findings, results outside their
-// predictions, noisy results with their causes, results without a number, and the machine.
+// The top of the page: the answer, the main results, the quality of the run, findings, results
+// without a number, and the machine.
 
 import { answers } from './answer';
-import type { Contents, Counted, Document, Result } from './contents';
-import {
-  fails,
-  letter,
-  meaningOf,
-  measuredText,
-  nameOf,
-  numberOf,
-  predictedRange,
-  reasonsOf,
-  hasNumber,
-  titleOf,
-  valueText,
-} from './contents';
+import type { Contents, Document } from './contents';
+import { hasNumber, letter, nameOf, reasonsOf, titleOf, valueText } from './contents';
 import { compared, counted } from './compared';
 import { element } from './element';
-import { binarySize, factor, quantity } from './quantity';
+import type { Heading, Show } from './opening';
+import { opening, titled } from './opening';
+import { binarySize, quantity } from './quantity';
 import { changedMost, quality, tiles } from './tiles';
 
 /** Entries listed at most; the table has all. */
 const LISTED = 6;
-
-/** Filters the table by a verdict. */
-type Show = (verdict: string) => void;
-
-/** Creates a heading of the right level. */
-type Heading = (text: string) => HTMLElement;
 
 type Fact = [string, (string | null | undefined | false)[]];
 
@@ -173,63 +157,19 @@ function facts(document: Document): HTMLElement {
   return list;
 }
 
-/** What `fathom transfer` advises for each set; for a published study, its conclusions. */
-function advice({ records, run }: Document, heading: Heading): HTMLElement[] {
-  const items = records.flatMap((record) => {
-    const text = valueText(record, run);
-    if (record.metric === 'transfer.claim') return [`${record.params.claim}: ${text}`];
-    return record.metric === 'transfer.advice' ? text.split('; ') : [];
-  });
-  if (items.length === 0) return [];
-  const claims = records.some(({ metric }) => metric === 'transfer.claim');
-  const made = items.map((text) => element('li', {}, text));
-  return [element('div', { class: 'lists' }, list(heading(claims ? 'Conclusions of the 2020 study' : 'Advice'), made, false))];
-}
-
-/** Distance from the prediction, as |ln ratio|. */
-function distance(record: Result, document: Document): number {
-  const value = numberOf(record, document.run) ?? 0;
-  const { value: aim, low, high } = record.prediction ?? {};
-  const ratio = value / (aim ?? low ?? high ?? value);
-  return ratio > 0 ? Math.abs(Math.log(ratio)) : 0;
+/** The conclusions of a published study. */
+function claims({ records, run }: Document, heading: Heading): HTMLElement[] {
+  const of = records.filter(({ metric }) => metric === 'transfer.claim');
+  if (of.length === 0) return [];
+  const made = of.map((record) =>
+    element('li', {}, `${record.params.claim}: ${valueText(record, run)}`),
+  );
+  const listed = list(heading('Conclusions of the 2020 study'), made, false);
+  return [element('div', { class: 'lists' }, listed)];
 }
 
 const list = (head: Node, items: Node[], buttons: Node[] | false): HTMLElement =>
   element('section', {}, head, element('ul', {}, items), buttons || null);
-
-function outside(document: Document, show: Show, heading: Heading): HTMLElement | null {
-  const far = document.records
-    .filter((record) => fails(record) && numberOf(record, document.run) !== null)
-    .sort((a, b) => distance(b, document) - distance(a, document));
-  if (far.length === 0) return null;
-  const items = far.slice(0, LISTED).map((record) => {
-    const value = numberOf(record, document.run) ?? 0;
-    const aim = record.prediction?.value;
-    const times = aim != null && aim > 0 ? ` (${factor(value / aim)})` : '';
-    const meaning = meaningOf(record, document.run);
-    return element(
-      'li',
-      {},
-      element('strong', { title: nameOf(record) }, titleOf(record)),
-      `: ${measuredText(record, document.run)}, predicted ${predictedRange(record)}${times}`,
-      meaning !== '' && element('small', {}, meaning),
-    );
-  });
-  const all = element(
-    'button',
-    { type: 'button', onclick: () => show('outside') },
-    `Show all ${far.length} in the table`,
-  );
-  return list(heading('Outside the prediction'), items, far.length > LISTED && [all]);
-}
-
-function causes(title: string, all: Counted[], heading: Heading): HTMLElement | null {
-  if (all.length === 0) return null;
-  const items = all.map(({ state, cause, count, next }) =>
-    element('li', {}, `${count} ${state}: ${cause}`, next !== null && element('small', {}, next)),
-  );
-  return list(heading(title), items, false);
-}
 
 /** Results without a number, with reasons and remedies. */
 function absent(document: Document, show: Show, heading: Heading): HTMLElement | null {
@@ -250,60 +190,53 @@ function absent(document: Document, show: Show, heading: Heading): HTMLElement |
   const more = states.map((state) =>
     element('button', { type: 'button', onclick: () => show(state) }, `Show all ${state}`),
   );
-  return list(heading('Results without a number'), items, all.length > LISTED && more);
+  const listed = list(heading('Results without a number'), items, all.length > LISTED && more);
+  return element('div', { class: 'lists' }, listed);
 }
 
-/** A sentence in which the id of a case is replaced by its title. */
-function titled(text: string, { records }: Document): Node[] {
-  const named = records.filter((record) => text.includes(nameOf(record)));
-  const record = named.sort((a, b) => nameOf(b).length - nameOf(a).length)[0];
-  if (record === undefined) return [element('span', {}, text)];
-  const at = text.indexOf(nameOf(record));
-  return [
-    element('span', {}, text.slice(0, at)),
-    element('strong', { title: nameOf(record) }, titleOf(record)),
-    element('span', {}, text.slice(at + nameOf(record).length)),
-  ];
+/** Counts, findings and facts about the whole run, below its numbers. */
+function whole(contents: Contents, run: number, document: Document): HTMLElement {
+  const closing = contents.closing[run];
+  return element(
+    'div',
+    { class: 'short' },
+    closing?.verdict != null && element('p', { class: 'warn' }, closing.verdict),
+    element('p', {}, closing?.counts),
+    element(
+      'ol',
+      {},
+      closing?.findings.map((finding) => element('li', {}, ...titled(finding, document))),
+    ),
+    element('p', { class: 'faint' }, closing?.whole.join(' ')),
+  );
+}
+
+/** The machine and the run: a short chapter; of several runs to unfold. */
+function about(document: Document, heading: Heading | null): HTMLElement[] {
+  const title = 'Machine and run';
+  if (heading !== null) return [heading(title), facts(document)];
+  return [element('details', { class: 'about' }, element('summary', {}, title), facts(document))];
 }
 
 /** One run; with its letter if there are several. */
 function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
-  const [document, closing] = [contents.documents[run], contents.closing[run]];
-  const all = contents.causes[run];
-  if (document === undefined || closing === undefined || all === undefined) return [];
+  const document = contents.documents[run];
+  if (document === undefined) return [];
   const several = contents.documents.length > 1;
   const described = `${hostName(contents, document)}: ${document.host.cpu.model || 'unknown CPU'}`;
   const name = document.run.label ? `${document.run.label}: ${described}` : described;
   const heading: Heading = (text) => element(several ? 'h3' : 'h2', { class: 'minor' }, text);
-  const noisy = all.filter(({ state }) => state === 'noisy');
   return [
     several ? element('h2', {}, `${letter(run)}: ${name}`) : element('h1', {}, name),
+    ...opening(contents, run, document, show, heading),
     ...answers(document),
-    ...advice(document, heading),
-    tiles(contents, run),
+    ...claims(document, heading),
+    // Of several runs the table has the numbers side by side.
+    several ? null : tiles(contents, run),
     quality(contents, run),
-    element(
-      'div',
-      { class: 'short' },
-      closing.progress !== null && element('p', { class: 'warn' }, closing.progress),
-      closing.verdict !== null && element('p', { class: 'warn' }, closing.verdict),
-      element('p', {}, closing.counts),
-      element(
-        'ol',
-        {},
-        closing.findings.map((finding) => element('li', {}, ...titled(finding, document))),
-      ),
-      element('p', { class: 'faint' }, closing.whole.join(' ')),
-    ),
-    element(
-      'div',
-      { class: 'lists' },
-      outside(document, show, heading),
-      causes('Noisy results and causes', noisy, heading),
-      absent(document, show, heading),
-    ),
-    heading('Machine and run'),
-    facts(document),
+    whole(contents, run, document),
+    absent(document, show, heading),
+    ...about(document, several ? null : heading),
   ].filter((part) => part !== null);
 }
 
@@ -313,7 +246,7 @@ export function summary(contents: Contents, show: Show): HTMLElement {
   );
   const several = runs.length > 1;
   const name = element('h1', {}, `${runs.length} runs side by side`);
-  const head = several ? [name, ...changedMost(contents), ...compared(contents)] : [];
+  const head = several ? [name, ...compared(contents), ...changedMost(contents)] : [];
   const side = element('div', { class: several ? 'runs several' : 'runs' }, runs);
   return element('section', { 'aria-label': 'summary' }, head, side);
 }

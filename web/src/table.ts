@@ -1,43 +1,42 @@
 // The table of all cases: sorted by its headings, filtered by text, group and verdict.
 
-import type { Contents, Document, Published, Result } from './contents';
+import type { Case, Cell, Side } from './cells';
+import {
+  details,
+  measuredCell,
+  predictedCell,
+  publishedCell,
+  ratioCell,
+  typicalCell,
+  verdictCell,
+} from './cells';
+import type { Contents, Document, Result } from './contents';
 import {
   deviationOf,
-  edgeOf,
-  factsOf,
   groupOf,
-  intervalOf,
   letter,
-  meaningOf,
   nameOf,
-  noModelOf,
-  placeOf,
-  predictedRange,
   reasonsOf,
   shown,
-  slackOf,
-  strataOf,
   titleOf,
-  valueText,
-  wordOfNone,
   wordsOf,
 } from './contents';
-import type { Change } from './compared';
-import { changeCell, changesOf, inPairs } from './compared';
+import { changesOf } from './compared';
 import { element } from './element';
 import { linked, toHistoryOf } from './links';
 import { levelOf } from './parameters';
-import { deviationText, figureText, publishedOf } from './published';
-import { NOTHING, percent, quantity, range } from './quantity';
+import { publishedOf } from './published';
+import { NOTHING, percent, quantity } from './quantity';
 import { finder, parameterTexts, searchable } from './search';
+import { kindOf } from './tiles';
 
 interface Row {
-  run: number;
   record: Result;
   words: string[];
   /** The text that the filter searches. */
   text: string;
-  made: HTMLTableRowElement;
+  /** The line, and its details while they are open. */
+  made: HTMLTableRowElement[];
   keys: (string | number | null)[];
 }
 
@@ -59,155 +58,131 @@ const VERDICTS = [
 
 const isNumber = (figure: unknown): figure is number => typeof figure === 'number';
 
-/** What the cells of a row are made from. */
-interface Case {
-  record: Result;
-  document: Document;
-  words: string[];
-  published: Published[];
-  change: Change | null;
-}
-
-type Cell = (Node | string)[];
-
 interface Column {
   name: string;
   numeric: boolean;
   /** Values can be compared across units. */
   across?: boolean;
+  /** Details have it; a narrow screen has no room. */
+  more?: boolean;
   cell: (of: Case) => Cell;
   /** The sort key. */
   key: (of: Case) => string | number | null;
 }
 
-/** The columns; the first three fit a narrow screen. */
-function columnsOf(contents: Contents): Column[] {
-  const ratio: Column = {
+/** A column of the first result of a case. */
+function ofFirst(
+  name: string,
+  cell: (side: Side) => Cell,
+  key: (side: Side) => string | number | null,
+  across = false,
+): Column {
+  const first = <Value>({ sides }: Case, of: (side: Side) => Value, none: Value): Value =>
+    sides[0] === undefined ? none : of(sides[0]);
+  return {
+    name,
+    numeric: true,
+    across,
+    more: true,
+    cell: (of) => first<Cell>(of, cell, []),
+    key: (of) => first(of, key, null),
+  };
+}
+
+/** The measured value of each run. */
+const measured = ({ documents }: Contents): Column[] =>
+  documents.map((_, run) => {
+    const of = ({ sides }: Case): Side | undefined => sides.find((side) => side.run === run);
+    return {
+      name: documents.length > 1 ? letter(run) : 'measured',
+      numeric: true,
+      cell: (of_case) => measuredCell(of(of_case)),
+      key: (of_case) => {
+        const side = of(of_case);
+        return side === undefined ? null : sizeOf(side.record, side.document.run);
+      },
+    };
+  });
+
+/** The change between two runs. */
+const changes: Column[] = [
+  {
     name: 'ratio B ÷ A',
     numeric: true,
     across: true,
-    cell: ({ change }) => (change === null ? [NOTHING] : changeCell(change)),
+    cell: ({ change }) => (change === null ? [NOTHING] : ratioCell(change)),
     key: ({ change }) => change?.ratio ?? null,
-  };
-  const published: Column = {
-    name: 'published',
-    numeric: true,
-    cell: (of) => publishedCell(of.published),
-    key: (of) => of.published.map(({ measured }) => measured).find(isNumber) ?? null,
-  };
-  const part = (name: string, of: 'hardware' | 'software'): Column => ({
-    name,
-    numeric: true,
-    cell: ({ record }) => [quantity(record.prediction?.[of], record.unit, 3)],
-    key: ({ record }) => record.prediction?.[of] ?? null,
-  });
-  const typical: Column = {
-    name: 'typical',
-    numeric: true,
-    cell: ({ record }) => typicalCell(record),
-    key: ({ record }) => record.typical?.median ?? null,
-  };
-  const hasTypical = contents.documents.some(({ records }) => records.some((one) => one.typical));
-  const deviation = ({ record, document }: Case): number | null =>
+  },
+  {
+    name: 'change',
+    numeric: false,
+    across: true,
+    cell: ({ change }) => [
+      element('span', { class: `word k${kindOf(change?.kind ?? '')}` }, change?.short ?? ''),
+    ],
+    key: ({ change }) => change?.word ?? null,
+  },
+];
+
+/** The columns; those that a narrow screen has come first. */
+function columnsOf(contents: Contents): Column[] {
+  const several = contents.documents.length > 1;
+  const part = (of: 'hardware' | 'software'): Column =>
+    ofFirst(
+      of,
+      ({ record }) => [quantity(record.prediction?.[of], record.unit, 3)],
+      ({ record }) => record.prediction?.[of] ?? null,
+    );
+  const deviation = ({ record, document }: Side): number | null =>
     deviationOf(record, document.run);
+  const predicted = ofFirst(
+    'predicted',
+    ({ record }) => predictedCell(record),
+    ({ record: { prediction: of } }) => of?.value ?? of?.low ?? of?.high ?? null,
+  );
+  const published = ofFirst(
+    'published',
+    (side) => publishedCell(side.published),
+    (side) => side.published.map(({ measured }) => measured).find(isNumber) ?? null,
+  );
+  const typical = ofFirst(
+    'typical',
+    ({ record }) => typicalCell(record),
+    ({ record }) => record.typical?.median ?? null,
+  );
+  const spread = ofFirst(
+    'sd',
+    (side) => [deviation(side) === null ? NOTHING : percent(deviation(side) ?? 0)],
+    deviation,
+    true,
+  );
   return [
     {
       name: 'operation',
       numeric: false,
-      cell: ({ record, document }) => [
-        linked(titleOf(record), toHistoryOf(record, document)),
-        element('small', {}, nameOf(record)),
-      ],
-      key: ({ record }) => nameOf(record),
+      cell: ({ sides: [side] }) => {
+        if (side === undefined) return [];
+        return [linked(titleOf(side.record), toHistoryOf(side.record, side.document))];
+      },
+      key: ({ sides: [side] }) => (side === undefined ? null : nameOf(side.record)),
     },
-    {
-      name: 'measured',
-      numeric: true,
-      cell: ({ record, document }) => measuredCell(record, document.run),
-      key: ({ record, document }) => sizeOf(record, document.run),
-    },
+    ...measured(contents),
+    ...(contents.comparison === null ? [] : changes),
     {
       name: 'verdict',
       numeric: false,
       across: true,
-      cell: ({ record, document, words }) => verdictCell(record, document.run, words),
-      key: ({ words }) => VERDICTS.indexOf(words[0] ?? '') * 2 + (words[1] === 'noisy' ? 0 : 1),
+      more: contents.comparison !== null,
+      cell: (of) => verdictCell(of, several),
+      key: ({ sides: [side] }) =>
+        VERDICTS.indexOf(side?.words[0] ?? '') * 2 + (side?.words[1] === 'noisy' ? 0 : 1),
     },
-    ...(contents.comparison === null ? [] : [ratio]),
-    {
-      name: 'predicted',
-      numeric: true,
-      cell: ({ record }) => predictedCell(record),
-      key: ({ record: { prediction } }) =>
-        prediction?.value ?? prediction?.low ?? prediction?.high ?? null,
-    },
+    ...(contents.comparison === null ? [predicted] : []),
+    // The details have what has no room beside several values or published ones.
+    ...(several || contents.study !== null ? [] : [typical, spread]),
+    ...(several || contents.study !== null ? [] : [part('hardware'), part('software')]),
     ...(contents.study === null ? [] : [published]),
-    ...(hasTypical ? [typical] : []),
-    {
-      name: 'standard deviation',
-      numeric: true,
-      across: true,
-      cell: (of) => [deviation(of) === null ? NOTHING : percent(deviation(of) ?? 0)],
-      key: deviation,
-    },
-    part('hardware base', 'hardware'),
-    part('software overhead', 'software'),
   ];
-}
-
-function measuredCell(record: Result, run: Document['run']): Cell {
-  const what = shown(record, run);
-  if (what.kind === 'nothing') return [NOTHING];
-  if (what.kind !== 'number') return [valueText(record, run)];
-  const ends = edgeOf(record, run) ? null : intervalOf(record, run);
-  const interval = ends && range(ends[0], ends[1], record.unit, 4);
-  const value = valueText(record, run);
-  const levels = factsOf(record, 'between levels').map((names) => `between ${names}`);
-  const strata = [...levels, ...strataOf(record, run)].map((text) => element('small', { class: 'stratum' }, text));
-  return interval ? [value, element('small', {}, interval), ...strata] : [value, ...strata];
-}
-
-function predictedCell(record: Result): Cell {
-  const { prediction, unit } = record;
-  if (!prediction) return [element('small', { title: noModelOf(record) }, wordOfNone(record))];
-  const limits = predictedRange(record);
-  if (prediction.value == null) return [limits];
-  return [quantity(prediction.value, unit, 3), element('small', {}, limits)];
-}
-
-function typicalCell(record: Result): Cell {
-  const { typical, unit } = record;
-  if (!typical) return [NOTHING];
-  const { position } = typical;
-  const place = placeOf(record);
-  const look = position === 'better' ? 'within' : position === 'worse' ? 'outside' : 'faint';
-  const word = element('small', { class: `word ${look}`, title: place }, position);
-  return [range(typical.low, typical.high, unit, 3), word];
-}
-
-function verdictCell(record: Result, run: Document['run'], words: string[]): Cell {
-  const [word = '', state = ''] = words;
-  const noisy = state === 'noisy';
-  const lines = [meaningOf(record, run), ...reasonsOf(record)].filter(Boolean);
-  const slack = word === 'met' ? slackOf(record) : null;
-  const text = slack === null ? word : `${word} (${slack.toFixed(1)} ×)`;
-  // Only a value is shown as right: the results of siblings say little about the machine.
-  const kind = word === 'within' && record.prediction?.self_consistency ? 'self' : word;
-  const badge = element('span', { class: `word ${kind.replace(' ', '-')}` }, text);
-  const mark = noisy ? [' ', element('span', { class: 'word noisy' }, 'noisy')] : [];
-  if (lines.length === 0) return [badge, ...mark];
-  const why = element('details', {}, element('summary', {}, badge, ...mark));
-  why.append(...lines.map((text) => element('p', {}, text)));
-  return [why];
-}
-
-function publishedCell(figures: Published[]): Cell {
-  if (figures.length === 0) return [NOTHING];
-  return figures.flatMap((figure) => {
-    const spread = deviationText(figure);
-    const value = element('div', {}, figureText(figure.measured, figure.unit));
-    return spread === '' ? [value] : [value, element('small', {}, spread)];
-  });
 }
 
 /** The sort key of the measured value; for a bound, the limit. */
@@ -216,19 +191,75 @@ function sizeOf(record: Result, run: Document['run']): number | null {
   return what.kind === 'number' || what.kind === 'bound' ? what.value : null;
 }
 
-function rowOf(of: Case, run: number, columns: Column[], several: boolean): Row {
-  const { record, words, change } = of;
+/** The line of a case; its button shows and hides the details. */
+function rowOf(of: Case, columns: Column[], contents: Contents, update: () => void): Row | null {
+  const [side] = of.sides;
+  if (side === undefined) return null;
+  const { record } = side;
   const [first, ...others] = columns;
-  const made = element(
-    'tr',
-    {},
-    several && element('td', {}, letter(run)),
-    element('th', { scope: 'row' }, first?.cell(of) ?? []),
-    others.map(({ numeric, cell }) => element('td', numeric ? { class: 'number' } : {}, cell(of))),
+  const title = titleOf(record);
+  const line = element('tr', {});
+  const row: Row = {
+    record,
+    words: [...new Set(of.sides.flatMap(({ words }) => words))],
+    text: '',
+    made: [line],
+    keys: columns.map(({ key }) => key(of)),
+  };
+  const opener = element('button', {
+    type: 'button',
+    class: 'opener',
+    'aria-expanded': 'false',
+    'aria-label': `Details of ${title}`,
+  });
+  const toggle = (): void => {
+    const open = row.made.length === 1;
+    const cell = element('td', { colspan: columns.length }, open && details(of, contents));
+    row.made = open ? [line, element('tr', { class: 'more' }, cell)] : [line];
+    opener.setAttribute('aria-expanded', String(open));
+    update();
+    opener.focus({ preventScroll: true });
+  };
+  // The whole line opens, but for what is to be followed or selected.
+  line.addEventListener('click', ({ target }) => {
+    if (target instanceof Element && target.closest('a') !== null) return;
+    if (getSelection()?.isCollapsed !== false) toggle();
+  });
+  const long = `${title}\n${nameOf(record)}`;
+  const name = element('span', { class: 'name', title: long }, first?.cell(of));
+  line.append(
+    element('th', { scope: 'row' }, opener, name),
+    ...others.map((column) => element('td', { class: look(column) }, column.cell(of))),
   );
-  const texts = [titleOf(record), nameOf(record), ...parameterTexts(record.params)];
-  const text = searchable([...texts, ...words, ...reasonsOf(record), change?.word ?? '']);
-  return { run, record, words, text, made, keys: columns.map(({ key }) => key(of)) };
+  const texts = of.sides.flatMap(({ record, words }) => [...words, ...reasonsOf(record)]);
+  const names = [title, nameOf(record), ...parameterTexts(record.params)];
+  row.text = searchable([...names, ...texts, of.change?.word ?? '']);
+  return row;
+}
+
+const look = ({ name, numeric, more }: Column): string =>
+  [numeric && 'number', more && 'wide', name.replaceAll(' ', '-')].filter(Boolean).join(' ');
+
+/** The results of all runs by case, in the order of the first run that has it. */
+function casesOf(contents: Contents): Case[] {
+  const changeOf = contents.comparison === null ? () => null : changesOf(contents);
+  const cases = new Map<string, Case>();
+  contents.documents.forEach((document, run) =>
+    document.records.forEach((record) => {
+      const published = publishedOf(contents, run, record);
+      const side = { run, record, document, words: wordsOf(record), published };
+      const known = cases.get(nameOf(record));
+      // A run that measured a case twice has two rows.
+      const again = known?.sides.some((other) => other.run === run) === true;
+      if (known !== undefined && !again) known.sides.push(side);
+      else
+        cases.set(again ? `${nameOf(record)} ${cases.size}` : nameOf(record), {
+          sides: [side],
+          change: changeOf(record),
+        });
+    }),
+  );
+  return [...cases.values()];
 }
 
 /** The cases of each metric together, cache levels in their order. */
@@ -270,18 +301,17 @@ export function table(contents: Contents): {
   section: HTMLElement;
   show: (verdict: string) => void;
 } {
-  const several = contents.documents.length > 1;
-  const changeOf = contents.comparison === null ? () => null : changesOf(contents);
-  const columns = columnsOf(contents);
-  const made = contents.documents.flatMap((document, run) =>
-    document.records.map((record) => {
-      const published = publishedOf(contents, run, record);
-      const of = { record, document, words: wordsOf(record), published, change: changeOf(record) };
-      return rowOf(of, run, columns, several);
-    }),
+  const cases = casesOf(contents);
+  // Without a value in any row a column takes room only.
+  const columns = columnsOf(contents).filter(
+    ({ more, key }) => more !== true || cases.some((of) => key(of) !== null),
   );
-  const rows = inPairs(byLevel(made));
-  const looks = [contents.study && 'studied', contents.comparison && 'paired'].filter(Boolean);
+  const made = cases.flatMap((of) => rowOf(of, columns, contents, () => update()) ?? []);
+  const rows = byLevel(made);
+  const looks = [
+    contents.comparison && 'paired',
+    contents.documents.length > 2 && 'many',
+  ].filter(Boolean);
   const body = element('tbody', {});
   const status = element('span', { role: 'status' });
   const search = element('input', { id: 'search', type: 'search', placeholder: 'name or cause' });
@@ -297,7 +327,7 @@ export function table(contents: Contents): {
     const { column, sign } = sorted;
     const across = columns[column]?.across ?? false;
     if (column >= 0) fits.sort((a, b) => inOrder(a, b, column, across, sign));
-    body.replaceChildren(...fits.map((row) => row.made));
+    body.replaceChildren(...fits.flatMap((row) => row.made));
     status.textContent = `${fits.length} of ${rows.length} rows`;
     nothing.hidden = fits.length > 0;
     const more = group.value !== '' || verdict.value !== '';
@@ -318,9 +348,9 @@ export function table(contents: Contents): {
   const [groupLabel, group] = choice('group', 'Group', groups, update);
   const [verdictLabel, verdict] = choice('verdict', 'Verdict', verdicts, update);
   search.addEventListener('input', update);
-  const heads = columns.map(({ name, numeric }, column) => {
-    const look = `${numeric ? 'number ' : ''}${name.replaceAll(' ', '-')}`;
-    const head = element('th', { scope: 'col', 'aria-sort': 'none', class: look });
+  const heads = columns.map((of, column) => {
+    const { name } = of;
+    const head = element('th', { scope: 'col', 'aria-sort': 'none', class: look(of) });
     const sort = (): void => {
       const again = sorted.column === column && sorted.sign === 1;
       sorted = { column, sign: again ? -1 : 1 };
@@ -331,8 +361,6 @@ export function table(contents: Contents): {
     head.append(element('button', { type: 'button', onclick: sort }, name));
     return head;
   });
-  const run = element('span', { class: 'unseen' }, 'run');
-  const runHead = several && element('th', { scope: 'col', class: 'run' }, run);
   const section = element(
     'section',
     { 'aria-labelledby': 'cases' },
@@ -359,8 +387,12 @@ export function table(contents: Contents): {
       element(
         'table',
         { id: 'table', class: looks.join(' ') },
-        element('caption', { class: 'unseen' }, 'All cases; click a heading to sort'),
-        element('thead', {}, element('tr', {}, runHead, heads)),
+        element(
+          'caption',
+          { class: 'unseen' },
+          'All cases; click a heading to sort, a row for its details',
+        ),
+        element('thead', {}, element('tr', {}, heads)),
         body,
       ),
     ),

@@ -128,28 +128,30 @@ export function tiles({ tiles: all, documents }: Contents, run: number): HTMLEle
   return made.length === 0 ? null : cards('main results', made);
 }
 
-/** The quality of a run: its verdict, its share of undisturbed visits, and what disturbed it. */
-export function quality({ documents, causes }: Contents, run: number): HTMLElement | null {
+/** A run is not called noisy by a few results: from this share of valid ones on it is not. */
+const VALID_MIN = 0.5;
+
+/** The quality of a run: how many results are valid, and its share of undisturbed visits. */
+export function quality({ documents }: Contents, run: number): HTMLElement | null {
   const document = documents[run];
   if (document === undefined) return null;
   const { reference, verdict } = document.run;
   const { records } = document;
   const valid = records.filter((record) => record.verdict.state === 'valid').length;
-  const noisy = (causes[run] ?? []).filter(({ state }) => state === 'noisy');
-  const disturbed = noisy.map(({ cause, count }) => `${cause} (${count})`).join(', ');
   const clean = reference && reference.visits > 0 ? reference.clean / reference.visits : null;
+  const whole = ['invalid', 'failed'].includes(verdict.state) && `${verdict.state} run`;
+  const look = valid < VALID_MIN * records.length ? 'noisy' : 'valid';
   return element(
     'p',
     { class: 'quality' },
-    verdict.state !== 'valid' && statusWord(`${verdict.state} run`, verdict.state),
-    statusWord(`${valid} of ${records.length} valid`, valid < records.length ? 'noisy' : 'valid'),
+    whole && statusWord(whole, verdict.state),
+    statusWord(`${valid} of ${records.length} valid`, look),
     clean !== null &&
       element(
         'span',
         { title: 'Processes with the core at full speed and no unexpected disturbance' },
         `${percent(clean)} of processes undisturbed (${reference?.clean} of ${reference?.visits})`,
       ),
-    element('span', {}, disturbed === '' ? 'no noisy result' : `noisy results: ${disturbed}`),
   );
 }
 

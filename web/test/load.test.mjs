@@ -231,7 +231,12 @@ const answer = (page, at) => page.locator('.answer').nth(at).locator('.tile').al
 named('page of a load begins with its answer', async () => {
   const { page } = await open(chrome, limited([]).path);
   const next = await page.locator('h1').evaluate((head) => head.nextElementSibling.className);
-  assert.equal(next, 'answer');
+  assert.match(next, /^answer-words /);
+  const words = await page.locator('.answer-words p').allTextContents();
+  assert.match(words[0], /^mode=random: Highest throughput: ~?\d+ requests\/s .*at \d clients?\./);
+  assert.match(words[1], /^mode=fixed: Highest throughput: /);
+  const steps = await page.locator('.answers section').last().locator('li').allTextContents();
+  assert.match(steps[0], /clients|longer/);
   assert.deepEqual(await page.locator('.answer > p').count(), 2);
   const [first, ...others] = await answer(page, 0);
   assert.match(first, /^validThroughput at saturation3,600 requests\/s/);

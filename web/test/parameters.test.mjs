@@ -15,7 +15,8 @@ test('every number has its name or unit', () => {
       '1000 B blocks, from 5000 ms, warm, to 15000 ms',
     ],
     [{ buffer_bytes: 65536, connections: 4, depth: 8 }, '64 KiB buffer, 4 connections, depth 8'],
-    [{ read: 2, threads: 1, bytes: 4096 }, 'read 2, 1 thread, 4 KiB'],
+    [{ read: 2, threads: 1, bytes: 4096 }, 'second read, 1 thread, 4 KiB'],
+    [{ read: 4 }, 'read 4'],
     [
       { arrivals: 'poisson', from: 'send', rate: 500 },
       'Poisson arrivals, from the send, 500 requests/s',

@@ -65,7 +65,7 @@ named('page begins with tiles, the status first', async () => {
   const order = ['Core frequency', 'System call', 'Process switch', 'Random 4 KiB read'];
   assert.deepEqual(names, order);
   const before = await page.locator('.tiles').first().evaluate((tiles) => {
-    const parts = [...document.querySelectorAll('.quality, .short, .facts, table')];
+    const parts = [...document.querySelectorAll('.quality, .short, .facts, #table')];
     return parts.map((part) => tiles.compareDocumentPosition(part) & 4);
   });
   assert.deepEqual(before, [4, 4, 4, 4]);
@@ -116,19 +116,91 @@ named('tile names what is wrong and hides bad numbers', async () => {
   assert.notEqual(await colour(0), await colour(1));
 });
 
-named('quality has undisturbed visits and disturbances', async () => {
-  const { page } = await changed(({ documents: [{ run }], causes }) => {
-    run.verdict = { state: 'noisy', reasons: [] };
-    run.reference = { loop_ns: 1, frequency_ns: 1, basis: 'this_run', visits: 50, clean: 20 };
-    causes[0] = [
-      { state: 'noisy', cause: 'CPU steal', count: 3, next: null },
-      { state: 'invalid', cause: 'crash', count: 1, next: null },
-    ];
+named('quality counts and does not call a usable run noisy', async () => {
+  for (const [state, expected] of [
+    ['noisy', []],
+    ['invalid', ['invalid run']],
+  ]) {
+    const { page } = await changed(({ documents: [{ run, records }] }) => {
+      run.verdict = { state, reasons: [] };
+      run.reference = { loop_ns: 1, frequency_ns: 1, basis: 'this_run', visits: 50, clean: 20 };
+      for (const record of records) record.verdict = valid;
+      records[0].verdict = { state: 'noisy', reasons: [] };
+    });
+    const texts = await page.locator('.quality > *').allTextContents();
+    const clean = '40 % of processes undisturbed (20 of 50)';
+    assert.deepEqual([texts.slice(0, -2), texts.at(-1)], [expected, clean], state);
+    assert.match(texts.at(-2), /^(\d+) of \d+ valid$/);
+    const look = await page.locator('.quality .word').last().getAttribute('class');
+    assert.equal(look, 'word valid');
+  }
+});
+
+named('page begins with a verdict, then three lists', async () => {
+  const { page, log } = await changed((contents) => {
+    contents.answers[0] = {
+      mood: 'care',
+      verdict: ['Unusual: 1 result.', '2 of 9 results noisy: ignore those.'],
+      ignore: [{ text: '2 noisy: CPU steal', show: 'noisy' }],
+      unusual: [],
+      usual: 'Nothing: 9 compared with a prediction.',
+      next: [{ text: 'measure longer: --thorough' }, { text: '`fathom doctor`: what disturbs' }],
+    };
+    const { records } = contents.documents[0];
+    for (const record of records) record.verdict = valid;
+    records[0].verdict = { state: 'noisy', reasons: [] };
   });
-  const [word, count, ...texts] = await page.locator('.quality > *').allTextContents();
-  assert.match(count, /^\d+ of \d+ valid$/);
-  const clean = '40 % of processes undisturbed (20 of 50)';
-  assert.deepEqual([word, ...texts], ['noisy run', clean, 'noisy results: CPU steal (3)']);
+  const order = await page.evaluate(() => {
+    const parts = ['.answer-words', '.answers', '.tiles', '.quality', '#table'];
+    const found = parts.map((one) => document.querySelector(one));
+    const [first, ...rest] = found;
+    return rest.map((part, at) => found[at].compareDocumentPosition(part) & 4 && first !== part);
+  });
+  assert.deepEqual(order, [true, true, true, true]);
+  assert.deepEqual(await page.locator('.answer-words p').allTextContents(), [
+    'Unusual: 1 result.',
+    '2 of 9 results noisy: ignore those.',
+  ]);
+  const sections = page.locator('.answers section');
+  const heads = await sections.locator('.minor').allTextContents();
+  assert.deepEqual(heads, ['What to ignore', 'What is unusual', 'What to do next']);
+  assert.equal(
+    await sections.nth(1).locator('p').textContent(),
+    'Nothing: 9 compared with a prediction.',
+  );
+  assert.deepEqual(await sections.nth(2).locator('code').allTextContents(), [
+    '--thorough',
+    'fathom doctor',
+  ]);
+  await sections.first().getByRole('button').click();
+  assert.equal(await page.locator('#verdict').inputValue(), 'noisy');
+  assert.equal(await page.locator('#table tbody tr').count(), 1);
+  assert.deepEqual(log, []);
+});
+
+named('rows are one line, with the rest in their details', async () => {
+  const name = 'a name that is far longer than the column of names is wide, '.repeat(3);
+  const { page, log } = await changed(({ documents: [{ records }], words: [words] }) => {
+    records[0].title = name;
+    records[0].verdict = { state: 'noisy', reasons: [{ cause: 'steal', text: 'CPU steal' }] };
+    words[0].reasons = [{ text: 'CPU steal', next: 'measure elsewhere' }];
+  });
+  const rows = page.locator('#table tbody tr');
+  const heights = await rows.evaluateAll((all) => all.map((row) => row.clientHeight));
+  assert.ok(heights.length > 5 && Math.max(...heights) < 36, heights.join());
+  const cut = page.locator('#table .name').first();
+  assert.ok(await cut.evaluate((one) => one.scrollWidth > one.clientWidth));
+  assert.ok((await cut.getAttribute('title')).startsWith(name));
+  const opener = page.locator('.opener').first();
+  const count = await rows.count();
+  await opener.press('Enter');
+  assert.equal(await opener.getAttribute('aria-expanded'), 'true');
+  const text = await page.locator('#table tr.more').textContent();
+  assert.match(text, /interval/);
+  assert.ok(text.includes('CPU steal → measure elsewhere'), text);
+  await rows.first().locator('td').first().click();
+  assert.equal(await rows.count(), count);
+  assert.deepEqual(log, []);
 });
 
 named('chart of a single point is a number', async () => {
@@ -189,29 +261,33 @@ named('link of a chart opens the page there', async () => {
   assert.equal(await page.locator('#call h3 a').getAttribute('href'), '#call');
 });
 
-named('value and verdict are visible at 390 pixels', async () => {
+named('rows are readable at 390 pixels', async () => {
   const narrow = { viewport: { width: 390, height: 800 } };
   for (const from of ['report.html', 'two.html']) {
     const { page } = await changed(() => {}, from, narrow);
     await page.locator('#call svg').waitFor();
+    await page.locator('.opener').first().click();
+    const widths = await page.evaluate(() => [document.scrollingElement.scrollWidth, innerWidth]);
+    assert.ok(widths[0] <= widths[1], widths.join(' > '));
     const beyond = await page.evaluate(() => {
-      const last = document.querySelector('#table thead .verdict').cellIndex;
-      const cells = [...document.querySelectorAll('#table tbody tr')].flatMap((row) =>
-        [...row.cells].slice(0, last + 1),
-      );
-      const parts = [...cells, ...document.querySelectorAll('.tile, .tile *')];
-      return parts
+      const parts = document.querySelectorAll('#table :is(th, td), .tile, .tile *, .answers *');
+      return [...parts]
         .filter((part) => part.getBoundingClientRect().right > innerWidth - 15)
         .map((part) => part.textContent);
     });
     assert.deepEqual(beyond, [], from);
-    const widths = await page.evaluate(() => [document.scrollingElement.scrollWidth, innerWidth]);
-    assert.ok(widths[0] <= widths[1], widths.join(' > '));
-    // No text is wider than its cell.
-    const wide = await page.locator('#table td.number, #table th, .tile > *').evaluateAll((all) =>
-      all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent),
-    );
+    // No text is wider than its cell, and the table needs no scrolling.
+    const wide = await page
+      .locator('#table :is(th, td), #table .name, .tile > *')
+      .evaluateAll((all) =>
+        all
+          .filter((one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0)
+          .map((one) => one.textContent),
+      );
     assert.deepEqual(wide, [], from);
+    const row = page.locator('#table tbody tr:not(.more)').first();
+    const shown = await row.locator('td:visible').allTextContents();
+    assert.ok(shown.length >= 2 && shown.every((text) => text !== ''), shown.join('|'));
   }
 });
 
@@ -228,6 +304,7 @@ named('comparison begins with what changed most', async () => {
       Object.assign(row, { word, ratio, interval: [ratio, ratio], ...noisy });
     });
   }, 'two.html');
+  assert.match(await page.locator('h1 + .lead').textContent(), /^From A to B: /);
   const first = page.locator('.tiles').first();
   const texts = await first.locator('.word').allTextContents();
   assert.deepEqual(texts, ['faster', 'slower', 'looks slower']);
@@ -247,11 +324,13 @@ named('cache levels are in their order', async () => {
       Object.assign(calls[at], { metric: 'memory.bandwidth', params, verdict: valid });
     });
   });
-  const names = page.locator('#bandwidth-levels g.names text');
-  await names.first().waitFor();
-  assert.deepEqual(await names.allTextContents(), ['L1', 'L2', 'L3', 'memory']);
-  const rows = await page.locator('#table tbody small').allTextContents();
-  const own = rows.filter((text) => text.startsWith('memory.bandwidth'));
+  const drawn = page.locator('#bandwidth-levels g.names text');
+  await drawn.first().waitFor();
+  assert.deepEqual(await drawn.allTextContents(), ['L1', 'L2', 'L3', 'memory']);
+  const names = await page
+    .locator('#table .name')
+    .evaluateAll((all) => all.map(({ title }) => title.split('\n')[1]));
+  const own = names.filter((text) => text.startsWith('memory.bandwidth'));
   const order = own.map((text) => /level=(\w+)/.exec(text)[1]);
   assert.deepEqual(order, ['l1', 'l2', 'l3', 'dram']);
 });

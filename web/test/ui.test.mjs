@@ -302,7 +302,7 @@ named('run that is measured is shown until it ends', async () => {
   await opened.page.locator('#state', { hasText: 'A run is being measured' }).waitFor();
   child.kill('SIGINT');
   // Without a request of the user.
-  await opened.page.locator('.warn', { hasText: 'The run ended early' }).waitFor();
+  await opened.page.locator('.answer-words p', { hasText: 'The run ended early' }).waitFor();
   await opened.page.locator('#state:empty').waitFor({ state: 'attached' });
   await state.filter({ hasNotText: 'measured' }).waitFor({ state: 'attached' });
   const row = page.locator('#stored tbody tr', { hasText: 'now' });

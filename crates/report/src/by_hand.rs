@@ -8,22 +8,24 @@ mod table;
 mod transfer;
 
 use fathom_record::{
-    Agreement, Document, Fact, FactValue, Host, Interval, Params, Record, State, Summary, Unit,
+    Agreement, Document, Fact, FactValue, Host, Interval, Params, Protocol, Record, State, Summary,
+    Unit,
 };
 
-use crate::cells::{Setting, limits};
+use crate::cells::{Setting, limits, measured};
 use crate::closing::closing;
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
+use crate::findings::sentence;
 use crate::layout::{Columns, Layout};
 use crate::model::no_model_line;
 use crate::remarks::meaning;
 use crate::remedy;
-use crate::wrap::{glued, width_of, wrapped};
+use crate::wrap::{capitalised, glued, width_of, wrapped};
 use fathom_record::quantity::{NOTHING, percent, quantity};
 
 pub use findings::findings;
-pub(crate) use findings::lines;
+pub(crate) use findings::sentences as findings_of;
 pub(crate) use load::quantile_of;
 pub(crate) use table::{Column, blocks};
 pub(crate) use transfer::combination;
@@ -38,26 +40,80 @@ const TIMES: [&str; 2] = ["time", "total"];
 const SPEED: &str = "speed";
 
 /// A question that a run answers.
-pub(crate) struct Answer {
+pub(crate) struct Question {
     pub(crate) question: String,
     pub(crate) sentences: Vec<String>,
     /// After their captions.
     pub(crate) tables: Vec<(String, Vec<Column>)>,
 }
 
-impl Answer {
+impl Question {
     fn new(question: impl Into<String>, sentences: Vec<String>) -> Self {
         Self { question: question.into(), sentences, tables: Vec::new() }
     }
 }
 
 /// The questions that a run of a command answers; none for one whose screen is its answer.
-pub(crate) fn answers(document: &Document) -> Vec<Answer> {
+pub(crate) fn questions(document: &Document) -> Vec<Question> {
     match document.run.procedure.as_deref() {
-        Some("load") => load::answers(&document.records),
-        Some("transfer") => transfer::answers(&document.records),
+        Some("load") => load::questions(&document.records),
+        Some("transfer") => transfer::questions(&document.records),
         _ => Vec::new(),
     }
+}
+
+/// The answer of a procedure in sentences, and what to do next.
+#[derive(Default)]
+pub(crate) struct Answer {
+    pub(crate) sentences: Vec<String>,
+    pub(crate) next: Vec<String>,
+}
+
+/// More numbers than these are no answer.
+const ANSWERS_MAX: usize = 4;
+/// Width of a value in a sentence.
+const VALUE: usize = 12;
+
+/// The answer of a procedure, from its records.
+pub(crate) fn answer(document: &Document) -> Answer {
+    let Document { records, host, .. } = document;
+    let of = |is: fn(&Record) -> bool| records.iter().any(is);
+    let sentences = match () {
+        () if of(load::is_load) => return load::answer(records),
+        () if of(transfer::is_transfer) => return transfer::answer(records),
+        () if of(bench::is_bench) => bench::answer(records),
+        () => study(&findings::sentences(records, host)),
+    };
+    let is_short = sentences.is_empty() && records.len() <= ANSWERS_MAX;
+    let sentences = if is_short { records.iter().map(number).collect() } else { sentences };
+    Answer { sentences, next: Vec::new() }
+}
+
+/// What the curves of reads say: of threads and caching, else the best of each; then the cost.
+fn study(lines: &[(&str, String)]) -> Vec<String> {
+    let of = |labels: &[&str]| -> Vec<String> {
+        let chosen = lines.iter().filter(|(label, _)| labels.contains(label));
+        chosen.map(|(_, text)| sentence(text.as_str())).collect()
+    };
+    let mut sentences = of(&["threads", "caching"]);
+    if sentences.is_empty() {
+        sentences = of(&["best"]);
+    }
+    sentences.iter_mut().for_each(|text| *text = capitalised(text));
+    // It begins with a symbol.
+    sentences.extend(of(&["cost"]));
+    sentences
+}
+
+/// The number of a record as a sentence, or why there is none.
+fn number(record: &Record) -> String {
+    if !record.verdict.shows_number() {
+        let why = record.verdict.reasons.first().map_or("", |reason| reason.text.as_str());
+        return sentence(format!("{}: {}: {why}", record.name(), record.verdict.state.word()));
+    }
+    let (value, _) = measured(record, Protocol::Median, VALUE);
+    let word = record.agreement.map_or(String::new(), |it| format!(", {}", it.word()));
+    sentence(format!("{}: {value}{word}", record.name()))
 }
 
 /// What a command is about to do.

@@ -197,20 +197,24 @@ fn clean_share(reference: &Reference, records: &[Record]) -> String {
         ReferenceBasis::EarlierRuns => "core as fast as in earlier runs",
         ReferenceBasis::ThisRun => "core at its fastest in this run",
     };
-    let of = |wanted: bool| {
-        let stratum = |record: &&Record| {
-            let summary = record.summary.as_ref()?;
-            (summary.as_found.is_some()).then_some(summary.stratum != Stratum::AsFound)
-        };
-        records.iter().filter(|record| stratum(record) == Some(wanted)).count()
-    };
+    let [filtered, unfiltered] = filtered_and_not(records);
     let share = percent(f64::from(clean) / f64::from(visits.max(1)));
     format!(
         "{} of processes were undisturbed ({speed}): {} from these only, {} unfiltered.",
         glued(&share),
-        counted(of(true), "case"),
-        of(false)
+        counted(filtered, "case"),
+        unfiltered
     )
+}
+
+/// How many cases rest on undisturbed processes only, and how many on disturbed ones too.
+pub(crate) fn filtered_and_not(records: &[Record]) -> [usize; 2] {
+    let is_filtered = |record: &Record| {
+        let summary = record.summary.as_ref()?;
+        (summary.as_found.is_some()).then_some(summary.stratum != Stratum::AsFound)
+    };
+    let count = |wanted| records.iter().filter(|it| is_filtered(it) == Some(wanted)).count();
+    [true, false].map(count)
 }
 
 /// Duration, undisturbed visits, clock deviation, what `--tune` changed, and notes.

@@ -3,7 +3,9 @@
 use fathom_analysis::display_value::DisplayValue;
 use fathom_analysis::typical::distance as beyond_typical;
 use fathom_record::quantity::{bare, percent, quantity};
-use fathom_record::{Agreement, Prediction, Protocol, Record, State, Summary, Typical, Unit};
+use fathom_record::{
+    Agreement, Position, Prediction, Protocol, Record, State, Summary, Typical, Unit,
+};
 
 use crate::case::counted;
 use crate::cells::{LIMITS_WIDTH, limits, summary_with_width};
@@ -48,17 +50,35 @@ fn one_per_metric(mut far: Vec<(f64, &Record)>, count: usize) -> Vec<&Record> {
 /// Results outside their prediction, the furthest first, one per metric, and how many more there
 /// are. Unlike a finding, such a result may be noisy.
 pub(crate) fn outside(records: &[Record], count: usize) -> Vec<String> {
+    let (far, all) = furthest_outside(records, count);
+    let mut texts: Vec<String> = far.into_iter().filter_map(short).collect();
+    if all > texts.len() {
+        texts.push(format!("{} more", all - texts.len()));
+    }
+    texts
+}
+
+/// The results outside their prediction, the furthest first, one per metric, and how many there
+/// are.
+pub(crate) fn furthest_outside(records: &[Record], count: usize) -> (Vec<&Record>, usize) {
     let failing = records.iter().filter(|record| {
         record.verdict.shows_number() && record.agreement.is_some_and(Agreement::fails)
     });
     let far: Vec<(f64, &Record)> =
         failing.map(|record| (ratio(record).map_or(0.0, |it| it.ln().abs()), record)).collect();
     let all = far.len();
-    let mut texts: Vec<String> = one_per_metric(far, count).into_iter().filter_map(short).collect();
-    if all > texts.len() {
-        texts.push(format!("{} more", all - texts.len()));
-    }
-    texts
+    (one_per_metric(far, count), all)
+}
+
+/// The results that are worse than typical of such machines, the furthest first, one per metric,
+/// and how many there are.
+pub(crate) fn furthest_worse(records: &[Record], count: usize) -> (Vec<&Record>, usize) {
+    let is_worse =
+        |record: &&Record| record.typical.as_ref().is_some_and(|it| it.position == Position::Worse);
+    let worse = records.iter().filter(is_worse);
+    let far: Vec<(f64, &Record)> = worse.filter_map(|it| Some((beyond_typical(it)?, it))).collect();
+    let all = far.len();
+    (one_per_metric(far, count), all)
 }
 
 /// Results that are not typical of such machines, the furthest first, one per metric, and how many
@@ -67,21 +87,23 @@ pub(crate) fn unusual(records: &[Record], count: usize) -> Vec<String> {
     let far: Vec<(f64, &Record)> =
         records.iter().filter_map(|it| Some((beyond_typical(it)?, it))).collect();
     let all = far.len();
-    let text = |record: &Record| {
-        let measured = DisplayValue::of(record, Protocol::Median).number()?;
-        let value = glued(&quantity(measured, record.unit));
-        let typical = record.typical.as_ref()?;
-        let range = glued(&typical::range(record, typical, LIMITS_WIDTH));
-        Some(format!("{} {value}, {} ({range})", record.name(), typical.words()))
-    };
     let chosen = one_per_metric(far, count);
     let kind = chosen.first().and_then(|record| record.typical.as_ref()).map(Typical::kind);
-    let mut texts: Vec<String> = chosen.into_iter().filter_map(text).collect();
+    let mut texts: Vec<String> = chosen.into_iter().filter_map(beside_typical).collect();
     if all > texts.len() {
         texts.push(format!("{} more: `fathom compare --typical`", all - texts.len()));
     }
     texts.extend(kind.map(|kind| format!("beside machine types with {kind}")));
     texts
+}
+
+/// Name, value and place among typical machines.
+pub(crate) fn beside_typical(record: &Record) -> Option<String> {
+    let measured = DisplayValue::of(record, Protocol::Median).number()?;
+    let value = glued(&quantity(measured, record.unit));
+    let typical = record.typical.as_ref()?;
+    let range = glued(&typical::range(record, typical, LIMITS_WIDTH));
+    Some(format!("{} {value}, {} ({range})", record.name(), typical.words()))
 }
 
 /// Measured ÷ predicted value or bound, if positive.
@@ -91,7 +113,7 @@ fn ratio(record: &Record) -> Option<f64> {
 }
 
 /// Name, value and the distance from the prediction.
-fn short(record: &Record) -> Option<String> {
+pub(crate) fn short(record: &Record) -> Option<String> {
     let prediction = record.prediction.as_ref()?;
     let measured = DisplayValue::of(record, Protocol::Median).number()?;
     let value = glued(&quantity(measured, record.unit));

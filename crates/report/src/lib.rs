@@ -27,6 +27,7 @@ pub mod tiles;
 pub mod typical;
 
 mod account;
+mod answer;
 mod brief;
 mod case;
 mod cells;

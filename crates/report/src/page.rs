@@ -6,10 +6,11 @@ use std::io;
 use fathom_analysis::compare::Comparison;
 use fathom_analysis::history::Series;
 use fathom_analysis::reference::Beneath;
-use fathom_record::{Document, Reason, Record, Sample, causes};
+use fathom_record::{Document, Reason, Record, Sample};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
+use crate::answer::Answer;
 use crate::closing::Closing;
 use crate::counts::cause_words;
 use crate::model::{no_model, no_model_word};
@@ -40,12 +41,12 @@ const VALUES_MAX: usize = 1 << 10;
 struct Contents<'a> {
     /// The runs, each as printed by `fathom show --json`.
     documents: &'a [Document],
+    /// The answer of each run, which the page begins with.
+    answers: Vec<Answer>,
     /// The closing sentences of each run.
     closing: Vec<Closing>,
     /// The results that the page begins with, for each run.
     tiles: Vec<Vec<Tile>>,
-    /// Causes of noisy and missing numbers in each run, the most frequent first.
-    causes: Vec<Vec<Counted>>,
     /// Texts of each record of each run, in the order of the records.
     words: Vec<Vec<Words>>,
     /// The second run compared with the first, as printed by `fathom compare --json`.
@@ -72,16 +73,6 @@ impl Contents<'_> {
             tile.title += &format!(" (run {})", origins[tile.record - own]);
         }
     }
-}
-
-/// How many records of a run have a state and a cause.
-#[derive(Serialize)]
-struct Counted {
-    state: &'static str,
-    cause: &'static str,
-    count: usize,
-    /// The remedy of the first record that has one.
-    next: Option<String>,
 }
 
 /// Texts for the data of a record.
@@ -162,11 +153,13 @@ pub fn data(
     study: Option<&Beneath<'_>>,
 ) -> String {
     let bare: Vec<Document> = documents.iter().map(without_samples).collect();
+    let tiles: Vec<Vec<Tile>> =
+        bare.iter().zip(histories).map(|(run, all)| tiles(&run.records, all)).collect();
     let mut contents = Contents {
         documents: &bare,
+        answers: bare.iter().zip(&tiles).map(|(run, tiles)| Answer::of(run, tiles)).collect(),
         closing: documents.iter().map(Closing::of).collect(),
-        tiles: bare.iter().zip(histories).map(|(run, all)| tiles(&run.records, all)).collect(),
-        causes: documents.iter().map(counted).collect(),
+        tiles,
         words: documents.iter().map(|it| it.records.iter().map(Words::of).collect()).collect(),
         comparison,
         study,
@@ -225,24 +218,6 @@ pub fn json(data: &impl Serialize) -> String {
 fn without_samples(document: &Document) -> Document {
     let bare = |record: &Record| Record { samples: None, ..record.clone() };
     Document { records: document.records.iter().map(bare).collect(), ..document.clone() }
-}
-
-fn counted(document: &Document) -> Vec<Counted> {
-    use fathom_record::State::{Failed, Invalid, Noisy, Unavailable};
-    let records = &document.records;
-    let mut all = Vec::new();
-    for state in [Noisy, Invalid, Unavailable, Failed] {
-        for (cause, count) in causes(records, state) {
-            let of_cause = records
-                .iter()
-                .filter(|record| record.verdict.state == state)
-                .filter_map(|record| record.verdict.reasons.first())
-                .filter(|reason| reason.cause == cause);
-            let next = remedy::first(of_cause);
-            all.push(Counted { state: state.word(), cause: cause_words(cause), count, next });
-        }
-    }
-    all
 }
 
 /// As many raw values as fit into `room` bytes: an even selection from each process.

@@ -3,8 +3,11 @@
 use std::cmp::Reverse;
 
 use fathom_analysis::history::{Change, Series};
+use fathom_record::quantity::percent;
 use fathom_record::{Document, MetricId, Params, Record, State, Stratum};
 use serde::Serialize;
+
+use crate::wrap::glued;
 
 /// Older runs than these are left out of a history.
 const RUNS_MAX: usize = 60;
@@ -157,6 +160,27 @@ impl Wanted {
         };
         let fitting = records.iter().enumerate().filter(|(_, record)| fits(record));
         fitting.max_by_key(|(_, record)| record.params.integer(self.largest)).map(|(at, _)| at)
+    }
+}
+
+impl Tile {
+    /// Whether stored runs have it.
+    pub(crate) fn has_history(&self) -> bool {
+        self.trend.is_some()
+    }
+
+    /// Its newest change in the stored runs, and whether it is worse.
+    pub(crate) fn change(&self) -> Option<(String, Option<bool>)> {
+        let Step { started, ratio, worse } = self.trend.as_ref()?.change.as_ref()?;
+        let sign = if *ratio > 1.0 { "+" } else { "−" };
+        let size = glued(&format!("{sign}{}", percent((ratio - 1.0).abs())));
+        let direction = match worse {
+            Some(true) => ", worse",
+            Some(false) => ", better",
+            None => "",
+        };
+        let since = started.get(..10).unwrap_or(started);
+        Some((format!("{} {size} since {since}{direction}", self.title), *worse))
     }
 }
 

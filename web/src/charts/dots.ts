@@ -42,9 +42,8 @@ export function drawDots(
   const row = (point: Point): number => all.indexOf(point);
   type At = { point: Point };
   const place = { y: ({ point }: At) => row(point), stroke: ({ point }: At) => ink(point) };
-  const fits = near(all);
-  const predicted = predictions(all).filter(({ at }) => fits(at));
-  const bands = ranges(all).filter(({ low, high }) => fits(low) && fits(high));
+  const predicted = near(predictions(all), all);
+  const bands = ranges(all);
   const values = [
     ...all.flatMap((point) => [point.y, point.low, point.high]),
     ...points.under.map((figure) => figure.y),
@@ -70,7 +69,6 @@ export function drawDots(
     marks: [
       Plot.gridX(axis.ticks, {}),
       across(axis, valueLabel(points.unit)),
-      ...marks,
       Plot.text(texts, {
         y: (_, at) => at,
         text: (text: string) => text,
@@ -91,6 +89,7 @@ export function drawDots(
         strokeWidth: 1.25,
         className: 'intervals',
       }),
+      ...marks,
       Plot.dot(all, {
         x: 'y',
         y: row,

@@ -67,7 +67,6 @@ export function drawForest(ratios: Ratio[], width: number, label: string): SVGSV
     marks: [
       Plot.gridX(ticks, {}),
       across(axis, { ...valueLabel('ratio'), label }),
-      ...marks,
       Plot.ruleY(
         ratios.filter(({ band }) => band !== undefined),
         {
@@ -88,6 +87,8 @@ export function drawForest(ratios: Ratio[], width: number, label: string): SVGSV
         strokeWidth: 1.25,
         className: 'intervals',
       }),
+      // Above what could strike them through.
+      ...marks,
       Plot.dot(ratios, {
         y: row,
         x: 'ratio',

@@ -1,8 +1,12 @@
 // Legends above a chart: lines without room for a label at their end, and published figures.
 
-/** Pixels per bold letter. */
-export const LETTER = 7;
 const ROW = 17;
+/** Between two names. */
+const GAP = 18;
+/** Size and weight of names. */
+const SIZE = '600 12px';
+/** Pixels per bold letter where nothing is measured. */
+const LETTER = 8;
 const SPACE = 'http://www.w3.org/2000/svg';
 
 /** A name with its symbol and colour. */
@@ -17,6 +21,16 @@ interface Item extends Entry {
   y: number;
 }
 
+let measure: CanvasRenderingContext2D | null | undefined;
+
+/** The pixels of a name, by the font of the page: letters differ too much for a count. */
+export function widthOf(name: string): number {
+  measure ??= document.createElement('canvas').getContext('2d');
+  if (!measure) return name.length * LETTER;
+  measure.font = `${SIZE} ${getComputedStyle(document.body).fontFamily}`;
+  return measure.measureText(name).width;
+}
+
 /** The positions of the names, in as many rows as needed, from `top` on. */
 export function legend(
   entries: Entry[],
@@ -27,7 +41,7 @@ export function legend(
   const distinct = new Map(entries.map((entry) => [entry.name, entry]));
   let [x, y] = [8, 13 + top];
   const items = [...distinct.values()].map((entry) => {
-    const wide = (entry.name.length + 4) * LETTER;
+    const wide = widthOf(`${entry.glyph} ${entry.name}`) + GAP;
     if (x > 8 && x + wide > width) [x, y] = [8, y + ROW];
     const item = { ...entry, x, y };
     x += wide;

@@ -5,7 +5,7 @@ import type { Contents, Result } from '../contents';
 import { letter, numberOf } from '../contents';
 import { words } from '../parameters';
 import { quantity } from '../quantity';
-import { LINE, apart } from './marks';
+import { HALO, LINE, apart } from './marks';
 import type { Point } from './points';
 
 /** Capacities higher than the points by more than this factor would flatten them. */
@@ -111,7 +111,7 @@ export function limitMarks(
   const own = ({ point }: { point: Point }): string => ink(point);
   const inkOf = (level: Level | Limits['saturations'][number]): string =>
     'point' in level ? own(level) : 'var(--faint)';
-  const halo = { stroke: 'var(--paper)', strokeWidth: 4, textAnchor: 'start' } as const;
+  const halo = { ...HALO, textAnchor: 'start' } as const;
   return [
     Plot.ruleY(capacities, {
       y: 'y',

@@ -6,9 +6,10 @@ import { letter } from '../contents';
 import { isSize } from '../parameters';
 import type { Axis } from './axes';
 import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes';
-import { LETTER, drawLegend, legend } from './legend';
+import { drawLegend, legend, widthOf } from './legend';
 import { limitMarks, limitsOf } from './limits';
-import { GLYPHS, LINE, apart, colour, filled, near, predictions, ranges, ticks } from './marks';
+import { GLYPHS, HALO, LINE, apart, colour, filled } from './marks';
+import { near, predictions, ranges, ticks } from './marks';
 import type { Point, Points } from './points';
 import type { LineSpec } from './specs';
 import { diamonds, entries, joined } from './under';
@@ -61,6 +62,10 @@ function ends(setting: Setting): { point: Point; name: string }[] {
   }
   return [...last.values()].map((point) => ({ point, name: nameIn(setting, point) }));
 }
+
+/** Whether another line of the panel goes on where that of a point ends. */
+const endsEarly = (last: Point, { drawn }: Points): boolean =>
+  drawn.some(({ panel, x }) => panel === last.panel && x > last.x);
 
 function lines({ points, runs }: Setting, ink: (point: Point) => string): Plot.Markish[] {
   return runs.map((run) =>
@@ -120,18 +125,16 @@ function dots({ points, runs }: Setting, ink: (point: Point) => string): Plot.Ma
 }
 
 function predicted({ points }: Setting, ink: (point: Point) => string): Plot.Markish[] {
-  const fits = near(points.drawn);
   type At = { point: Point };
   const place = {
     x: ({ point }: At) => point.x,
     fx: ({ point }: At) => point.panel,
     stroke: ({ point }: At) => ink(point),
   };
-  const within = ranges(points.drawn).filter(({ low, high }) => fits(low) && fits(high));
   const range = { ...place, y1: 'low', y2: 'high', strokeWidth: 7, strokeOpacity: 0.18 };
-  const at = predictions(points.drawn).filter((one) => fits(one.at));
+  const at = near(predictions(points.drawn), points.drawn);
   return [
-    Plot.ruleX(within, { ...range, className: 'predicted-ranges' }),
+    Plot.ruleX(ranges(points.drawn), { ...range, className: 'predicted-ranges' }),
     ...ticks(at, { ...place, y: 'at', strokeOpacity: 0.75, className: 'predictions' }),
   ];
 }
@@ -145,8 +148,9 @@ function names(setting: Setting, ink: (point: Point) => string): Plot.Markish {
     fill: ({ point }: End) => ink(point),
     text: 'name',
     textAnchor: 'start',
-    dx: 9,
+    dx: 12,
     fontWeight: 600,
+    ...HALO,
     className: 'names',
     render: apart(LINE),
   });
@@ -165,10 +169,9 @@ function marked(setting: Setting, contents: Contents, top: number): Plot.Markish
       x: 'size',
       y: top,
       text: 'name',
-      dx: -4,
-      dy: 6,
-      textAnchor: 'end',
+      dy: -7,
       fill: 'var(--faint)',
+      ...HALO,
       className: 'names-of-caches',
     }),
   ];
@@ -195,22 +198,19 @@ export function drawLines(
 
 const percentTick = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
-/** The value axis, which includes predictions near the values. */
+/** The value axis, which includes all predictions that are drawn. */
 function valuesOf(
   { drawn, under, unit }: Points,
   spec: LineSpec,
   more: number[],
   pixels: number,
 ): Axis {
-  const fits = near(drawn);
   const values = [
     ...drawn.flatMap((point) => [point.y, point.low, point.high]),
     ...under.map((figure) => figure.y),
     ...more,
-    ...predictions(drawn)
-      .map(({ at }) => at)
-      .filter(fits),
-    ...ranges(drawn).flatMap(({ low, high }) => [low, high].filter(fits)),
+    ...near(predictions(drawn), drawn).map(({ at }) => at),
+    ...ranges(drawn).flatMap(({ low, high }) => [low, high]),
   ];
   const top = Math.max(...drawn.map((point) => point.y));
   const peaks = new Map<string, number>();
@@ -234,15 +234,17 @@ function drawPanels(
   const setting = { points, series, runs };
   const ink = (point: Point): string => colour(series.indexOf(point.series));
   const step = (width - LEFT) / panels.length;
-  const longest = Math.max(...ends(setting).map(({ name }) => name.length)) * LETTER;
-  const tight = longest > step * NAMES;
+  const longest = Math.max(...ends(setting).map(({ name }) => widthOf(name)));
+  // A label at the end of a line that ends early would be within the lines of others.
+  const early = ends(setting).some(({ point }) => endsEarly(point, points));
+  const tight = early || longest > step * NAMES;
   const own = ends(setting).map(({ name, point }) => {
     return { name, glyph: GLYPHS[point.run % GLYPHS.length] ?? '', ink: ink(point) };
   });
   const above = legend([...(tight ? own : []), ...entries(contents, points.under)], width, NAME);
   // Labels are drawn beside the lines of every panel, or above all of them. In the latter case the
   // last tick label of a panel must not overlap the first of the next.
-  const room = tight ? (panels.length > 1 ? TICK : 16) : longest + 16;
+  const room = tight ? (panels.length > 1 ? TICK : 16) : longest + 20;
   const head = above.height + (panel === undefined ? 14 : 30);
   const height = (spec.wide && width > 700 ? 370 : 290) + head;
   const limits = spec.limits ? limitsOf(contents, points.drawn) : null;

@@ -62,15 +62,18 @@ export function predictions(points: Point[]): Predicted[] {
   });
 }
 
-/** Predictions further away than this factor would flatten the values; only the table has them. */
+/** Bounds further away than this factor would flatten the values; only the table has them. */
 const FAR = 4;
 
-/** Whether a prediction is near enough to be drawn. */
-export function near(points: Point[]): (value: number) => boolean {
+/** Predictions to draw: each value, and the bounds that are near the points. */
+export function near(all: Predicted[], points: Point[]): Predicted[] {
   const values = points.map((point) => point.y);
   const [low, high] = [Math.min(...values) / FAR, Math.max(...values) * FAR];
-  return (value) => value >= low && value <= high;
+  return all.filter(({ kind, at }) => kind === 'value' || (at >= low && at <= high));
 }
+
+/** Of text: lines and points behind it do not strike it through. */
+export const HALO = { stroke: 'var(--paper)', strokeWidth: 4, paintOrder: 'stroke' } as const;
 
 export function ranges(points: Point[]): { point: Point; low: number; high: number }[] {
   return points.flatMap((point) => {

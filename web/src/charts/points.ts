@@ -57,6 +57,7 @@ export interface Wanted {
   parts?: Part[];
   panel?: string[];
   name?: (params: Params) => string;
+  titles?: boolean;
 }
 
 /** The records of some metrics in all runs, cache levels in their order. */
@@ -88,7 +89,10 @@ function labels(records: Result[], wanted: Wanted): (record: Result) => string {
   return (record) => {
     const own = names.filter((name) => name in record.params);
     const parts = own.map((name) => words(name, record.params[name] ?? ''));
-    const last = metrics ? [words('level', record.metric.split('.').at(-1) ?? '')] : [];
+    const end = wanted.titles
+      ? record.title
+      : words('level', record.metric.split('.').at(-1) ?? '');
+    const last = metrics ? [end] : [];
     return [...last, ...parts].join(', ') || (wanted.parts ? '' : record.title);
   };
 }

@@ -2,6 +2,7 @@
 // unless the page is too narrow.
 
 import * as Plot from '@observablehq/plot';
+import { HALO } from './marks';
 
 /** Pixels per letter. */
 export const LETTER = 6.2;
@@ -43,7 +44,7 @@ export function rows(names: string[], width: number, row: number): Rows {
   const extra = above ? LINE * (texts.some((text) => text.includes('\n')) ? 2 : 1) : 0;
   const numbers = names.map((_, at) => at);
   const shared = { y: (at: number) => at, text: (at: number) => texts[at] ?? '' };
-  const look = { fill: 'currentColor', frameAnchor: 'left', className: 'names' } as const;
+  const look = { fill: 'currentColor', frameAnchor: 'left', ...HALO, className: 'names' } as const;
   const beside = { ...shared, ...look, textAnchor: 'end', dx: -10 } as const;
   const over = { ...shared, ...look, textAnchor: 'start', lineAnchor: 'bottom' } as const;
   return {

@@ -21,6 +21,7 @@ import {
 } from '../contents';
 import { element } from '../element';
 import { expectedText, publishedText } from '../published';
+import { parametersText } from '../parameters';
 import { NOTHING, quantity } from '../quantity';
 import { card, comparedTitle, kindOf } from '../tiles';
 import { drawDots } from './dots';
@@ -65,10 +66,26 @@ function beside(spec: Spec, contents: Contents): string[] {
     const document = contents.documents[run];
     if (document === undefined) return [];
     const whose = contents.documents.length > 1 ? `${letter(run)}, ` : '';
-    const of = Object.values(record.params).join(', ');
+    const of = parametersText(record.params);
     const what = of === '' ? texts[record.metric] : `${texts[record.metric]} (${of})`;
     return [`${whose}${what}: ${measuredText(record, document.run)}`];
   });
+}
+
+/** The equations of lines: of the records drawn, and of related ones, whose notes may have them. */
+function equations(spec: Spec, { all }: Points, contents: Contents): string[] {
+  const metrics = spec.kind === 'lines' ? Object.keys(spec.beside ?? {}) : [];
+  const related = recordsOf(contents, { metrics });
+  const texts = [...all, ...related].flatMap(({ run, record }) => {
+    if (!hasNumber(record)) return [];
+    const own = factsOf(record, 'line');
+    const lines = own.length > 0 || !metrics.includes(record.metric) ? own : (record.notes ?? []);
+    const whose = contents.documents.length > 1 ? `${letter(run)}, ` : '';
+    const of = metrics.includes(record.metric) ? parametersText(record.params) : '';
+    return lines.map((line) => `${whose}${of === '' ? '' : `${of}: `}${line}`);
+  });
+  const distinct = [...new Set(texts)];
+  return distinct.length === 0 ? [] : [`Least-squares line: ${distinct.join('; ')}.`];
 }
 
 /** A note that published figures are drawn in every panel. */
@@ -125,6 +142,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     notes: [
       ...whose(points, contents),
       ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
+      ...equations(spec, points, contents),
       // The chart of the headline names them.
       ...(parted ? [] : missing(points, contents)),
       ...everywhere(spec, points),
@@ -414,6 +432,8 @@ export function charts(contents: Contents): HTMLElement {
   const lacking: Spec[] = [];
   for (const spec of [...transferSpecs(contents), ...SPECS]) {
     const points = pointsOf(contents, spec);
+    const isLine = new Set(points.drawn.map(({ x }) => x)).size > 1;
+    if (spec.kind === 'lines' && spec.lineOnly && !isLine && points.drawn.length > 0) continue;
     if (spec.kind === 'heat') {
       // A step without one was measured by an earlier version.
       made.push(...[heat(spec, points, contents)].filter((one) => one !== null));

@@ -14,6 +14,8 @@ interface Every {
   measure: string;
   /** Uses the whole width of the page. */
   wide?: boolean;
+  /** Several metrics are distinguished by their titles, not by the last part of their ids. */
+  titles?: boolean;
 }
 
 /** What is drawn of a record in place of its headline: a quantile or a fact. */
@@ -44,6 +46,8 @@ export interface LineSpec extends Every {
   limits?: boolean;
   /** Draws the least-squares line of each kind of case. */
   fitted?: boolean;
+  /** Not drawn without a line: another chart has its points. */
+  lineOnly?: boolean;
   /** Metrics for a note below: `metric: text`. */
   beside?: { [metric: string]: string };
 }
@@ -154,13 +158,12 @@ export const SPECS: Spec[] = [
     kind: 'lines',
     id: 'sweep',
     title: 'File read throughput by block size',
-    says: 'Throughput of reading a file over the block size, by page-cache state.',
+    says: 'Reading a file from the page cache (warm) and from the device (cold, O_DIRECT).',
     metrics: ['file.read.throughput'],
     x: 'block',
     xLabel: 'block size',
     xScale: 'log',
     yLog: true,
-    panel: ['state'],
     wide: true,
     measure: 'fathom file sweep',
   },
@@ -220,6 +223,30 @@ export const SPECS: Spec[] = [
     measure: 'fathom file capacity',
   },
   {
+    kind: 'lines',
+    id: 'capacity-times',
+    title: 'Block time by file size',
+    says: 'Time of a 4 KiB block when the file is read again; it rises where the cache ends.',
+    metrics: ['file.capacity.block_time'],
+    x: 'file_bytes',
+    xLabel: 'file size',
+    xScale: 'log',
+    yLog: true,
+    measure: 'fathom file capacity',
+  },
+  {
+    kind: 'lines',
+    id: 'remote-latency',
+    title: 'Remote file read by file size',
+    says: 'Time of a 4 KiB block of a file of another process or host, by order and caches.',
+    metrics: ['file.read.remote'],
+    x: 'file_bytes',
+    xLabel: 'file size',
+    xScale: 'log',
+    yLog: true,
+    measure: 'fathom run file.read.remote',
+  },
+  {
     kind: 'dots',
     id: 'syscalls',
     title: 'System calls',
@@ -275,6 +302,55 @@ export const SPECS: Spec[] = [
     xScale: 'log',
     yLog: true,
     measure: 'fathom run os.select os.poll os.epoll',
+  },
+  {
+    kind: 'lines',
+    id: 'round-trips',
+    title: 'Network round trip by size',
+    says: 'A request and an answer of the same size by ICMP, TCP and UDP.',
+    metrics: ['network.icmp.rtt', 'network.tcp.rtt', 'network.udp.rtt'],
+    x: 'bytes',
+    xLabel: 'bytes each way',
+    xScale: 'steps',
+    yLog: true,
+    titles: true,
+    measure: 'fathom run network.icmp.rtt network.tcp.rtt network.udp.rtt',
+  },
+  {
+    kind: 'lines',
+    id: 'chunks',
+    title: 'TCP bandwidth by chunk size',
+    says: 'Bytes per second over the bytes of a call of send and recv, one connection.',
+    metrics: ['network.tcp.bandwidth'],
+    only: (params) => params.streams === 1,
+    x: 'chunk_bytes',
+    xLabel: 'bytes of a call',
+    xScale: 'log',
+    yLog: true,
+    measure: 'fathom run network.tcp.bandwidth',
+  },
+  {
+    kind: 'lines',
+    id: 'streams',
+    title: 'TCP bandwidth by connections',
+    says: 'Bytes per second of all connections together, with chunks of one size.',
+    metrics: ['network.tcp.bandwidth'],
+    x: 'streams',
+    xLabel: 'connections',
+    yLog: false,
+    lineOnly: true,
+    measure: 'fathom run network.tcp.bandwidth',
+  },
+  {
+    kind: 'dots',
+    id: 'connections',
+    title: 'TCP connect and close',
+    says: 'Creating a connection, accepting it, and the ways to end it.',
+    metrics: ['connect', 'accept', 'close_fin', 'close_rst', 'teardown'].map(
+      (what) => `network.tcp.${what}`,
+    ),
+    titles: true,
+    measure: 'fathom run network.tcp.connect network.tcp.teardown',
   },
   {
     ...LOAD,

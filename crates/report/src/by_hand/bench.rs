@@ -43,7 +43,9 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
         let left_out = fit(&mut columns, &OPTIONAL, width);
         text += &(rows(&columns) + &left_out + "\n");
     }
-    ratios.iter().for_each(|ratio| text += &compared(ratio, &commands, width));
+    for ratio in &ratios {
+        text += &wrapped(&compared(ratio, &commands), width, "", "  ");
+    }
     text += &laws(&commands, width);
     text + &remarks(&ranked, width)
 }
@@ -117,14 +119,14 @@ fn half_width(record: &Record) -> String {
 }
 
 /// How a command compares with the first one, and what differs between them.
-fn compared(ratio: &Record, commands: &[&Record], width: usize) -> String {
+fn compared(ratio: &Record, commands: &[&Record]) -> String {
     let name = |param: &str| ratio.params.text(param).unwrap_or_default();
     let (of, to) = (name("of"), name("to"));
     let mut at = ratio.params.clone();
     at.0.retain(|name, _| name != "of" && name != "to");
     let suffix = if at.is_empty() { String::new() } else { format!(" at {at}") };
     let Some(summary) = ratio.shown_summary() else {
-        return wrapped(&format!("{of} and {to}{suffix}: no ratio"), width, "", "  ");
+        return format!("{of} and {to}{suffix}: no ratio");
     };
     let mut parts = vec![format!("{}{suffix}", difference(summary, of, to))];
     parts.extend(at_full_speed(ratio).map(|words| words.replace(" runs", " pairs")));
@@ -138,7 +140,14 @@ fn compared(ratio: &Record, commands: &[&Record], width: usize) -> String {
     if let (Some(one), Some(other)) = (find(of), find(to)) {
         parts.extend(causes([one, other], [of, to]));
     }
-    wrapped(&parts.join("; "), width, "", "  ")
+    parts.join("; ")
+}
+
+/// The comparisons of commands; nothing of a single one.
+pub(super) fn answer(records: &[Record]) -> Vec<String> {
+    let is_ratio = |record: &&Record| record.metric.as_str() == RATIO_METRIC;
+    let (ratios, commands): (Vec<&Record>, Vec<&Record>) = records.iter().partition(is_ratio);
+    ratios.into_iter().map(|ratio| compared(ratio, &commands) + ".").collect()
 }
 
 fn difference(summary: &Summary, of: &str, to: &str) -> String {

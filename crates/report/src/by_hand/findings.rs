@@ -36,21 +36,19 @@ impl Curve<'_> {
 
 /// The findings from the curves among these records, with a chart if it fits.
 pub fn findings(records: &[Record], host: &Host, width: usize) -> String {
-    let mut text = String::new();
-    for of_file in by_file(records) {
-        let drawn: Vec<Record> = of_file.into_iter().cloned().collect();
-        text += &drawing(&drawn, host, width);
-    }
-    let lines = lines(records, host);
+    let of_files = by_file(records).into_iter();
+    let drawn = of_files.map(|of_file| of_file.into_iter().cloned().collect::<Vec<Record>>());
+    let mut text: String = drawn.map(|drawn| drawing(&drawn, host, width)).collect();
+    let lines = sentences(records, host);
     if !lines.is_empty() {
         text += "\n";
     }
     text + &facts(&lines, width)
 }
 
-/// Each finding after its name.
-pub(crate) fn lines(records: &[Record], host: &Host) -> Vec<(&'static str, String)> {
-    let mut lines = Vec::new();
+/// The findings from the curves among these records, with their labels.
+pub(crate) fn sentences(records: &[Record], host: &Host) -> Vec<(&'static str, String)> {
+    let mut lines: Vec<(&str, String)> = Vec::new();
     for of_file in by_file(records) {
         let curves = curves(&of_file);
         for curve in &curves {

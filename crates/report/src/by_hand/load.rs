@@ -1,15 +1,17 @@
 //! The output of a load: the capacities, one row for each number of clients and each rate, the
 //! highest throughput, what limits it, and the memory of both ends.
 
-mod answers;
+mod answer;
 mod limit;
 mod open;
+mod questions;
 
 use fathom_analysis::load::ERRORS_MAX;
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
 use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Summary, Unit};
 
-pub(crate) use self::answers::answers;
+pub(super) use self::answer::answer;
+pub(crate) use self::questions::questions;
 use super::table::{Column, fit, legend, rows};
 use super::{fact_words, facts};
 use crate::case::{case, counted};
@@ -291,17 +293,23 @@ fn names_of<'r>(steps: impl Iterator<Item = &'r Record>) -> String {
     }
 }
 
+/// The step with the highest throughput, and the steps that do not count because too many requests
+/// failed: these make room for others.
+fn best<'r>(steps: &[&'r Record]) -> (Option<&'r Record>, Vec<&'r Record>) {
+    let value = |step: &Record| step.summary.as_ref().map_or(0.0, |it| it.median);
+    let shown = steps.iter().copied().filter(|step| step.verdict.shows_number());
+    let (failed, whole): (Vec<&Record>, Vec<&Record>) = shown.partition(|step| fails(step));
+    (whole.into_iter().max_by(|a, b| value(a).total_cmp(&value(b))), failed)
+}
+
 fn highest(steps: &[&Record], width: usize) -> String {
     let value = |step: &Record| step.summary.as_ref().map_or(0.0, |it| it.median);
-    let shown = steps.iter().filter(|step| step.verdict.shows_number());
-    // Failed requests make room for others.
-    let (failed, whole): (Vec<&&Record>, Vec<&&Record>) = shown.partition(|step| fails(step));
-    let best = whole.iter().max_by(|a, b| value(a).total_cmp(&value(b)));
+    let (best, failed) = best(steps);
     let without = match failed.as_slice() {
         [] => String::new(),
         failed => format!(
             "; without {}: more than {} of the requests failed",
-            names_of(failed.iter().copied().copied()),
+            names_of(failed.iter().copied()),
             percent(ERRORS_MAX)
         ),
     };
@@ -314,7 +322,7 @@ fn highest(steps: &[&Record], width: usize) -> String {
         .limits()
         .map_or(String::new(), |[low, high]| format!(" ({} to {})", bare(low), bare(high)));
     let at = counted(clients as usize, "client");
-    let rate = throughput(best);
+    let rate = throughput(&best);
     let mut lines = vec![("highest", format!("{rate} requests/s{interval} at {at}{without}"))];
     if steps.len() > 2 {
         let rate = |step: &&Record| Some(value(step)).filter(|_| step.verdict.shows_number());

@@ -1,10 +1,10 @@
 //! The output of a transfer: a row for each combination, the effects, pages, claims, and advice.
 
-use fathom_record::quantity::{NOTHING, bare, percent, quantity_within};
-use fathom_record::{Fact, FactValue, ParamValue, Record, State, Summary, Unit, Value};
+use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
+use fathom_record::{Cause, Fact, FactValue, ParamValue, Record, State, Summary, Unit, Value};
 
 use super::table::{Column, MIB, blocks, fit, legend, rows};
-use super::{Answer, fact_words, facts};
+use super::{Answer, Question, fact_words, facts};
 use crate::case::counted;
 use crate::counts::cause_words;
 use crate::wrap::wrapped;
@@ -47,6 +47,40 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
         text += &texts(&of(metric), width);
     }
     text
+}
+
+/// The path of each set that took least, and what the comparison of all says of it.
+pub(super) fn answer(records: &[Record]) -> Answer {
+    let times = || records.iter().filter(|record| record.metric.as_str() == TIME);
+    let mut sets: Vec<Vec<&Record>> = Vec::new();
+    for record in times() {
+        match sets.iter_mut().find(|set| param(set[0], "set") == param(record, "set")) {
+            Some(set) => set.push(record),
+            None => sets.push(vec![record]),
+        }
+    }
+    let median = |record: &Record| record.shown_summary().map(|one| one.median);
+    let least = |set: &Vec<&Record>| {
+        let timed = set.iter().filter_map(|record| Some((median(record)?, *record)));
+        let (ns, record) = timed.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let end = |name: &str| param(record, name).unwrap_or_default();
+        let how = [format!("{} to {}", end("send"), end("receive")), setting(record, set)];
+        let how: Vec<String> = how.into_iter().filter(|part| !part.is_empty()).collect();
+        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+        let time = quantity(ns, Unit::Nanoseconds);
+        Some(format!("{}: least time {mark}{time} by {}.", end("set"), how.join(", ")))
+    };
+    let advice = records.iter().filter(|record| record.metric.as_str() == "transfer.advice");
+    let text = |record: &Record| match &record.value {
+        Some(Value::Text(text)) => Some(format!("{text}.")),
+        _ => None,
+    };
+    let is_short = |record: &Record| {
+        record.verdict.reasons.first().is_some_and(|reason| reason.cause == Cause::TooShort)
+    };
+    let sentences = sets.iter().filter_map(least).chain(advice.filter_map(text)).collect();
+    let next = times().any(is_short).then(|| "more repetitions (`--repeat`)".to_owned());
+    Answer { sentences, next: next.into_iter().collect() }
 }
 
 /// A parameter as a word.
@@ -222,22 +256,22 @@ fn remark_words(records: &[&Record]) -> Vec<String> {
 
 /// The questions of a comparison of paths: of each set its combinations, the fastest of them, what
 /// limits them, and which setting matters.
-pub(crate) fn answers(records: &[Record]) -> Vec<Answer> {
+pub(crate) fn questions(records: &[Record]) -> Vec<Question> {
     let mut sets: Vec<&str> = Vec::new();
     for set in records.iter().filter_map(|record| record.params.text("set")) {
         if !sets.contains(&set) {
             sets.push(set);
         }
     }
-    let mut answers = Vec::new();
+    let mut questions = Vec::new();
     for set in sets {
         let of = |metric: &str| -> Vec<&Record> {
             let own =
                 |it: &&Record| it.metric.as_str() == metric && it.params.text("set") == Some(set);
             records.iter().filter(own).collect()
         };
-        answers.extend(fastest(&of(TIME), set));
-        answers.extend(what_matters(&of(EFFECT), set));
+        questions.extend(fastest(&of(TIME), set));
+        questions.extend(what_matters(&of(EFFECT), set));
     }
     let of_text = |it: &Record| match &it.value {
         Some(Value::Text(text)) => Some(match it.params.text("claim") {
@@ -252,13 +286,13 @@ pub(crate) fn answers(records: &[Record]) -> Vec<Answer> {
         .filter_map(of_text)
         .collect();
     if !words.is_empty() {
-        answers.push(Answer::new("What follows?", words));
+        questions.push(Question::new("What follows?", words));
     }
-    answers
+    questions
 }
 
 /// All combinations, and the one with the shortest median.
-fn fastest(records: &[&Record], set: &str) -> Option<Answer> {
+fn fastest(records: &[&Record], set: &str) -> Option<Question> {
     let shown = records.iter().filter_map(|it| Some((*it, it.shown_summary()?)));
     let (best, summary) = shown.min_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
     let interval = summary.limits().map(|ends| format!(" ({})", ends.map(time_words).join(" to ")));
@@ -274,14 +308,14 @@ fn fastest(records: &[&Record], set: &str) -> Option<Answer> {
     columns.retain(Column::has_content);
     let sentences =
         [vec![fastest], limit_words(records), remark_words(records)].into_iter().flatten();
-    Some(Answer {
+    Some(Question {
         tables: vec![(format!("every combination, {set}"), columns)],
-        ..Answer::new(format!("Which path is the fastest for {set}?"), sentences.collect())
+        ..Question::new(format!("Which path is the fastest for {set}?"), sentences.collect())
     })
 }
 
 /// Every effect, those first that change the time most.
-fn what_matters(records: &[&Record], set: &str) -> Option<Answer> {
+fn what_matters(records: &[&Record], set: &str) -> Option<Question> {
     let far = |it: &Record| it.shown_summary().map_or(0.0, |one| one.median.ln().abs());
     let (with, mut mains): (Vec<&Record>, Vec<&Record>) =
         records.iter().partition(|it| it.params.0.contains_key("with"));
@@ -315,7 +349,7 @@ fn what_matters(records: &[&Record], set: &str) -> Option<Answer> {
     let legend = EFFECTS_LEGEND.to_owned();
     let sentences = found.into_iter().chain(rest).chain([legend]).collect();
     let question = format!("Which setting matters for {set}, and how much?");
-    (!mains.is_empty()).then(|| Answer { tables, ..Answer::new(question, sentences) })
+    (!mains.is_empty()).then(|| Question { tables, ..Question::new(question, sentences) })
 }
 
 fn effects(records: &[&Record], width: usize) -> String {

@@ -40,9 +40,9 @@ pub(super) fn of_command(
     let mut blocks = vec![heading(2, title.trim_start().to_owned())];
     let metrics = metrics(&document.records);
     blocks.extend(described(&metrics, describe, sources));
-    let answers = by_hand::answers(document);
-    if !answers.is_empty() {
-        for answer in answers {
+    let questions = by_hand::questions(document);
+    if !questions.is_empty() {
+        for answer in questions {
             blocks.push(heading(3, answer.question));
             blocks.extend((!answer.sentences.is_empty()).then_some(Block::List(answer.sentences)));
             for (caption, columns) in answer.tables {
@@ -61,7 +61,7 @@ pub(super) fn of_command(
         let screen = crate::visible(&by_hand::show(document, 80)).into_owned();
         blocks.extend([heading(3, "Result"), Block::Printed(screen)]);
     }
-    let findings = by_hand::lines(&document.records, &document.host);
+    let findings = by_hand::findings_of(&document.records, &document.host);
     let findings: Vec<String> =
         findings.into_iter().map(|(name, words)| format!("{name}: {words}")).collect();
     let all: Vec<&Record> = document.records.iter().collect();

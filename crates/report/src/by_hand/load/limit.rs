@@ -20,10 +20,10 @@ const RESOURCES: [&str; 5] = ["network", "pacing", "disk", "server-cpu", "client
 /// From this utilisation on the paragraph has its interval.
 const MUCH: f64 = 0.5;
 const UNDETERMINED: &str = "undetermined";
-const FASTER: &str = "Next: more threads (`--threads`) or a faster client.";
-const MORE: &str = "Next: more clients (`--clients`), or longer steps (`--time`).";
-const LONGER: &str = "Next: longer steps (`--time`).";
-const DOSES: &str = "Next: work added to each resource in turn (`--prove`).";
+const FASTER: &str = "more threads (`--threads`) or a faster client";
+const MORE: &str = "more clients (`--clients`), or longer steps (`--time`)";
+const LONGER: &str = "longer steps (`--time`)";
+const DOSES: &str = "work added to each resource in turn (`--prove`)";
 const ONLY: &str = "only its added load lowers the throughput as predicted for a bottleneck";
 
 /// The capacities that were measured before a load.
@@ -53,7 +53,10 @@ pub(super) fn limit(
     width: usize,
 ) -> String {
     let of_case = Case { bottleneck, records, earlier };
-    let paragraph = [of_case.uses(), of_case.conclusion()].concat().join(" ");
+    let Conclusion { sentences, next } = of_case.conclusion();
+    let next = next.map(|next| format!("Next: {next}."));
+    let parts = of_case.uses().into_iter().chain(sentences).chain(next);
+    let paragraph = parts.collect::<Vec<String>>().join(" ");
     let mut text = format!("\n{}", wrapped(&paragraph, width, "", ""));
     if of_case.is_ours() {
         blocks(of_case.resources(), 1, width).iter().for_each(|block| text += &rows(block));
@@ -61,10 +64,33 @@ pub(super) fn limit(
     text + &facts(&of_case.numbers_of_clients(), width) + &of_case.doses(width)
 }
 
+/// What limits a case, and what to do next.
+pub(super) struct Conclusion {
+    pub(super) sentences: Vec<String>,
+    pub(super) next: Option<String>,
+}
+
+/// What limits the case of a bottleneck, with its proof, and what to do next.
+pub(super) fn conclusion(bottleneck: &Record, records: &[Record]) -> Conclusion {
+    let case = Case { bottleneck, records, earlier: &[] };
+    let mut conclusion = case.conclusion();
+    let proof = bottleneck.text_of("proof").filter(|_| case.name() != UNDETERMINED);
+    let proof = proof.map(|word| format!("Proof by added load: {word}."));
+    conclusion.sentences.extend(proof);
+    conclusion
+}
+
 pub(super) struct Case<'r> {
     pub(super) bottleneck: &'r Record,
     pub(super) records: &'r [Record],
     pub(super) earlier: &'r [Record],
+}
+
+impl Conclusion {
+    /// The sentences, the next step last.
+    pub(super) fn in_order(self) -> Vec<String> {
+        self.sentences.into_iter().chain(self.next).collect()
+    }
 }
 
 impl<'r> Case<'r> {
@@ -173,7 +199,7 @@ impl<'r> Case<'r> {
     }
 
     /// The bottleneck; or why none is known, and what to do next.
-    pub(super) fn conclusion(&self) -> Vec<String> {
+    pub(super) fn conclusion(&self) -> Conclusion {
         let is_known = |record: &Record| record.verdict.shows_number();
         if self.record(SATURATION).is_some_and(|record| !is_known(record)) {
             return self.not_saturated();
@@ -196,7 +222,7 @@ impl<'r> Case<'r> {
                 "No resource is saturated, but the throughput is{rate}. It serves one \
                  request at a time (lock or queue)."
             )],
-            "client" => [limits("The client, not the server,"), vec![FASTER.to_owned()]].concat(),
+            "client" => limits("The client, not the server,"),
             "server-cpu" => limits("The CPU of the server"),
             "pacing" => limits("The pacing of the congestion control"),
             name => limits(&format!("The {name}")),
@@ -206,11 +232,13 @@ impl<'r> Case<'r> {
             .extend(falls.map(|from| format!("The throughput falls from {from:.0} clients on.")));
         sentences.extend(self.left_out().map(|steps| steps + "."));
         sentences.extend(self.client_bound());
-        if self.name() == UNDETERMINED && self.is_ours() {
-            let next = if self.has_doses() { LONGER } else { DOSES };
-            sentences.push(next.to_owned());
-        }
-        sentences
+        let next = match self.name() {
+            "client" => Some(FASTER),
+            UNDETERMINED if self.is_ours() && self.has_doses() => Some(LONGER),
+            UNDETERMINED if self.is_ours() => Some(DOSES),
+            _ => None,
+        };
+        Conclusion { sentences, next: next.map(str::to_owned) }
     }
 
     /// `5.98 requests/s (5.89 to 6.07) from 1 client on`.
@@ -231,13 +259,11 @@ impl<'r> Case<'r> {
         Some(&reason.text)
     }
 
-    fn not_saturated(&self) -> Vec<String> {
+    fn not_saturated(&self) -> Conclusion {
         if let Some(bound) = self.client_bound() {
             let left_out = self.left_out().map(|steps| steps + ".");
-            return [Some(bound), left_out, Some(FASTER.to_owned())]
-                .into_iter()
-                .flatten()
-                .collect();
+            let sentences = [Some(bound), left_out].into_iter().flatten().collect();
+            return Conclusion { sentences, next: Some(FASTER.to_owned()) };
         }
         let reasons = self.record(SATURATION).map(|record| &record.verdict.reasons);
         let why = self.why_not_saturated().unwrap_or("not saturated");
@@ -250,11 +276,10 @@ impl<'r> Case<'r> {
             name => Some(format!("The {name} is busy")),
         };
         let sentences = [Some(capitalised(why)), self.left_out(), busy].into_iter().flatten();
-        let sentences = sentences.map(|sentence| format!("{sentence}."));
+        let sentences = sentences.map(|sentence| format!("{sentence}.")).collect();
         // More clients add to what leaves steps out.
         let remedy = reasons.and_then(remedy::first);
-        let next = remedy.map_or(MORE.to_owned(), |remedy| format!("Next: {remedy}."));
-        sentences.chain([next]).collect()
+        Conclusion { sentences, next: Some(remedy.unwrap_or(MORE.to_owned())) }
     }
 
     /// Steps of the table that are no points of the curve.

@@ -5,15 +5,15 @@ use fathom_record::{ParamValue, Record, Unit};
 
 use super::limit::{BOTTLENECK, Case, capacity_words};
 use super::{THROUGHPUT, by_case, columns, mean_of, open};
-use crate::by_hand::{Answer, Column};
+use crate::by_hand::{Column, Question};
 use crate::case::{case, counted};
 
 /// Capacities, then for each case its steps, saturation and bottleneck.
-pub(crate) fn answers(records: &[Record]) -> Vec<Answer> {
-    let mut answers = Vec::new();
+pub(crate) fn questions(records: &[Record]) -> Vec<Question> {
+    let mut questions = Vec::new();
     let capacities: Vec<String> = capacity_words(records).collect();
     if !capacities.is_empty() {
-        answers.push(Answer::new("What is the capacity of each resource?", capacities));
+        questions.push(Question::new("What is the capacity of each resource?", capacities));
     }
     let mut steps: Vec<&Record> = records
         .iter()
@@ -31,24 +31,24 @@ pub(crate) fn answers(records: &[Record]) -> Vec<Answer> {
         if !differs.is_empty() {
             of_case.iter_mut().for_each(|it| it.question += &format!(" (`{}`)", case(&differs)));
         }
-        answers.extend(of_case);
+        questions.extend(of_case);
     }
-    answers
+    questions
 }
 
-fn of_steps(steps: &[&Record], records: &[Record]) -> Vec<Answer> {
+fn of_steps(steps: &[&Record], records: &[Record]) -> Vec<Question> {
     let mut params = steps[0].params.clone();
     params.0.remove("clients");
     let name = format!("load{}", case(&params));
     let mut table = columns(steps, records);
     table.retain(Column::has_content);
-    let mut answers = vec![Answer {
+    let mut questions = vec![Question {
         tables: vec![(format!("throughput and response time by clients, `{name}`"), table)],
-        ..Answer::new("How do throughput and response time grow with the clients?", Vec::new())
+        ..Question::new("How do throughput and response time grow with the clients?", Vec::new())
     }];
-    answers.extend(law(steps, records, &name));
+    questions.extend(law(steps, records, &name));
     let of_case = |it: &&Record| it.metric.as_str() == BOTTLENECK && it.params == params;
-    let Some(bottleneck) = records.iter().find(of_case) else { return answers };
+    let Some(bottleneck) = records.iter().find(of_case) else { return questions };
     let of_case = Case { bottleneck, records, earlier: &[] };
     let saturation = match of_case.saturation() {
         Some(rate) => Some(format!("saturation: {rate}")),
@@ -61,28 +61,28 @@ fn of_steps(steps: &[&Record], records: &[Record]) -> Vec<Answer> {
     let numbers: Vec<String> = saturation.into_iter().chain(numbers).collect();
     if !numbers.is_empty() {
         let question = "Where is the throughput saturated, and which number of clients is optimal?";
-        answers.push(Answer::new(question, numbers));
+        questions.push(Question::new(question, numbers));
     }
     let mut table = if of_case.is_ours() { of_case.resources() } else { Vec::new() };
     table.retain(Column::has_content);
     let caption = format!("use of each resource, `{name}`");
-    answers.push(Answer {
+    questions.push(Question {
         tables: (!table.is_empty()).then_some((caption, table)).into_iter().collect(),
-        ..Answer::new(
+        ..Question::new(
             "What is the bottleneck, and what shows it?",
-            [of_case.uses(), of_case.conclusion()].concat(),
+            [of_case.uses(), of_case.conclusion().in_order()].concat(),
         )
     });
     if let Some((head, table)) = of_case.effects() {
         let proof = of_case.proof().into_iter().collect();
         let tables = vec![(format!("{}, `{name}`", head.replacen('T', "t", 1)), table)];
-        answers.push(Answer { tables, ..Answer::new("Is the bottleneck proved?", proof) });
+        questions.push(Question { tables, ..Question::new("Is the bottleneck proved?", proof) });
     }
-    answers
+    questions
 }
 
 /// Throughput × (response + think time) beside the number of clients.
-fn law(steps: &[&Record], records: &[Record], name: &str) -> Option<Answer> {
+fn law(steps: &[&Record], records: &[Record], name: &str) -> Option<Question> {
     let think_s: f64 = match steps[0].params.0.get("think_s")? {
         ParamValue::Integer(seconds) => *seconds as f64,
         ParamValue::Text(text) => text.parse().ok()?,
@@ -120,7 +120,7 @@ fn law(steps: &[&Record], records: &[Record], name: &str) -> Option<Answer> {
     );
     let caption = format!("the response time law, `{name}`");
     let question = "Does the response time law R = N ÷ X − Z hold?";
-    Some(Answer { tables: vec![(caption, table)], ..Answer::new(question, vec![sentence]) })
+    Some(Question { tables: vec![(caption, table)], ..Question::new(question, vec![sentence]) })
 }
 
 #[cfg(test)]
@@ -163,9 +163,9 @@ mod tests {
 
     #[test]
     fn each_question_has_its_answer() {
-        let answers = answers(&load(250e6));
+        let questions = questions(&load(250e6));
         let of = |question: &str| {
-            let found = answers.iter().find(|it| it.question.contains(question));
+            let found = questions.iter().find(|it| it.question.contains(question));
             let found = found.unwrap_or_else(|| panic!("{question}"));
             let tables = found.tables.iter().flat_map(|it| &it.1).flat_map(Column::cells);
             tables.chain(&found.sentences).cloned().collect::<Vec<String>>().join("\n")
@@ -187,9 +187,9 @@ mod tests {
         let mut records = load(500e6);
         let text = "not saturated up to 2 clients";
         records[3].verdict = Verdict::because(State::Unavailable, Cause::TooShort, text);
-        let answers = answers(&records);
+        let questions = questions(&records);
         let words: Vec<&str> =
-            answers.iter().flat_map(|it| &it.sentences).map(String::as_str).collect();
+            questions.iter().flat_map(|it| &it.sentences).map(String::as_str).collect();
         assert!(words.iter().any(|it| it.contains("clients N within 20 %")), "{words:?}");
         assert!(words.contains(&text), "{words:?}");
     }

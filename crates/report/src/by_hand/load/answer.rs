@@ -1,0 +1,80 @@
+//! The answer of a load in sentences: the throughput, what limits it, and what to do next.
+
+use fathom_record::quantity::bare;
+use fathom_record::{ParamValue, Params, Record, Summary};
+
+use super::super::Answer;
+use super::limit::{BOTTLENECK, conclusion};
+use super::open::{MAX_RATE, case_of, is_open};
+use super::{THROUGHPUT, best, by_case, rate_of, throughput};
+use crate::case::counted;
+
+/// The answer of a load, for each of its cases.
+pub(in crate::by_hand) fn answer(records: &[Record]) -> Answer {
+    let of = |metric: &'static str| {
+        records.iter().filter(move |record| record.metric.as_str() == metric)
+    };
+    let cases = by_case(&of(THROUGHPUT).collect::<Vec<&Record>>());
+    let several = cases.len() > 1;
+    let all: Vec<Params> = cases.iter().map(|steps| case_of(steps[0])).collect();
+    let mut answer = Answer::default();
+    for steps in &cases {
+        let params = case_of(steps[0]);
+        let limit = of(BOTTLENECK).find(|one| case_of(one) == params);
+        let limit = limit.map(|one| conclusion(one, records));
+        let (rates, clients): (Vec<&Record>, Vec<&Record>) =
+            steps.iter().partition(|step| is_open(step));
+        let sentences = [sustained(&rates), most(&clients)].into_iter().flatten();
+        let mut sentences: Vec<String> = sentences.collect();
+        if let Some(limit) = limit {
+            sentences.extend(limit.sentences);
+            answer.next.extend(limit.next.filter(|next| !answer.next.contains(next)));
+        }
+        let name = if several { own_name(&params, &all) } else { String::new() };
+        answer.sentences.push(name + &sentences.join(" "));
+    }
+    for found in of(MAX_RATE).filter(|found| found.verdict.shows_number()) {
+        let rate = throughput(&found);
+        let sentence = format!("Highest rate within limits: {rate} requests/s{}.", ends(found));
+        answer.sentences.push(sentence);
+    }
+    answer
+}
+
+/// `mode=random: `, by the parameters in which cases differ.
+fn own_name(params: &Params, all: &[Params]) -> String {
+    let differs = |(name, value): &(&String, &ParamValue)| {
+        all.iter().any(|other| other.0.get(*name) != Some(*value))
+    };
+    let own = params.0.iter().filter(differs).map(|(name, value)| format!("{name}={value}"));
+    format!("{}: ", own.collect::<Vec<String>>().join(", "))
+}
+
+/// ` (1.2 to 1.4)`.
+fn ends(record: &Record) -> String {
+    let limits = record.shown_summary().and_then(Summary::limits);
+    limits.map_or(String::new(), |[low, high]| format!(" ({} to {})", bare(low), bare(high)))
+}
+
+/// The highest throughput of closed loops.
+fn most(steps: &[&Record]) -> Option<String> {
+    let best = best(steps).0?;
+    let clients = best.params.integer("clients").unwrap_or(0);
+    let (rate, at) = (throughput(&best), counted(clients as usize, "client"));
+    Some(format!("Highest throughput: {rate} requests/s{} at {at}.", ends(best)))
+}
+
+/// The highest rate of an open loop that was sustained.
+fn sustained(steps: &[&Record]) -> Option<String> {
+    let shown = steps.iter().filter(|step| step.verdict.shows_number());
+    let best = shown.max_by(|a, b| rate_of(a).total_cmp(&rate_of(b)));
+    let rates: Vec<f64> = steps.iter().map(|step| rate_of(step)).collect();
+    let highest = rates.iter().copied().reduce(f64::max)?;
+    Some(match best {
+        None => "No rate was sustained.".to_owned(),
+        Some(best) if rate_of(best) == highest => {
+            format!("Each rate was sustained, up to {} requests/s.", bare(highest))
+        }
+        Some(best) => format!("Highest rate sustained: {} requests/s.", bare(rate_of(best))),
+    })
+}
