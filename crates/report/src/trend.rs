@@ -21,8 +21,8 @@ impl Trends {
         Self(series)
     }
 
-    /// `▁▁▂▁▇ +12 %`: the numbers, oldest first, and the newest lasting change; empty with fewer than
-    /// two numbers.
+    /// `▁▁▂▁▇ +12 %`: the numbers, oldest first, and the newest lasting change; empty with fewer
+    /// than two numbers.
     pub(crate) fn cell(&self, record: &Record, width: usize) -> String {
         let is_case = |(metric, series): &&(MetricId, Series)| {
             *metric == record.metric && series.params == record.params && series.far.is_none()
