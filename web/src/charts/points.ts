@@ -53,6 +53,7 @@ export interface Points {
 export interface Wanted {
   metrics: string[];
   only?: (params: Result['params']) => boolean;
+  withFact?: string;
   x?: string;
   parts?: Part[];
   panel?: string[];
@@ -67,6 +68,10 @@ export function recordsOf(contents: Contents, wanted: Wanted): Points['all'] {
       .filter((record) => wanted.metrics.includes(record.metric))
       .filter((record) => wanted.x === undefined || typeof record.params[wanted.x] === 'number')
       .filter((record) => wanted.only === undefined || wanted.only(record.params))
+      .filter(
+        ({ facts }) =>
+          wanted.withFact === undefined || facts?.some(({ name }) => name === wanted.withFact),
+      )
       .sort((a, b) => levelOf(a.metric, a.params) - levelOf(b.metric, b.params))
       .map((record) => ({ run, record })),
   );

@@ -10,6 +10,8 @@ interface Every {
   metrics: string[];
   /** Cases to draw; all by default. */
   only?: (params: Params) => boolean;
+  /** Only cases that have this fact. */
+  withFact?: string;
   /** The command that measures missing results. */
   measure: string;
   /** Uses the whole width of the page. */
@@ -166,6 +168,24 @@ export const SPECS: Spec[] = [
     yLog: true,
     wide: true,
     measure: 'fathom file sweep',
+  },
+  {
+    kind: 'lines',
+    id: 'sweep-dd',
+    title: 'File read throughput beside dd',
+    says: 'The same blocks of the same file, read in turn by fathom and by dd, whose start-up time is subtracted.',
+    metrics: ['file.read.throughput'],
+    withFact: 'dd',
+    parts: [
+      { metric: 'file.read.throughput', name: 'fathom' },
+      { metric: 'file.read.throughput', name: 'dd', fact: 'dd' },
+    ],
+    x: 'block',
+    xLabel: 'block size',
+    xScale: 'log',
+    yLog: true,
+    wide: true,
+    measure: 'fathom file sweep --with-dd',
   },
   {
     kind: 'dots',
