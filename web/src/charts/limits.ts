@@ -15,6 +15,8 @@ const FAR = 3;
 interface Level {
   y: number;
   name: string;
+  /** Where the name is. */
+  side: 'left' | 'right';
 }
 
 /** A corner of the bound of a case. */
@@ -38,8 +40,23 @@ function caseOf({ params }: Result): string {
   return JSON.stringify(Object.entries(params).filter(([name]) => name !== 'clients'));
 }
 
+/** The part of the axis at either end that a name covers. */
+const NAME_SHARE = 0.25;
+
+/** The end of a line at which the points are further from it: they would strike its name through. */
+function sideOf(y: number, drawn: Point[]): 'left' | 'right' {
+  const all = drawn.map(({ x }) => x);
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const room = (isThere: (share: number) => boolean): number => {
+    const there = drawn.filter(({ x }) => isThere((x - low) / (high - low)));
+    return Math.min(...there.map((point) => Math.abs(point.y - y)));
+  };
+  const [left, right] = [room((at) => at <= NAME_SHARE), room((at) => at >= 1 - NAME_SHARE)];
+  return left >= right ? 'left' : 'right';
+}
+
 /** Requests per second of each resource. */
-function capacities({ documents }: Contents): Level[] {
+function capacities({ documents }: Contents, drawn: Point[]): Level[] {
   return documents.flatMap(({ records, run }, at) =>
     records.flatMap((record): Level[] => {
       if (record.metric !== 'load.capacity' || numberOf(record, run) === null) return [];
@@ -47,7 +64,8 @@ function capacities({ documents }: Contents): Level[] {
       if (fact === undefined || !('value' in fact)) return [];
       const whose = documents.length > 1 ? `${letter(at)} ` : '';
       const what = words('of', record.params.of ?? '');
-      return [{ y: fact.value, name: `${whose}${what} ${quantity(fact.value, '1/s', 3)}` }];
+      const side = sideOf(fact.value, drawn);
+      return [{ y: fact.value, side, name: `${whose}${what} ${quantity(fact.value, '1/s', 3)}` }];
     }),
   );
 }
@@ -57,7 +75,7 @@ export function limitsOf(contents: Contents, drawn: Point[]): Limits {
   const limits: Limits = { capacities: [], saturations: [], bounds: [], knees: [], notes: [] };
   // Without a line there is nothing to draw them in.
   if (new Set(drawn.map(({ x }) => x)).size < 2) return limits;
-  const all = capacities(contents);
+  const all = capacities(contents, drawn);
   limits.capacities = all.filter(({ y }) => y <= FAR * top);
   const far = all.filter(({ y }) => y > FAR * top);
   const firsts = new Map<string, Point>();
@@ -81,7 +99,8 @@ export function limitsOf(contents: Contents, drawn: Point[]): Limits {
     if (saturation === null) continue;
     const knee = of('load.knee', point);
     const name = [several && point.series, `saturation ${quantity(saturation, '1/s', 3)}`];
-    limits.saturations.push({ point, y: saturation, name: name.filter(Boolean).join(', ') });
+    const side = sideOf(saturation, drawn);
+    limits.saturations.push({ point, y: saturation, side, name: name.filter(Boolean).join(', ') });
     const inside = knee !== null && knee >= low && knee <= high ? [knee] : [];
     const bound = (x: number): number => saturation * Math.min(1, knee === null ? 1 : x / knee);
     limits.bounds.push(...[low, ...inside, high].map((x) => ({ point, x, y: bound(x) })));
@@ -146,16 +165,22 @@ export function limitMarks(
       fill: own,
       className: 'names-of-knees',
     }),
-    Plot.text([...capacities, ...saturations], {
-      ...halo,
-      frameAnchor: 'left',
-      y: 'y',
-      text: 'name',
-      dx: 4,
-      dy: -8,
-      fill: inkOf,
-      className: 'names-of-limits',
-      render: apart(LINE),
-    }),
+    ...(['left', 'right'] as const).map((side) =>
+      Plot.text(
+        [...capacities, ...saturations].filter((level) => level.side === side),
+        {
+          ...halo,
+          textAnchor: side === 'left' ? 'start' : 'end',
+          frameAnchor: side,
+          y: 'y',
+          text: 'name',
+          dx: side === 'left' ? 4 : -4,
+          dy: -8,
+          fill: inkOf,
+          className: 'names-of-limits',
+          render: apart(LINE),
+        },
+      ),
+    ),
   ];
 }
