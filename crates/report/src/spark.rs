@@ -11,15 +11,12 @@ pub(crate) fn line(values: &[f64], width: usize) -> String {
     if values.len() < 2 || width < 2 { String::new() } else { bars(&values, width, |it| it) }
 }
 
-/// Least range from the lowest to the highest bar of a trend, as a share of the numbers.
-const TREND_MIN: f64 = 0.05;
-
-/// The values as [`line`] draws them, around the middle bar if they differ by a few percent: noise
-/// must not look like a change.
-pub(crate) fn trend(values: &[f64], width: usize) -> String {
+/// The values as [`line`] draws them, around the middle bar if they differ by less than the share
+/// `least` of their middle: noise must not look like a change.
+pub(crate) fn trend(values: &[f64], least: f64, width: usize) -> String {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::MIN, f64::max));
-    let (middle, least) = (f64::midpoint(low, high), TREND_MIN * f64::midpoint(low, high).abs());
+    let (middle, least) = (f64::midpoint(low, high), least * f64::midpoint(low, high).abs());
     if high - low >= least {
         return line(values, width);
     }
@@ -108,10 +105,11 @@ mod tests {
 
     #[test]
     fn trend_is_flat_within_a_few_percent() {
-        assert_eq!(trend(&[100.0, 100.5, 100.2], 8), "▄▅▄");
-        assert_eq!(trend(&[100.0, 100.5, 120.0], 8), "▁▁█");
-        assert_eq!(trend(&[100.0], 8), "");
-        assert_eq!(trend(&[1.0; 40], 9).chars().count(), 9);
+        assert_eq!(trend(&[100.0, 100.5, 100.2], 0.05, 8), "▄▅▄");
+        assert_eq!(trend(&[100.0, 100.5, 120.0], 0.05, 8), "▁▁█");
+        assert_eq!(trend(&[100.0, 120.0], 0.40, 8), "▃▆");
+        assert_eq!(trend(&[100.0], 0.05, 8), "");
+        assert_eq!(trend(&[1.0; 40], 0.05, 9).chars().count(), 9);
     }
 
     #[test]

@@ -2,13 +2,17 @@
 
 use fathom_analysis::history::Series;
 use fathom_record::quantity::percent;
-use fathom_record::{MetricId, Record};
+use fathom_record::{MetricId, Record, Summary};
 
 use crate::spark;
 use crate::wrap::width_of;
 
 /// The narrowest line with a column of trends.
 pub const TRENDS_WIDTH: usize = 136;
+
+/// The least range from the lowest to the highest bar, as a share of the numbers; the interval of the
+/// newest number, if it is wider.
+const LEAST: f64 = 0.05;
 
 /// The series of cases up to one run; none without a store.
 #[derive(Debug, Default)]
@@ -33,7 +37,9 @@ impl Trends {
             format!(" {sign}{}", percent((change.ratio - 1.0).abs()))
         });
         let values: Vec<f64> = series.points.iter().filter_map(|point| point.value).collect();
-        let bars = spark::trend(&values, width.saturating_sub(width_of(&change)));
+        let interval = record.shown_summary().and_then(Summary::relative_half_width);
+        let least = interval.map_or(LEAST, |half| LEAST.max(2.0 * half));
+        let bars = spark::trend(&values, least, width.saturating_sub(width_of(&change)));
         if bars.is_empty() { bars } else { bars + &change }
     }
 }
