@@ -293,7 +293,8 @@ export const isLoose = (record: Result): boolean =>
 export function wordsOf(record: Result): string[] {
   const { state } = record.verdict;
   if (!hasNumber(record)) return [state];
-  if (isLoose(record)) return ['loose bound', state];
+  // A bound that is far away says nothing.
+  if (isLoose(record)) return [state];
   return [record.agreement ?? wordOfNone(record), state];
 }
 
@@ -326,7 +327,7 @@ export function predictedRange(record: Result): string {
 export function expectedText(record: Result): string {
   const limits = predictedRange(record);
   if (limits === '') return wordOfNone(record);
-  if (isLoose(record)) return 'loose bound';
+  if (isLoose(record)) return '';
   return `expected ${limits}: ${record.agreement ?? 'not compared'}`;
 }
 

@@ -51,7 +51,6 @@ const VERDICTS = [
   'inconclusive',
   'no model',
   'input noisy',
-  'loose bound',
   'met',
   'within',
 ];

@@ -104,7 +104,7 @@ export function card(
         element('span', { class: 'width' }, widthText(record, run)),
       ),
     iops && value !== null && element('span', { class: 'rate' }, iopsText(value)),
-    hasNumber(record) && element('small', {}, expectedText(record)),
+    hasNumber(record) && expectedText(record) !== '' && element('small', {}, expectedText(record)),
     parameters !== '' && element('small', {}, parameters),
     why.length > 0 && element('small', { class: 'cause' }, why[0]),
     trend && trendOf(trend, record),

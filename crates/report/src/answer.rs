@@ -144,7 +144,7 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
     let mostly_noisy = noisy as f64 > NOISY_MAX * numbers as f64;
     let (mut mood, sentence) = match signs.words() {
         _ if mostly_noisy => (Mood::Care, None),
-        words => judged(records, &words),
+        words => judged(records, &words, document.run.procedure.is_none()),
     };
     // A procedure has an answer of its own.
     verdict.extend(sentence.filter(|_| is_alone || mood != Mood::Good));
@@ -173,7 +173,7 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
 }
 
 /// What the predictions say; `unusual`: what does not fit them.
-fn judged(records: &[Record], unusual: &str) -> (Mood, Option<String>) {
+fn judged(records: &[Record], unusual: &str, is_battery: bool) -> (Mood, Option<String>) {
     let [within, outside, open] = agreements(records, Class::Value);
     let [met, violated, inconclusive] = agreements(records, Class::Bound);
     let values = within + outside + open;
@@ -185,6 +185,10 @@ fn judged(records: &[Record], unusual: &str) -> (Mood, Option<String>) {
     if bounds > 0 {
         checks.push(format!("{met} of {} met", counted(bounds, "bound")));
     }
+    let open_ended = without_interval(records);
+    if open_ended > 0 && open_ended == open + inconclusive {
+        checks.push(format!("{} no interval to judge by", have(open_ended)));
+    }
     let checks = checks.join(", ");
     let (mood, start) = match values + bounds {
         _ if !unusual.is_empty() => (Mood::Care, format!("Unusual: {unusual}")),
@@ -192,6 +196,8 @@ fn judged(records: &[Record], unusual: &str) -> (Mood, Option<String>) {
         _ if 2 * (open + inconclusive) > values + bounds => {
             (Mood::Care, "The predictions are inconclusive".to_owned())
         }
+        // A command by hand measures one subject.
+        _ if !is_battery => (Mood::Good, "As predicted".to_owned()),
         _ => (Mood::Good, "No sign that something slows this machine".to_owned()),
     };
     let text = match (unusual.is_empty(), checks.is_empty()) {
@@ -200,6 +206,17 @@ fn judged(records: &[Record], unusual: &str) -> (Mood, Option<String>) {
         (false, _) => format!("{start}; {checks}."),
     };
     (mood, Some(text))
+}
+
+fn have(count: usize) -> String {
+    if count == 1 { "1 has".to_owned() } else { format!("{count} have") }
+}
+
+/// Results whose prediction is inconclusive because they have no interval.
+fn without_interval(records: &[Record]) -> usize {
+    let lacks = |it: &&Record| it.summary.as_ref().is_some_and(|it| it.interval.is_none());
+    let open = records.iter().filter(|it| it.agreement == Some(Agreement::Inconclusive));
+    open.filter(|it| it.verdict.shows_number()).filter(lacks).count()
 }
 
 /// What was compared where nothing unusual was found.
@@ -313,7 +330,10 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<Item> {
         add("`fathom compare --typical`: all results beside such machines".to_owned());
     }
     if run.procedure.is_none() {
-        add("after a change: `fathom run`, then `fathom compare latest~1 latest`".to_owned());
+        let compare = "fathom compare latest:battery~1 latest:battery";
+        add(format!("after a change: `fathom run`, then `{compare}`"));
+    } else if let (Some(name), 1..) = (&run.procedure, without_interval(records)) {
+        add(format!("12 values give an interval: more passes (`fathom {name} --help`)"));
     }
     items
 }
@@ -437,7 +457,8 @@ mod tests {
     fn inconclusive_predictions_are_no_good_sign() {
         let open = |name| Record { agreement: Some(Agreement::Inconclusive), ..within(name) };
         let answer = answer(vec![open("os.a"), open("os.b"), within("os.c")]);
-        let says = "The predictions are inconclusive: 1 of 3 predicted values within.";
+        let says = "The predictions are inconclusive: 1 of 3 predicted values within, \
+                    2 have no interval to judge by.";
         assert_eq!(answer.verdict[0], says);
         assert_eq!(answer.mood, Mood::Care);
         assert_eq!(answer.usual, "Inconclusive: 1 of 3 predictions within or met.");

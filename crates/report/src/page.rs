@@ -155,9 +155,16 @@ pub fn data(
     let bare: Vec<Document> = documents.iter().map(without_samples).collect();
     let tiles: Vec<Vec<Tile>> =
         bare.iter().zip(histories).map(|(run, all)| tiles(&run.records, all)).collect();
+    // Of its own results: those of other runs have an answer of their own.
+    let answer = |((at, run), tiles): ((usize, &Document), &Vec<Tile>)| {
+        let others = if at == 0 { origins.len() } else { 0 };
+        let own = run.records.len().saturating_sub(others);
+        let records = run.records[..own].to_vec();
+        Answer::of(&Document { records, ..run.clone() }, tiles)
+    };
     let mut contents = Contents {
         documents: &bare,
-        answers: bare.iter().zip(&tiles).map(|(run, tiles)| Answer::of(run, tiles)).collect(),
+        answers: (0..).zip(&bare).zip(&tiles).map(answer).collect(),
         closing: documents.iter().map(Closing::of).collect(),
         tiles,
         words: documents.iter().map(|it| it.records.iter().map(Words::of).collect()).collect(),

@@ -26,7 +26,7 @@ use crate::case::counted;
 use crate::closing::Closing;
 use crate::findings::{outside, unusual};
 use crate::opening::minute;
-use crate::overview;
+use crate::{by_hand, overview};
 
 /// How a metric is described: the same words as `fathom explain` prints.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +120,11 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
         runs.join("; ")
     )));
     let answer = |run: &Document| {
+        let own = run.run.procedure.as_ref().map(|_| by_hand::answer(run).sentences);
+        let own = own.unwrap_or_default();
         let Closing { progress, counts, verdict, .. } = Closing::of(run);
-        [progress, Some(counts), verdict].into_iter().flatten().collect::<Vec<String>>().join(" ")
+        let rest = [progress, Some(counts), verdict].into_iter().flatten();
+        own.into_iter().chain(rest).collect::<Vec<String>>().join(" ")
     };
     match documents {
         [_] => blocks.push(text(answer(first))),
@@ -214,7 +217,10 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
         .rows
         .iter()
         .filter(missing)
-        .filter_map(|row| row.published.operation.clone())
+        .filter_map(|row| {
+            let operation = row.published.operation.as_ref()?;
+            Some(format!("{operation} (`{}`)", row.published.metric))
+        })
         .collect();
     if rows.is_empty() {
         return Vec::new();
@@ -233,7 +239,9 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
 fn repeat(document: &Document) -> String {
     let run = &document.run;
     let command = match &run.procedure {
-        Some(name) => format!("fathom {name}"),
+        // What was asked begins with the command.
+        Some(name) if run.asked.is_empty() => format!("fathom {name}"),
+        Some(_) => format!("fathom {}", run.asked.join(" ")),
         None => {
             let effort = match run.effort.word() {
                 "standard" => String::new(),

@@ -10,8 +10,8 @@ use crate::wrap::width_of;
 /// The narrowest line with a column of trends.
 pub const TRENDS_WIDTH: usize = 136;
 
-/// The least range from the lowest to the highest bar, as a share of the numbers; the interval of the
-/// newest number, if it is wider.
+/// The least range from the lowest to the highest bar, as a share of the numbers; the interval of
+/// the newest number, if it is wider.
 const LEAST: f64 = 0.05;
 
 /// The series of cases up to one run; none without a store.

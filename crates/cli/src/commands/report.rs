@@ -12,7 +12,7 @@ use fathom_analysis::history::{self, Series};
 use fathom_analysis::reference::{self as published, Beneath, CLASSIC};
 use fathom_metric::{About, Entry};
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, Params, Record, RunState};
+use fathom_record::{Document, Params, Record, Run, RunState};
 use fathom_report::page::{self, MARK, MARK_WITHIN};
 use fathom_report::paper::{self, Described, Form};
 use fathom_report::tiles;
@@ -74,12 +74,24 @@ fn paper(arguments: &ReportArguments, output: Option<&Path>) -> anyhow::Result<S
     let documents = match arguments.run.is_none() && arguments.runs.is_empty() {
         true => {
             let (latest, others) = stored_run::latest_and_others(true, &arguments.store)?;
-            std::iter::once(latest).chain(others).collect()
+            // Only some of their cases are shown.
+            let part = |run: Document| {
+                let planned = run.records.len() as u64;
+                Document { run: Run { planned, ..run.run }, ..run }
+            };
+            std::iter::once(latest).chain(others.into_iter().map(part)).collect()
         }
         false => documents(arguments)?.0,
     };
     warn_of_gaps(&documents, None);
     let classic = published::beside(&reference::find("report", CLASSIC)?, &documents);
+    let extension = output.and_then(Path::extension).and_then(OsStr::to_str);
+    if let Some(other) = extension.filter(|it| !["md", "html", "htm"].contains(it)) {
+        usage_error!(
+            "-o {}: a paper is a page (.html, to print as PDF) or Markdown (.md), not .{other}",
+            arguments.output.display()
+        );
+    }
     let is_markdown = output.is_some_and(|path| path.extension() == Some(OsStr::new("md")));
     let folder = arguments.output.with_extension("").into_os_string();
     let folder = PathBuf::from([folder, "-figures".into()].into_iter().collect::<OsString>());

@@ -42,7 +42,7 @@ fn sizes_are_tried_up_to_max() {
     let Some(disk) = Folder::on_disk() else { return };
     let env = TestEnv::new();
     let output = env.exec(&format!("file capacity --max 16MiB --folder {}", disk.path_text()));
-    assert_contains(&text(&output.stdout), &["writes 16 MiB at most", "MiB: 4 KiB take"]);
+    assert_contains(&text(&output.stdout), &["writes 16 MiB at most", "file.capacity.block_time"]);
     let records = &env.latest().records;
     assert_eq!(records[0].metric.as_str(), "file.capacity");
     let sizes: Vec<i64> =

@@ -60,8 +60,9 @@ fn pass_on(
         head.push(byte[0]);
     }
     let mut far = TcpStream::connect(upstream).ok()?;
-    far.write_all(&head[..head.len() - 2]).ok()?;
-    far.write_all(b"Connection: close\r\n\r\n").ok()?;
+    // At once: a server that closes before it has read all resets the connection.
+    let request = [&head[..head.len() - 2], b"Connection: close\r\n\r\n"].concat();
+    far.write_all(&request).ok()?;
     std::io::copy(&mut far, &mut near).ok()?;
     if announces {
         near.conn.send_close_notify();

@@ -284,8 +284,10 @@ fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact>
     let (sizes, times): (Vec<f64>, Vec<f64>) = fitting.map(whole).unzip();
     if let Some(line) = statistics::line(&sizes, &times) {
         let (slope, start) = (line.slope, line.intercept);
-        facts.push(Fact::text("second read", "of files that fit, by their size:"));
-        facts.extend(Fact::of_line(slope, start, line.r_squared, Unit::Nanoseconds, "MiB"));
+        let over = "MiB of a file that fits";
+        let line = Fact::of_line(slope, start, line.r_squared, Unit::Nanoseconds, over);
+        // The words only: it is no line through the capacity.
+        facts.extend(line.into_iter().take(1));
     }
     facts
 }

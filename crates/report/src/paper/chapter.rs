@@ -248,7 +248,9 @@ fn deviation(record: &Record) -> String {
 
 fn verdict(record: &Record) -> String {
     let state = record.verdict.state;
-    match record.agreement.filter(|_| state.shows_number()) {
+    // A bound that is far away is not printed.
+    let says = state.shows_number() && !record.is_loosely_bound();
+    match record.agreement.filter(|_| says) {
         Some(agreement) => agreement.word().to_owned(),
         None => state.word().to_owned(),
     }

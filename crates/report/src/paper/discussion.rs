@@ -38,16 +38,21 @@ pub(super) fn discussion(records: &[&Record]) -> Vec<Block> {
     if remarks.is_empty() { Vec::new() } else { vec![Block::List(remarks)] }
 }
 
-/// How many are as predicted, and how many are inconclusive.
+/// How many are within their prediction, how many meet a bound that says something, and how many
+/// are inconclusive.
 fn counts(records: &[&Record]) -> Vec<String> {
-    let with = |wanted: fn(Agreement) -> bool, words: &str| {
+    let with = |wanted: Agreement, words: &str| {
         let shown = records.iter().filter(|it| it.verdict.shows_number());
-        let count = shown.filter(|it| it.agreement.is_some_and(wanted)).count();
+        let says = shown.filter(|it| !it.is_loosely_bound());
+        let count = says.filter(|it| it.agreement == Some(wanted)).count();
         (count > 0).then(|| format!("{} {words}.", of_all(count, records.len())))
     };
-    let agreed = with(Agreement::holds, "as predicted");
-    let inconclusive = with(|it| it == Agreement::Inconclusive, "inconclusive");
-    agreed.into_iter().chain(inconclusive).collect()
+    let counts = [
+        with(Agreement::Within, "within the prediction"),
+        with(Agreement::Met, "on the predicted side of a bound"),
+        with(Agreement::Inconclusive, "inconclusive"),
+    ];
+    counts.into_iter().flatten().collect()
 }
 
 /// Measured ÷ the nearest limit of the prediction; 1 within it.
