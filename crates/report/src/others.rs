@@ -2,6 +2,7 @@
 
 use fathom_record::{Document, Record};
 
+use crate::by_hand;
 use crate::case::counted;
 use crate::has_overview;
 use crate::layout::Layout;
@@ -47,6 +48,14 @@ pub fn others(document: &Document, others: &[Document], layout: &Layout) -> Stri
     for other in others {
         let cases = counted(other.records.len(), "case");
         text += &paragraph(&format!("{}: {cases}", origin(document, other)));
+        if has_overview(&document.run, layout) && other.run.procedure.is_some() {
+            let by_hand::Answer { sentences, next } = by_hand::answer(other);
+            let next = next.into_iter().map(|it| format!("Next: {it}."));
+            let answer = sentences.into_iter().chain(next).collect::<Vec<String>>().join(" ");
+            if !answer.is_empty() {
+                text += &wrapped(&answer, width, "  ", "  ");
+            }
+        }
         text += &match has_overview(&document.run, layout) {
             true => rows_beside(&other.records, &known, &other.run, layout.width),
             false => Table::new(*layout).on(&other.host).rows(&other.records),

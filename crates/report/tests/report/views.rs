@@ -8,7 +8,7 @@ use fathom_record::{
     Reason, Record, Remedy, RunState, State, Unit, Verdict,
 };
 use fathom_report::{
-    Layout, RunListing, Table, Trends, brief, closing, opening, runs, show, show_with,
+    Layout, RunListing, Table, Trends, brief, closing, opening, others, runs, show, show_with,
 };
 
 fn layout(width: usize) -> Layout {
@@ -105,6 +105,16 @@ fn wide_overview_has_intervals_and_trends() {
     let line = text.lines().find(|line| line.contains("getppid")).unwrap();
     assert!(line.ends_with("▁▁▁▁▁███ +30 %"), "{text}");
     assert_snapshot("overview_at_140_columns.txt", &text);
+}
+
+#[test]
+fn command_of_another_run_has_its_answer() {
+    let mut other = document();
+    other.run.procedure = Some("file size".to_owned());
+    other.run.asked = vec!["file size".to_owned()];
+    other.records = vec![measured("file.reasonable_size", Params::none(), Unit::Bytes, 1e9, 0.01)];
+    let text = plain(&others(&whole_battery(), &[other], &layout(80)));
+    assert!(text.contains("file size: 1 case\n  file.reasonable_size: 953.7 MiB.\n"), "{text}");
 }
 
 #[test]

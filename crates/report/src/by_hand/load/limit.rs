@@ -201,7 +201,9 @@ impl<'r> Case<'r> {
     /// The bottleneck; or why none is known, and what to do next.
     pub(super) fn conclusion(&self) -> Conclusion {
         let is_known = |record: &Record| record.verdict.shows_number();
-        if self.record(SATURATION).is_some_and(|record| !is_known(record)) {
+        // Beside other runs only records with a number are left.
+        let is_open = self.record(SATURATION).map(|it| !is_known(it));
+        if is_open.unwrap_or(self.name() == UNDETERMINED) {
             return self.not_saturated();
         }
         let rate = self.saturation().map_or(String::new(), |rate| format!(": {rate}"));
@@ -255,8 +257,8 @@ impl<'r> Case<'r> {
     }
 
     pub(super) fn why_not_saturated(&self) -> Option<&'r str> {
-        let reason = self.record(SATURATION)?.verdict.reasons.first()?;
-        Some(&reason.text)
+        let record = self.record(SATURATION).unwrap_or(self.bottleneck);
+        Some(&record.verdict.reasons.first()?.text)
     }
 
     fn not_saturated(&self) -> Conclusion {

@@ -193,4 +193,22 @@ mod tests {
         assert!(words.iter().any(|it| it.contains("clients N within 20 %")), "{words:?}");
         assert!(words.contains(&text), "{words:?}");
     }
+
+    #[test]
+    fn undetermined_bottleneck_alone_is_no_saturation() {
+        let mut records = load(250e6);
+        records.retain(|it| it.metric.as_str() != "load.saturation");
+        let bottleneck = records.iter_mut().find(|it| it.metric.as_str() == "load.bottleneck");
+        let bottleneck = bottleneck.unwrap();
+        bottleneck.value = Some(Value::Text("undetermined".to_owned()));
+        let text = "not saturated up to 2 clients";
+        bottleneck.verdict = Verdict::because(State::Valid, Cause::NotAsAsked, text);
+        let questions = questions(&records);
+        let words: Vec<&String> = questions.iter().flat_map(|it| &it.sentences).collect();
+        assert!(
+            words.iter().any(|it| it.starts_with("Not saturated up to 2 clients")),
+            "{words:?}"
+        );
+        assert!(words.iter().all(|it| !it.contains("is saturated")), "{words:?}");
+    }
 }
