@@ -11,6 +11,9 @@ use crate::paint::{FAINT, paint_lines};
 use crate::table::Table;
 use crate::wrap::{NARROWEST, clean, wrapped};
 
+/// Sentences of the answer of another run, at most: `fathom show RUN` has all.
+const SENTENCES: usize = 3;
+
 /// The id, the age and the command of another run: `0123456789abcdef, 3 d older: file sweep data`.
 pub fn origin(document: &Document, other: &Document) -> String {
     let run = &other.run;
@@ -51,7 +54,8 @@ pub fn others(document: &Document, others: &[Document], layout: &Layout) -> Stri
         if has_overview(&document.run, layout) && other.run.procedure.is_some() {
             let by_hand::Answer { sentences, next } = by_hand::answer(other);
             let next = next.into_iter().map(|it| format!("Next: {it}."));
-            let answer = sentences.into_iter().chain(next).collect::<Vec<String>>().join(" ");
+            let first = sentences.into_iter().take(SENTENCES);
+            let answer = first.chain(next).collect::<Vec<String>>().join(" ");
             if !answer.is_empty() {
                 text += &wrapped(&answer, width, "  ", "  ");
             }

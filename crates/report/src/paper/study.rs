@@ -24,7 +24,7 @@ const TITLES: [(&str, &str); 6] = [
 const CURVES: [&str; 5] =
     ["file cache", "file calls", "file capacity", "file contend", "file sweep"];
 /// Letters of a table across a printed page.
-const COLUMNS: usize = 134;
+const COLUMNS: usize = 84;
 
 /// `title`: that of a chapter, if it is of one.
 pub(super) fn of_command(

@@ -89,7 +89,8 @@ pub(super) struct Case<'r> {
 impl Conclusion {
     /// The sentences, the next step last.
     pub(super) fn in_order(self) -> Vec<String> {
-        self.sentences.into_iter().chain(self.next).collect()
+        let next = self.next.map(|next| format!("Next: {next}."));
+        self.sentences.into_iter().chain(next).collect()
     }
 }
 
@@ -257,8 +258,10 @@ impl<'r> Case<'r> {
     }
 
     pub(super) fn why_not_saturated(&self) -> Option<&'r str> {
-        let record = self.record(SATURATION).unwrap_or(self.bottleneck);
-        Some(&record.verdict.reasons.first()?.text)
+        let reasons = &self.record(SATURATION).unwrap_or(self.bottleneck).verdict.reasons;
+        // Noise is no reason for this.
+        let own = reasons.iter().find(|reason| reason.cause == Cause::NotAsAsked);
+        Some(&own.or(reasons.first())?.text)
     }
 
     fn not_saturated(&self) -> Conclusion {
