@@ -1,30 +1,14 @@
 // Tests of what a figure must keep clear: labels, legends, and predictions; and of its equations.
 
 import assert from 'node:assert/strict';
-import { after, afterEach, before, test } from 'node:test';
-import { Workspace, browser, closePages, open, skip } from './report.mjs';
+import { chrome, named, open, prepare, workspace } from './report.mjs';
 
 const METRICS = ['cpu.call', 'os.syscall', 'file.read.latency', 'os.switch.process'];
 
-let workspace;
-let chrome;
-
-before(async () => {
-  if (skip) return;
-  workspace = new Workspace();
+prepare(() => {
   workspace.store('battery-1', METRICS);
   workspace.fathom('report');
-  chrome = await browser();
 });
-
-afterEach(closePages);
-
-after(async () => {
-  await chrome?.close();
-  workspace?.remove();
-});
-
-const named = (name, body) => test(name, { skip }, body);
 const valid = { state: 'valid', reasons: [] };
 
 /** A page on which the first records are those of a metric, with these parameters and medians. */

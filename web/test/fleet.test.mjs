@@ -2,28 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, afterEach, before, test } from 'node:test';
-import { Workspace, browser, closePages, open, skip } from './report.mjs';
+import { chrome, named, open, prepare, workspace } from './report.mjs';
 
 const HOSTS = 6;
-let workspace;
-let chrome;
-
-before(async () => {
-  if (skip) return;
-  workspace = new Workspace();
+prepare(() => {
   workspace.fathom('report', '--fleet', ...workspace.fleet('battery-1', HOSTS), '-o', 'fleet.html');
-  chrome = await browser();
 });
-
-afterEach(closePages);
-
-after(async () => {
-  await chrome?.close();
-  workspace?.remove();
-});
-
-const named = (name, body) => test(name, { skip }, body);
 const READY = { ready: '#hosts tbody tr' };
 
 /** A page whose data are changed. */

@@ -1,31 +1,15 @@
 // Tests of the charts of a load, on a recorded one of `fathom serve`.
 
 import assert from 'node:assert/strict';
-import { after, afterEach, before, test } from 'node:test';
-import { Workspace, browser, closePages, open, skip } from './report.mjs';
+import { chrome, named, open, prepare, workspace } from './report.mjs';
 
 const IDS = ['throughput', 'response', 'utilisation', 'transfer', 'reads'];
 const CASES = ['random files, 0 s think time', 'fixed files, 0 s think time'];
 
-let workspace;
-let chrome;
-
-before(async () => {
-  if (skip) return;
-  workspace = new Workspace();
+prepare(() => {
   workspace.store('load');
   workspace.fathom('report');
-  chrome = await browser();
 });
-
-afterEach(closePages);
-
-after(async () => {
-  await chrome?.close();
-  workspace?.remove();
-});
-
-const named = (name, body) => test(name, { skip }, body);
 
 /** A page on which each step has the same known state and facts. */
 function known() {

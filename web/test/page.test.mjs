@@ -2,35 +2,20 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, afterEach, before, test } from 'node:test';
-import { Workspace, browser, closePages, open, skip } from './report.mjs';
+import { chrome, named, open, prepare, workspace } from './report.mjs';
 
 const METRICS = ['cpu.call', 'os.syscall', 'memory.latency'];
 const shows = (record) => ['valid', 'noisy'].includes(record.verdict.state);
 const numbers = (document, metric) =>
   document.records.filter((record) => record.metric === metric && shows(record));
 
-let workspace;
-let chrome;
 let one;
 
-before(async () => {
-  if (skip) return;
-  workspace = new Workspace();
+prepare(() => {
   workspace.store('battery-1', METRICS);
   workspace.fathom('report');
   one = workspace.page('one.html');
-  chrome = await browser();
 });
-
-afterEach(closePages);
-
-after(async () => {
-  await chrome?.close();
-  workspace?.remove();
-});
-
-const named = (name, body) => test(name, { skip }, body);
 
 named('page loads without errors and has every record', async () => {
   const { page, log, requests } = await open(chrome, `${workspace.folder}/report.html`);

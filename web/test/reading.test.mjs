@@ -3,31 +3,15 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, afterEach, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { Workspace, browser, closePages, open, skip } from './report.mjs';
+import { chrome, named, open, prepare, workspace } from './report.mjs';
 
-let workspace;
-let chrome;
-
-before(async () => {
-  if (skip) return;
-  workspace = new Workspace();
+prepare(() => {
   workspace.store('battery-1', ['cpu.call', 'os.syscall']);
   workspace.fathom('report', '-o', 'report.html');
   workspace.store('battery-2', ['cpu.call']);
   workspace.fathom('report', 'latest~1', 'latest', '-o', 'two.html');
-  chrome = await browser();
 });
-
-afterEach(closePages);
-
-after(async () => {
-  await chrome?.close();
-  workspace?.remove();
-});
-
-const named = (name, body) => test(name, { skip }, body);
 const valid = { state: 'valid', reasons: [] };
 
 /** A page of one run, or of two, with modified contents. */

@@ -4,6 +4,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { after, afterEach, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { chromium } from 'playwright-core';
 
@@ -27,13 +28,13 @@ function browserPath() {
 }
 
 /** Why the tests are skipped; false if they are not. */
-export const skip =
+const skip =
   (!process.env.FATHOM && 'FATHOM names no program') ||
   (!browserPath() && 'needs chromium or google-chrome') ||
   false;
 
 /** A folder that is removed after the tests. */
-export class Workspace {
+class Workspace {
   folder = mkdtempSync(join(tmpdir(), 'fathom-web-'));
 
   fathom(...words) {
@@ -115,6 +116,28 @@ const contexts = [];
 
 /** Closes all pages of a test. */
 export const closePages = () => Promise.all(contexts.splice(0).map((one) => one.close()));
+
+/** The folder and the browser of a file of tests, which runs in a process of its own. */
+export let workspace;
+export let chrome;
+
+/** Makes both before the tests, and what the tests need in the folder. */
+export function prepare(make) {
+  before(async () => {
+    if (skip) return;
+    workspace = new Workspace();
+    await make();
+    chrome = await browser();
+  });
+  afterEach(closePages);
+  after(async () => {
+    await chrome?.close();
+    workspace?.remove();
+  });
+}
+
+/** A test that needs the program and a browser. */
+export const named = (name, body) => test(name, { skip }, body);
 
 /** Opens a page; `log` collects its messages and errors, `requests` its requests. */
 export async function open(of, path, { ready = '#table tbody tr', ...options } = {}) {

@@ -3,32 +3,16 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, afterEach, before, test } from 'node:test';
-import { Workspace, browser, closePages, open, skip } from './report.mjs';
+import { chrome, named, open, prepare, workspace } from './report.mjs';
 
 const TILES = ['cpu.frequency', 'os.syscall', 'os.switch.process', 'file.read.latency'];
 
-let workspace;
-let chrome;
-
-before(async () => {
-  if (skip) return;
-  workspace = new Workspace();
+prepare(() => {
   workspace.store('battery-1', ['cpu.frequency', 'cpu.call']);
   workspace.store('battery-2', ['cpu.call', ...TILES]);
   workspace.fathom('report', '-o', 'report.html');
   workspace.fathom('report', 'latest~1', 'latest', '-o', 'two.html');
-  chrome = await browser();
 });
-
-afterEach(closePages);
-
-after(async () => {
-  await chrome?.close();
-  workspace?.remove();
-});
-
-const named = (name, body) => test(name, { skip }, body);
 const valid = { state: 'valid', reasons: [] };
 
 async function changed(change, from = 'report.html', options = {}, hash = '') {

@@ -1,28 +1,12 @@
 // Tests of the charts of `fathom transfer`, on a recorded run.
 
 import assert from 'node:assert/strict';
-import { after, afterEach, before, test } from 'node:test';
-import { Workspace, browser, closePages, open, skip } from './report.mjs';
+import { chrome, named, open, prepare, workspace } from './report.mjs';
 
-let workspace;
-let chrome;
-
-before(async () => {
-  if (skip) return;
-  workspace = new Workspace();
+prepare(() => {
   workspace.store('transfer');
   workspace.fathom('report');
-  chrome = await browser();
 });
-
-afterEach(closePages);
-
-after(async () => {
-  await chrome?.close();
-  workspace?.remove();
-});
-
-const named = (name, body) => test(name, { skip }, body);
 const texts = (page, id, part) => page.locator(`#${id} ${part}`).allTextContents();
 
 /** A page whose first time, effects and advice are known, with an interaction. */

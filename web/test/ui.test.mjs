@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, afterEach, before, test } from 'node:test';
-import { Workspace, browser, closePages, open, skip } from './report.mjs';
+import { after } from 'node:test';
+import { chrome, closePages, named, open, prepare, workspace } from './report.mjs';
 
 const METRICS = ['cpu.call', 'os.syscall', 'memory.latency'];
 const EVIL = '<img src=x onerror=alert(1)>';
@@ -13,8 +13,6 @@ const LIST = { ready: '#stored tbody tr' };
 const CHART = { ready: '.drawing svg' };
 const HOUR = 3_600_000;
 
-let workspace;
-let chrome;
 let ui;
 /** The ids of runs: of two hosts, of a long history, of a label, and hostile. */
 let ids;
@@ -30,9 +28,10 @@ function stored(at, change = () => {}, metrics = METRICS) {
   });
 }
 
-before(async () => {
-  if (skip) return;
-  workspace = new Workspace();
+// Before the folder of its store is removed.
+after(() => ui?.stop());
+
+prepare(async () => {
   const first = workspace.store('battery-1', METRICS);
   const second = workspace.store('battery-2', METRICS);
   // Twenty runs, the last ten of another run of the machine: a change of kernel and of numbers.
@@ -57,19 +56,8 @@ before(async () => {
   writeFileSync(join(workspace.folder, EVIL), 'some bytes');
   workspace.fathom('file', 'read', EVIL, '--label', `file ${EVIL}`);
   ids = { first, second, steady, rack, evil };
-  chrome = await browser();
   ui = await workspace.ui();
 });
-
-afterEach(closePages);
-
-after(async () => {
-  await chrome?.close();
-  await ui?.stop();
-  workspace?.remove();
-});
-
-const named = (name, body) => test(name, { skip }, body);
 
 /** Opens a view; messages and requests to other hosts are errors. */
 async function show(path, options = {}) {

@@ -55,7 +55,9 @@ pub use rank_test::{MannWhitney, mann_whitney};
 pub use scale::{qn, qn_freedom};
 pub use series::{autocorrelation, block_means, rank_autocorrelation};
 pub use sign_test::sign_test;
-pub use student::{Student, prediction_half_width, student, student_limit, student_tails};
+pub use student::{
+    Student, mean_half_width, prediction_half_width, student, student_limit, student_tails,
+};
 pub use summarise::{summarise, summarise_estimates, summarise_quotients};
 pub use trend::{Trend, theil_sen};
 pub use trimmed::{trials_for, trimmed, trimmed_over};

@@ -59,11 +59,6 @@ impl Batch {
     }
 }
 
-/// Of the 95 % interval of a mean, by Student's t.
-pub fn half_width(values: &[f64]) -> Option<f64> {
-    Some(statistics::prediction_half_width(values)? / (values.len() as f64 + 1.0).sqrt())
-}
-
 /// Order statistics over batches (METHOD 15), which always include the headline: it is computed
 /// over all work, and may differ a little from the median of the batches.
 pub fn interval(headline: f64, batches: &[f64]) -> Option<Interval> {

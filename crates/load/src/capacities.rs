@@ -1,10 +1,10 @@
 //! What each resource gives, and how it was measured.
 
 use fathom_analysis::load::Resource;
+use fathom_analysis::statistics::mean_half_width;
 use fathom_metric::Measured;
 use fathom_record::{Basis, Cause, Fact, Interval, Params, State, Unit, Verdict};
 
-use crate::batch::half_width;
 use crate::metrics;
 
 /// Pacing is a limit of its own if another congestion control carries this many times more.
@@ -27,7 +27,7 @@ impl Rate {
     /// From the bytes of equal times.
     pub fn of(bytes: &[f64], seconds: f64) -> Option<Self> {
         let mean = bytes.iter().sum::<f64>() / bytes.len().max(1) as f64;
-        let half = half_width(bytes).unwrap_or(0.0) / mean;
+        let half = mean_half_width(bytes).unwrap_or(0.0) / mean;
         (mean > 0.0).then_some(Self { bytes_s: mean / seconds, half })
     }
 }

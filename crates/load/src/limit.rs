@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::load::{BUSY, bottleneck, shape};
 use fathom_analysis::load::{Curve, Estimate, Name, Point, Resource, Saturation, Shape, Use};
+use fathom_analysis::statistics::mean_half_width;
 use fathom_metric::Measured;
 use fathom_record::{
     Basis, Cause, Fact, Interval, Params, Reason, Series, ServerUse, State, Unit, Verdict,
 };
 
-use crate::batch::half_width;
 use crate::capacities::{Capacities, Rate, wide};
 use crate::metrics::{self, OfServer};
 use crate::step::{Judged, LeftOut, Step, Sweep, WAITING_MIN};
@@ -436,7 +436,7 @@ fn exact(shares: &[f64]) -> Option<Estimate> {
 /// What was used of a rate, with the scatter of both.
 fn share(used: &[f64], rate: Rate) -> Option<Estimate> {
     let value = mean(used) / rate.bytes_s;
-    let half = half_width(used).map(|half| (half / rate.bytes_s).hypot(value * rate.half));
+    let half = mean_half_width(used).map(|half| (half / rate.bytes_s).hypot(value * rate.half));
     let interval = half.map(|half| [(value - half).max(0.0), value + half]);
     value.is_finite().then_some(Estimate { value, interval })
 }

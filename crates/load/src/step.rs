@@ -8,7 +8,7 @@ use fathom_analysis::statistics;
 use fathom_record::quantity::{counted, percent, quantity};
 use fathom_record::{Basis, Histogram, Interval, LoadWindow, Reason, Remedy, ServerUse, Unit};
 
-use crate::batch::{Batch, half_width, interval};
+use crate::batch::{Batch, interval};
 use crate::engine::{
     Fault, Heat, Outcome, Phases, Rate, SLOTS, Slot, ThreadUse, add_counts, merge,
 };
@@ -381,7 +381,7 @@ impl Step {
         if self.no_interval().is_some() {
             return None;
         }
-        let half = half_width(&self.batches.iter().map(of).collect::<Vec<f64>>())?;
+        let half = statistics::mean_half_width(&self.batches.iter().map(of).collect::<Vec<f64>>())?;
         let limits = [(headline - half).max(0.0), headline + half];
         Some(Interval::new(limits, 0.95, Basis::WithinRun))
     }

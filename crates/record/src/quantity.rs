@@ -181,6 +181,12 @@ pub fn terms(hardware: Option<f64>, software: Option<f64>, unit: Unit, width: us
         .unwrap_or_else(|| NOTHING.to_owned())
 }
 
+/// What a ratio changes: `+34 %`, `−12 %`.
+pub fn signed_percent(ratio: f64) -> String {
+    let sign = if ratio < 1.0 { '−' } else { '+' };
+    format!("{sign}{}", percent((ratio - 1.0).abs()))
+}
+
 /// A share in percent with two significant figures: `0.04 %`, `1.2 %`, `12 %`. Only all is `100 %`.
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;

@@ -333,7 +333,8 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<Item> {
         let compare = "fathom compare latest:battery~1 latest:battery";
         add(format!("after a change: `fathom run`, then `{compare}`"));
     } else if let (Some(name), 1..) = (&run.procedure, without_interval(records)) {
-        add(format!("12 values give an interval: more passes (`fathom {name} --help`)"));
+        let least = by_hand::VALUES_MIN;
+        add(format!("{least} values give an interval: more passes (`fathom {name} --help`)"));
     }
     items
 }

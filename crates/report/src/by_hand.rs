@@ -28,10 +28,10 @@ pub use findings::findings;
 pub(crate) use findings::sentences as findings_of;
 pub(crate) use load::quantile_of;
 pub(crate) use table::{Column, blocks};
-pub(crate) use transfer::combination;
+pub(crate) use transfer::{combination, of_set, sets};
 
 /// Fewer values of one process have no interval.
-const VALUES_MIN: u64 = 12;
+pub(crate) const VALUES_MIN: u64 = 12;
 /// Minimum width of the names.
 const NAMES: usize = 14;
 /// Facts after which the throughput is printed.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use fathom_analysis::history::{Change, Series};
-use fathom_record::quantity::percent;
+use fathom_record::quantity::signed_percent;
 use fathom_record::{Document, MetricId, Params, Record, State, Stratum};
 use serde::Serialize;
 
@@ -172,8 +172,7 @@ impl Tile {
     /// Its newest change in the stored runs, and whether it is worse.
     pub(crate) fn change(&self) -> Option<(String, Option<bool>)> {
         let Step { started, ratio, worse } = self.trend.as_ref()?.change.as_ref()?;
-        let sign = if *ratio > 1.0 { "+" } else { "−" };
-        let size = glued(&format!("{sign}{}", percent((ratio - 1.0).abs())));
+        let size = glued(&signed_percent(*ratio));
         let direction = match worse {
             Some(true) => ", worse",
             Some(false) => ", better",

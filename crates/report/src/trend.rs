@@ -1,7 +1,7 @@
 //! Trends: the numbers of a case in the stored runs of its host, beside its row of the overview.
 
 use fathom_analysis::history::Series;
-use fathom_record::quantity::percent;
+use fathom_record::quantity::signed_percent;
 use fathom_record::{MetricId, Record, Summary};
 
 use crate::spark;
@@ -32,10 +32,10 @@ impl Trends {
             *metric == record.metric && series.params == record.params && series.far.is_none()
         };
         let Some((_, series)) = self.0.iter().find(is_case) else { return String::new() };
-        let change = series.changes.last().map_or(String::new(), |change| {
-            let sign = if change.ratio < 1.0 { "−" } else { "+" };
-            format!(" {sign}{}", percent((change.ratio - 1.0).abs()))
-        });
+        let change = series
+            .changes
+            .last()
+            .map_or(String::new(), |change| format!(" {}", signed_percent(change.ratio)));
         let values: Vec<f64> = series.points.iter().filter_map(|point| point.value).collect();
         let interval = record.shown_summary().and_then(Summary::relative_half_width);
         let least = interval.map_or(LEAST, |half| LEAST.max(2.0 * half));

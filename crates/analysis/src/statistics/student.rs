@@ -50,6 +50,13 @@ pub fn prediction_half_width(values: &[f64]) -> Option<f64> {
     Some(limit * deviation * (1.0 + 1.0 / n).sqrt())
 }
 
+/// Half width of the 95 % confidence interval of a mean: t · s ÷ √n. `None` below two finite values.
+#[must_use]
+pub fn mean_half_width(values: &[f64]) -> Option<f64> {
+    let n = values.iter().filter(|value| value.is_finite()).count() as f64;
+    Some(prediction_half_width(values)? / (n + 1.0).sqrt())
+}
+
 /// The value that Student's t exceeds with this probability. `None` without degrees of freedom.
 #[must_use]
 pub fn student_limit(probability: f64, freedom: f64) -> Option<f64> {
@@ -87,6 +94,9 @@ mod tests {
         assert!((width / (4.302_652_729_911_275 * (4.0_f64 / 3.0).sqrt()) - 1.0).abs() < 1e-9);
         assert_eq!(prediction_half_width(&[1.0]), None);
         assert_eq!(prediction_half_width(&[2.0, 2.0]), Some(0.0));
+        // t(0.975, 2) · 1 ÷ √3.
+        let mean = mean_half_width(&[1.0, 2.0, 3.0]).unwrap();
+        assert!((mean - 4.302_652_73 / 3f64.sqrt()).abs() < 1e-6, "{mean}");
     }
 
     #[test]

@@ -5,11 +5,11 @@
 //! clients only prolong.
 
 use fathom_analysis::load::{BUSY, Estimate, Name, Resource, Use};
+use fathom_analysis::statistics::mean_half_width;
 use fathom_record::quantity::counted;
 use fathom_record::{Looks, ServerUse};
 
 use super::{Used, exact, mean, of_share};
-use crate::batch::half_width;
 use crate::step::{Step, Sweep, WAITING_MIN};
 
 /// The largest and the smallest of them differ by at most this factor.
@@ -87,7 +87,7 @@ fn network(steps: &[&Step], think_s: f64) -> Option<Estimate> {
     // Sweeps with more clients show more: the scatter is that of a ratio of sums.
     let weight = all.len() as f64 / waiting;
     let values = all.iter().map(|[sending, waiting, _]| weight * (sending - share * waiting));
-    let half = half_width(&values.collect::<Vec<f64>>()).unwrap_or(0.0);
+    let half = mean_half_width(&values.collect::<Vec<f64>>()).unwrap_or(0.0);
     let interval = Some([(share - late / waiting - half).max(0.0), share + half]);
     share.is_finite().then_some(Estimate { value: share.min(1.0), interval })
 }

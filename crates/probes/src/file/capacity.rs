@@ -370,9 +370,7 @@ fn pass(
 /// By Student's t.
 fn mean_interval(values: &[f64]) -> Option<Interval> {
     let mean = statistics::mean(values)?;
-    let n = values.len() as f64;
-    let error = statistics::standard_deviation(values)? / n.sqrt();
-    let half = statistics::student_limit(0.025, n - 1.0)? * error;
+    let half = statistics::mean_half_width(values)?;
     Some(Interval::new([(mean - half).max(0.0), mean + half], 0.95, Basis::WithinRun))
 }
 

@@ -293,17 +293,19 @@ fn names_of<'r>(steps: impl Iterator<Item = &'r Record>) -> String {
     }
 }
 
+fn median(step: &Record) -> f64 {
+    step.summary.as_ref().map_or(0.0, |it| it.median)
+}
+
 /// The step with the highest throughput, and the steps that do not count because too many requests
 /// failed: these make room for others.
 fn best<'r>(steps: &[&'r Record]) -> (Option<&'r Record>, Vec<&'r Record>) {
-    let value = |step: &Record| step.summary.as_ref().map_or(0.0, |it| it.median);
     let shown = steps.iter().copied().filter(|step| step.verdict.shows_number());
     let (failed, whole): (Vec<&Record>, Vec<&Record>) = shown.partition(|step| fails(step));
-    (whole.into_iter().max_by(|a, b| value(a).total_cmp(&value(b))), failed)
+    (whole.into_iter().max_by(|a, b| median(a).total_cmp(&median(b))), failed)
 }
 
 fn highest(steps: &[&Record], width: usize) -> String {
-    let value = |step: &Record| step.summary.as_ref().map_or(0.0, |it| it.median);
     let (best, failed) = best(steps);
     let without = match failed.as_slice() {
         [] => String::new(),
@@ -325,7 +327,7 @@ fn highest(steps: &[&Record], width: usize) -> String {
     let rate = throughput(&best);
     let mut lines = vec![("highest", format!("{rate} requests/s{interval} at {at}{without}"))];
     if steps.len() > 2 {
-        let rate = |step: &&Record| Some(value(step)).filter(|_| step.verdict.shows_number());
+        let rate = |step: &&Record| Some(median(step)).filter(|_| step.verdict.shows_number());
         let rates: Vec<Option<f64>> = steps.iter().map(rate).collect();
         let bars = spark::curve(&rates, width.saturating_sub(CURVE_WORDS).max(8));
         let [first, last] = [steps[0], steps[steps.len() - 1]]

@@ -51,24 +51,12 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
 
 /// The path of each set that took least, and what the comparison of all says of it.
 pub(super) fn answer(records: &[Record]) -> Answer {
-    let times = || records.iter().filter(|record| record.metric.as_str() == TIME);
-    let mut sets: Vec<Vec<&Record>> = Vec::new();
-    for record in times() {
-        match sets.iter_mut().find(|set| param(set[0], "set") == param(record, "set")) {
-            Some(set) => set.push(record),
-            None => sets.push(vec![record]),
-        }
-    }
-    let median = |record: &Record| record.shown_summary().map(|one| one.median);
-    let least = |set: &Vec<&Record>| {
-        let timed = set.iter().filter_map(|record| Some((median(record)?, *record)));
-        let (ns, record) = timed.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let end = |name: &str| param(record, name).unwrap_or_default();
-        let how = [format!("{} to {}", end("send"), end("receive")), setting(record, set)];
-        let how: Vec<String> = how.into_iter().filter(|part| !part.is_empty()).collect();
-        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
-        let time = quantity(ns, Unit::Nanoseconds);
-        Some(format!("{}: least time {mark}{time} by {}.", end("set"), how.join(", ")))
+    let least = |set: &str| {
+        let times = of_set(records, TIME, set);
+        let (best, summary) = least_time(&times)?;
+        let mark = if best.verdict.state == State::Noisy { "~" } else { "" };
+        let time = quantity(summary.median, Unit::Nanoseconds);
+        Some(format!("{set}: least time {mark}{time} by {}.", combination(best, &times)))
     };
     let advice = records.iter().filter(|record| record.metric.as_str() == "transfer.advice");
     let text = |record: &Record| match &record.value {
@@ -78,9 +66,33 @@ pub(super) fn answer(records: &[Record]) -> Answer {
     let is_short = |record: &Record| {
         record.verdict.reasons.first().is_some_and(|reason| reason.cause == Cause::TooShort)
     };
-    let sentences = sets.iter().filter_map(least).chain(advice.filter_map(text)).collect();
-    let next = times().any(is_short).then(|| "more repetitions (`--repeat`)".to_owned());
+    let least = sets(records).into_iter().filter_map(least);
+    let sentences = least.chain(advice.filter_map(text)).collect();
+    let mut times = records.iter().filter(|record| record.metric.as_str() == TIME);
+    let next = times.any(is_short).then(|| "more repetitions (`--repeat`)".to_owned());
     Answer { sentences, next: next.into_iter().collect() }
+}
+
+/// The sets of files in the order of the records.
+pub(crate) fn sets(records: &[Record]) -> Vec<&str> {
+    let mut sets: Vec<&str> = Vec::new();
+    for set in records.iter().filter_map(|record| record.params.text("set")) {
+        if !sets.contains(&set) {
+            sets.push(set);
+        }
+    }
+    sets
+}
+
+pub(crate) fn of_set<'r>(records: &'r [Record], metric: &str, set: &str) -> Vec<&'r Record> {
+    let own = |it: &&Record| it.metric.as_str() == metric && it.params.text("set") == Some(set);
+    records.iter().filter(own).collect()
+}
+
+/// The combination with the shortest median.
+fn least_time<'r>(records: &[&'r Record]) -> Option<(&'r Record, &'r Summary)> {
+    let shown = records.iter().filter_map(|it| Some((*it, it.shown_summary()?)));
+    shown.min_by(|a, b| a.1.median.total_cmp(&b.1.median))
 }
 
 /// A parameter as a word.
@@ -257,21 +269,10 @@ fn remark_words(records: &[&Record]) -> Vec<String> {
 /// The questions of a comparison of paths: of each set its combinations, the fastest of them, what
 /// limits them, and which setting matters.
 pub(crate) fn questions(records: &[Record]) -> Vec<Question> {
-    let mut sets: Vec<&str> = Vec::new();
-    for set in records.iter().filter_map(|record| record.params.text("set")) {
-        if !sets.contains(&set) {
-            sets.push(set);
-        }
-    }
     let mut questions = Vec::new();
-    for set in sets {
-        let of = |metric: &str| -> Vec<&Record> {
-            let own =
-                |it: &&Record| it.metric.as_str() == metric && it.params.text("set") == Some(set);
-            records.iter().filter(own).collect()
-        };
-        questions.extend(fastest(&of(TIME), set));
-        questions.extend(what_matters(&of(EFFECT), set));
+    for set in sets(records) {
+        questions.extend(fastest(&of_set(records, TIME, set), set));
+        questions.extend(what_matters(&of_set(records, EFFECT, set), set));
     }
     let of_text = |it: &Record| match &it.value {
         Some(Value::Text(text)) => Some(match it.params.text("claim") {
@@ -293,8 +294,7 @@ pub(crate) fn questions(records: &[Record]) -> Vec<Question> {
 
 /// All combinations, and the one with the shortest median.
 fn fastest(records: &[&Record], set: &str) -> Option<Question> {
-    let shown = records.iter().filter_map(|it| Some((*it, it.shown_summary()?)));
-    let (best, summary) = shown.min_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
+    let (best, summary) = least_time(records)?;
     let interval = summary.limits().map(|ends| format!(" ({})", ends.map(time_words).join(" to ")));
     let mark = if best.verdict.state == State::Noisy { "~" } else { "" };
     let fastest = format!(
@@ -338,10 +338,7 @@ fn what_matters(records: &[&Record], set: &str) -> Option<Question> {
     };
     let rest = count(known - found.len(), "inconclusive: the interval has × 1 in it").into_iter();
     let rest = rest.chain(count(mains.len() - known, "inconclusive: no interval"));
-    let mut columns = of_effects(&mains);
-    columns.push(Column::new("time ×", of_each(&mains, &ratio)));
-    columns.push(Column::words("interval", of_each(&mains, &interval)));
-    let mut tables = vec![(format!("effects on {set}"), columns)];
+    let mut tables = vec![(format!("effects on {set}"), of_mains(&mains))];
     if !with.is_empty() {
         let caption = format!("effects on {set} that depend on another setting");
         tables.push((caption, of_interactions(&with)));
@@ -362,9 +359,7 @@ fn effects(records: &[&Record], width: usize) -> String {
     let pairs = |record: &Record| {
         record.quantity_of("pairs").map_or(String::new(), |pairs| format!("{pairs:.0}"))
     };
-    let mut columns = of_effects(&mains);
-    columns.push(Column::new("time ×", of_each(&mains, &ratio)));
-    columns.push(Column::words("interval", of_each(&mains, &interval)));
+    let mut columns = of_mains(&mains);
     columns.push(Column::new("pairs", of_each(&mains, &pairs)));
     let left_out = fit(&mut columns, &["pairs", "against"], width);
     let mut text = format!("\neffects on {set}\n\n{}{left_out}", rows(&columns));
@@ -375,6 +370,13 @@ fn effects(records: &[&Record], width: usize) -> String {
     let columns = of_interactions(&interactions);
     let table: String = blocks(columns, 3, width).iter().map(|block| rows(block)).collect();
     text + &format!("\neffects on {set} that depend on another setting\n\n{table}")
+}
+
+fn of_mains(mains: &[&Record]) -> Vec<Column> {
+    let mut columns = of_effects(mains);
+    columns.push(Column::new("time ×", of_each(mains, &ratio)));
+    columns.push(Column::words("interval", of_each(mains, &interval)));
+    columns
 }
 
 fn of_interactions(interactions: &[&Record]) -> Vec<Column> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_analysis::display_value::DisplayValue;
 use fathom_analysis::statistics::line;
 use fathom_record::quantity::quantity;
-use fathom_record::{ParamValue, Params, Protocol, Record, State, Unit};
+use fathom_record::{ParamValue, Params, Protocol, Record, State, Unit, fact};
 
 use super::block::{Block, Figure};
 use super::figure::{Axes, CURVES_MAX, Curve, Point, draw, draw_rows};
@@ -22,8 +22,8 @@ const NAMED_POINTS_MIN: usize = 2;
 pub(super) const MEASURED: &str = "measured";
 /// A line that explains less is not printed.
 const R_SQUARED_MIN: f64 = 0.5;
-/// The facts with the equation of a line.
-const LINES: [&str; 2] = ["line", "fit"];
+/// The facts with the equation of a line: now, and in earlier versions.
+const LINES: [&str; 2] = [fact::LINE, "fit"];
 
 /// A figure that a chapter names.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +153,11 @@ pub(super) fn rows(
     let (title, x_title) = (title.to_owned(), String::new());
     let axes = Axes { title, x_title, x_unit: Some(unit), unit };
     vec![figure(name.to_owned(), caption, draw_rows(&axes, &rows))]
+}
+
+/// Whether a fact is of a line, whose equation has all of it.
+pub(super) fn is_of_line(name: &str) -> bool {
+    LINES.contains(&name) || [fact::INTERCEPT, fact::R_SQUARED].contains(&name)
 }
 
 /// The equations that the records have.

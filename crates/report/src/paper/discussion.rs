@@ -4,11 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use fathom_record::quantity::{counted, percent, quantity, range};
-use fathom_record::{Agreement, Prediction, Record, State};
+use fathom_record::quantity::{counted, percent, quantity, range, signed_percent};
+use fathom_record::{Agreement, Prediction, Record, State, causes};
 
 use super::block::Block;
 use crate::case::named;
+use crate::cells::mark;
 use crate::counters::counters;
 use crate::counts::cause_words;
 use crate::remarks::{meaning, reason_words};
@@ -76,20 +77,16 @@ fn distance(ratio: Option<f64>) -> f64 {
     ratio.filter(|it| *it > 0.0).map_or(0.0, |it| it.ln().abs())
 }
 
-/// `+34 %`.
-fn signed(ratio: f64) -> String {
-    let sign = if ratio < 1.0 { '−' } else { '+' };
-    format!("{sign}{}", percent((ratio - 1.0).abs()))
-}
-
 /// `case: measured 1.2 µs, predicted 0.8–1.1 µs, +9 % beyond the limit`.
 fn numbers(record: &Record) -> Option<String> {
     let prediction = record.prediction.as_ref()?;
     let measured = quantity(record.shown_summary()?.median, record.unit);
     let predicted = range(prediction.low, prediction.high, record.unit);
-    let by = signed(beyond(record, prediction)?);
-    let name = named(&record.metric, &record.params);
-    Some(format!("`{name}`: measured {measured}, predicted {predicted}, {by} beyond the limit"))
+    let by = signed_percent(beyond(record, prediction)?);
+    let (name, mark) = (named(&record.metric, &record.params), mark(&[record]));
+    Some(format!(
+        "`{name}`: measured {mark}{measured}, predicted {predicted}, {by} beyond the limit"
+    ))
 }
 
 /// Cases outside their predictions, those of one meaning together, the largest deviation first.
@@ -131,12 +128,13 @@ fn outside(records: &[&Record]) -> Vec<String> {
     meanings.into_iter().enumerate().map(remark).collect()
 }
 
-/// The largest deviation from a predicted value, where all are within their limits.
+/// The largest deviation of a valid number from a predicted value, where none is outside.
 fn largest_within(records: &[&Record]) -> Option<String> {
-    let all = records.iter().filter_map(|it| Some((*it, ratio(it)?)));
+    let valid = records.iter().filter(|it| it.verdict.state == State::Valid);
+    let all = valid.filter_map(|it| Some((*it, ratio(it)?)));
     let (record, by) = all.max_by(|a, b| distance(Some(a.1)).total_cmp(&distance(Some(b.1))))?;
     let name = named(&record.metric, &record.params);
-    Some(format!("Largest deviation from a predicted value: `{name}`, {}.", signed(by)))
+    Some(format!("Largest deviation from a predicted value: `{name}`, {}.", signed_percent(by)))
 }
 
 /// What dominates the prediction that the largest measured value has.
@@ -179,17 +177,9 @@ fn without_number(records: &[&Record]) -> Vec<String> {
 fn noisy(records: &[&Record]) -> Option<String> {
     let noisy = || records.iter().filter(|it| it.verdict.state == State::Noisy);
     let first = noisy().next()?;
-    let mut causes: Vec<(&str, usize)> = Vec::new();
-    for reason in noisy().filter_map(|it| it.verdict.reasons.first()) {
-        let cause = cause_words(reason.cause);
-        match causes.iter_mut().find(|it| it.0 == cause) {
-            Some((_, count)) => *count += 1,
-            None => causes.push((cause, 1)),
-        }
-    }
-    causes.sort_by_key(|(_, count)| Reverse(*count));
+    let causes = causes(records.iter().copied(), State::Noisy).into_iter();
     let causes: Vec<String> =
-        causes.into_iter().map(|(cause, count)| format!("{cause} {count}")).collect();
+        causes.map(|(cause, count)| format!("{} {count}", cause_words(cause))).collect();
     let name = named(&first.metric, &first.params);
     let example = format!("`{name}`: {}", reason_words(first));
     let count = noisy().count();

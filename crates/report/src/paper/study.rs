@@ -5,7 +5,9 @@ use fathom_record::{Document, Fact, Record, State, Unit};
 
 use super::block::{Block, Table};
 use super::chapter::{Metrics, described, metrics, results, with_heading};
-use super::curves::{FEW_POINTS_MIN, MEASURED, figure, grouped, hollow, over, point, rows};
+use super::curves::{
+    FEW_POINTS_MIN, MEASURED, figure, grouped, hollow, is_of_line, over, point, rows,
+};
 use super::discussion::discussion;
 use super::figure::{Axes, Curve, Point, draw};
 use super::{Describe, Sources, heading};
@@ -77,8 +79,7 @@ fn of_curves(document: &Document, metrics: &Metrics<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (metric, records) in metrics {
         let is_shared = |fact: &&Fact| {
-            let is_line = matches!(fact.name.as_str(), "line" | "fit" | "intercept");
-            !is_line && records.iter().all(|it| it.facts.contains(fact))
+            !is_of_line(&fact.name) && records.iter().all(|it| it.facts.contains(fact))
         };
         let shared = records[0].facts.iter().filter(is_shared);
         let words =
@@ -98,17 +99,13 @@ fn drawn(document: &Document, name: &str) -> Vec<Block> {
     match name {
         "load" => of_load(document, &of("load.throughput")),
         "transfer" => {
-            let all = of("transfer.time");
-            let mut sets: Vec<&str> = all.iter().filter_map(|it| it.params.text("set")).collect();
-            sets.dedup();
-            let of_set = |set: &&str| {
-                let own: Vec<&Record> =
-                    all.iter().filter(|it| it.params.text("set") == Some(set)).copied().collect();
+            let of_set = |set: &str| {
+                let own = by_hand::of_set(&document.records, "transfer.time", set);
                 let name_of = |it: &Record| by_hand::combination(it, &own);
                 let title = format!("time of each combination, {set}");
                 rows(&own, &name_of, &title, &format!("transfer-{set}"))
             };
-            sets.iter().flat_map(of_set).collect()
+            by_hand::sets(&document.records).into_iter().flat_map(of_set).collect()
         }
         "file calls" => of_calls(&of("file.call")),
         "file sweep" => dd(&of("file.read.throughput")),

@@ -1,6 +1,6 @@
 //! The questions of a load test, answered from its records.
 
-use fathom_record::quantity::{bare, percent, quantity};
+use fathom_record::quantity::{bare, percent, quantity, signed_percent};
 use fathom_record::{ParamValue, Record, Unit};
 
 use super::limit::{BOTTLENECK, Case, capacity_words};
@@ -97,10 +97,7 @@ fn law(steps: &[&Record], records: &[Record], name: &str) -> Option<Question> {
     let off = |row: &(f64, f64, f64, f64)| row.3 / row.0 - 1.0;
     let largest = rows.iter().map(off).max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
     let cells = |of: fn(&(f64, f64, f64, f64)) -> String| rows.iter().map(of).collect::<Vec<_>>();
-    let deviation = rows.iter().map(|row| {
-        let sign = if off(row) < 0.0 { '−' } else { '+' };
-        format!("{sign}{}", percent(off(row).abs()))
-    });
+    let deviation = rows.iter().map(|row| signed_percent(1.0 + off(row)));
     let think = match think_s {
         0.0 => "0".to_owned(),
         seconds => quantity(1e9 * seconds, Unit::Nanoseconds),
