@@ -50,7 +50,8 @@ pub fn prediction_half_width(values: &[f64]) -> Option<f64> {
     Some(limit * deviation * (1.0 + 1.0 / n).sqrt())
 }
 
-/// Half width of the 95 % confidence interval of a mean: t · s ÷ √n. `None` below two finite values.
+/// Half width of the 95 % confidence interval of a mean: t · s ÷ √n. `None` below two finite
+/// values.
 #[must_use]
 pub fn mean_half_width(values: &[f64]) -> Option<f64> {
     let n = values.iter().filter(|value| value.is_finite()).count() as f64;
