@@ -84,7 +84,7 @@ export function typicalCell({ typical }: Result): Cell {
   if (!typical) return [NOTHING];
   const { position } = typical;
   const look = position === 'better' ? 'within' : position === 'worse' ? 'outside' : 'faint';
-  return [element('span', { class: `word ${look}` }, position)];
+  return [element('span', { class: `word ${look}` }, position.replace('_', ' '))];
 }
 
 export function publishedCell(figures: Published[]): Cell {

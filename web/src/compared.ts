@@ -1,7 +1,7 @@
 // The comparison of two runs: a few sentences, and a cell per case.
 
 import type { Compared, Comparison, Contents, Result } from './contents';
-import { letter, nameOf } from './contents';
+import { STATES, letter, nameOf } from './contents';
 import { element } from './element';
 import { factor, percent } from './quantity';
 import { comparedTitle } from './tiles';
@@ -51,7 +51,7 @@ function coreText(rows: Compared[], core: number | null | undefined): string {
     const [side, other] = core > 1 ? ['B', 'A'] : ['A', 'B'];
     text +=
       ` Core ${factor(Math.max(core, 1 / core))} slower throughout ${side} than in ${other} ` +
-      '(reference loop): everything is compared unfiltered.';
+      '(reference loop): everything is compared over all processes.';
   }
   const spoiled = rows.filter(isSpoiled).length;
   if (spoiled > 0) {
@@ -135,7 +135,7 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
     const none: Change = { ...without, word: '', short: '' };
     const { stratum, ...change } = all.get(nameOf(record)) ?? none;
     const isOther = stratum != null && stratum !== record.summary?.stratum;
-    const words = stratum === 'as_found' ? 'unfiltered' : stratum?.replaceAll('_', ' ');
+    const words = stratum && STATES[stratum];
     return isOther ? { ...change, stratum: `compared ${words}` } : change;
   };
 }

@@ -207,7 +207,9 @@ export function placeOf({ typical }: Result): string {
   const { n, cpu, size, better, worse, position } = typical;
   const count = position === 'better' ? worse : better;
   const share = count === n ? 'all' : `${Math.floor((100 * count) / n)} % of`;
-  const place = position === 'typical' ? 'typical of' : `${position} than ${share}`;
+  const beside =
+    position === 'not_judged' ? 'core shared: not judged beside' : `${position} than ${share}`;
+  const place = position === 'typical' ? 'typical of' : beside;
   return `${place} ${n} machine types with ${cpu}${size ? ` and ${size}` : ''}`;
 }
 
@@ -245,18 +247,25 @@ export function deviationOf(record: Result, run: Document['run']): number | null
   return mean === 0 ? null : sd / Math.abs(mean);
 }
 
-/** `full speed, 5 of 11 processes undisturbed`, and the unfiltered estimate if it differs. */
+/** The states of the core. */
+export const STATES: { [stratum: string]: string } = {
+  full_speed: 'core to itself',
+  core_at_full_speed: 'core to itself',
+  shared: 'core shared',
+  slower_clock: 'frequency capped',
+  as_found: 'all processes',
+};
+
+/** `core to itself, 11 of 12 processes`, and the estimate of all if it differs. */
 export function strataOf(record: Result, run: Document['run']): string[] {
   const { summary, unit } = record;
   if (!summary || numberOf(record, run) === null) return [];
   const { full_speed: full, as_found: found, stratum, interval } = summary;
-  if (!full) return found ? ['unfiltered'] : [];
-  const isFull = run.reference?.basis !== 'this_run';
-  const speed = isFull ? stratum.replaceAll('_', ' ') : 'fastest in this run';
-  const clean = `${speed}, ${full.visits} of ${full.of} processes undisturbed`;
+  if (!full) return found ? [STATES['as_found'] ?? ''] : [];
+  const clean = `${STATES[stratum] ?? stratum}, ${full.visits} of ${full.of} processes`;
   if (!found || Math.abs(found.median / full.median - 1) <= AS_FOUND_MIN) return [clean];
   const within = interval && interval.low <= found.median && found.median <= interval.high;
-  return within ? [clean] : [clean, `unfiltered ${quantity(found.median, unit)}`];
+  return within ? [clean] : [clean, `all ${quantity(found.median, unit)}`];
 }
 
 /** `os.syscall{call=stat}`. */

@@ -16,7 +16,7 @@ export interface Point {
   label?: string;
   started: string;
   value: number | null;
-  /** Unfiltered in a series at full speed. */
+  /** In another state of the core than the series. */
   slow: boolean;
   interval: [number, number] | null;
   bound: number | null;
@@ -91,7 +91,7 @@ function changes({ changes: all, unit }: Series, name: string): HTMLElement | nu
       element('a', { href: toRun(run) }, minute(started)),
       ': ',
       element('strong', { class: change.worse === true ? 'outside' : '' }, size(change)),
-      `, ${values}${found ? ', unfiltered' : ''}, p ${chance} `,
+      `, ${values}${found ? ', all processes' : ''}, p ${chance} `,
       element('a', { href: toComparison(before, run) }, 'compare'),
       element(
         'small',
@@ -105,7 +105,7 @@ function changes({ changes: all, unit }: Series, name: string): HTMLElement | nu
 
 /** Why a point has no mark, or not the usual one. */
 const noteOf = ({ slow, state, cut_short: cut }: Point): string =>
-  [slow && 'unfiltered', state !== 'valid' && state, cut && 'interrupted']
+  [slow && 'all processes', state !== 'valid' && state, cut && 'interrupted']
     .filter(Boolean)
     .join(', ');
 
@@ -126,7 +126,7 @@ function chart(series: Series, history: History, at: string, earlier: number): H
     earlier > 0 && `${earlier} earlier runs are not drawn; fathom history has them.`,
     without > 0 && `${without} of ${points.length} runs without a number.`,
     drawable.some(({ slow }) => slow) &&
-      'Grey: runs with few undisturbed processes, left out of the change detection.',
+      'Grey: runs in another state of the core, left out of the change detection.',
     hasCut(series) && 'Wider intervals are cut at the edges; the data have them.',
     series.explained > 0 &&
       `${series.explained} changes left out: the core frequency changed as much.`,

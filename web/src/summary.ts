@@ -131,7 +131,7 @@ function machine(document: Document): Fact[] {
         ...(run.tuned ?? []),
       ],
     ],
-    ['undisturbed processes', [run.reference && `${run.reference.clean} of ${run.reference.visits}`]],
+    ['core to itself', [run.reference && `${run.reference.clean} of ${run.reference.visits} processes`]],
     [
       'run',
       [

@@ -1,6 +1,7 @@
 // Results as numbers: the tiles at the beginning of the page, and charts of a single point.
 
 import type { Compared, Contents, Document, Result, Tile, Trend } from './contents';
+import { STATES } from './contents';
 import {
   expectedText,
   fails,
@@ -64,7 +65,7 @@ function trendOf({ points, stratum, change }: Trend, record: Result): HTMLElemen
   const last = values.length - 1;
   const found = stratum === 'as_found' && record.summary?.stratum !== 'as_found';
   const spread = range(least, most, record.unit);
-  const text = `${points.length} runs: ${spread}${found ? ', unfiltered' : ''}`;
+  const text = `${points.length} runs: ${spread}${found ? ', all processes' : ''}`;
   return element(
     'div',
     { class: 'trend' },
@@ -131,14 +132,17 @@ export function tiles({ tiles: all, documents }: Contents, run: number): HTMLEle
 /** A run is not called noisy by a few results: from this share of valid ones on it is not. */
 const VALID_MIN = 0.5;
 
-/** The quality of a run: how many results are valid, and its share of undisturbed visits. */
+/** The quality of a run: how many results are valid, and the state of the core. */
 export function quality({ documents }: Contents, run: number): HTMLElement | null {
   const document = documents[run];
   if (document === undefined) return null;
   const { reference, verdict } = document.run;
   const { records } = document;
   const valid = records.filter((record) => record.verdict.state === 'valid').length;
-  const clean = reference && reference.visits > 0 ? reference.clean / reference.visits : null;
+  const state = reference?.state ?? 'full_speed';
+  const { clean = 0, shared = 0, slower_clock = 0, visits = 0 } = reference ?? {};
+  const counts: { [stratum: string]: number } = { full_speed: clean, shared, slower_clock };
+  const count = counts[state] ?? visits;
   const whole = ['invalid', 'failed'].includes(verdict.state) && `${verdict.state} run`;
   const look = valid < VALID_MIN * records.length ? 'noisy' : 'valid';
   return element(
@@ -146,11 +150,11 @@ export function quality({ documents }: Contents, run: number): HTMLElement | nul
     { class: 'quality' },
     whole && statusWord(whole, verdict.state),
     statusWord(`${valid} of ${records.length} valid`, look),
-    clean !== null &&
+    visits > 0 &&
       element(
         'span',
-        { title: 'Processes with the core at full speed and no unexpected disturbance' },
-        `${percent(clean)} of processes undisturbed (${reference?.clean} of ${reference?.visits})`,
+        { title: 'By a reference loop before, between and after the rounds' },
+        `${STATES[state]} in ${percent(count / visits)} of processes (${count} of ${visits})`,
       ),
   );
 }

@@ -99,14 +99,14 @@ named('rows and comparisons name their stratum', async () => {
   for (const at of [0, 1]) await page.locator('.opener').nth(at).click();
   const details = await page.locator('#table .details').allTextContents();
   const texts = await page.locator('#table .details dd').allTextContents();
-  for (const speed of ['full speed', 'fastest in this run']) {
-    const text = `${speed}, 5 of 97 processes undisturbed; unfiltered `;
+  for (const speed of ['core to itself']) {
+    const text = `${speed}, 5 of 97 processes; all `;
     assert.equal(texts.filter((one) => one.startsWith(text)).length, 1, text);
   }
-  assert.match(details[0], /B ÷ A .*, compared unfiltered/);
-  assert.doesNotMatch(details[1], /compared unfiltered/);
-  assert.ok(texts.includes('unfiltered'));
-  assert.match(await page.locator('.facts').first().textContent(), /undisturbed processes10 of 22/);
+  assert.match(details[0], /B ÷ A .*, compared all processes/);
+  assert.doesNotMatch(details[1], /compared all processes/);
+  assert.ok(texts.includes('all processes'));
+  assert.match(await page.locator('.facts').first().textContent(), /core to itself10 of 22/);
 });
 
 named('intervals have the level of the records', async () => {

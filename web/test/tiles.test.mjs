@@ -113,7 +113,7 @@ named('quality counts and does not call a usable run noisy', async () => {
       records[0].verdict = { state: 'noisy', reasons: [] };
     });
     const texts = await page.locator('.quality > *').allTextContents();
-    const clean = '40 % of processes undisturbed (20 of 50)';
+    const clean = 'core to itself in 40 % of processes (20 of 50)';
     assert.deepEqual([texts.slice(0, -2), texts.at(-1)], [expected, clean], state);
     assert.match(texts.at(-2), /^(\d+) of \d+ valid$/);
     const look = await page.locator('.quality .word').last().getAttribute('class');
@@ -129,7 +129,7 @@ named('page begins with a verdict, then three lists', async () => {
       ignore: [{ text: '2 noisy: CPU steal', show: 'noisy' }],
       unusual: [],
       usual: 'Nothing: 9 compared with a prediction.',
-      next: [{ text: 'measure longer: --thorough' }, { text: '`fathom doctor`: what disturbs' }],
+      next: [{ text: 'measure longer: --time, or --thorough' }, { text: '`fathom doctor`: what disturbs' }],
     };
     const { records } = contents.documents[0];
     for (const record of records) record.verdict = valid;

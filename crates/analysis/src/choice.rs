@@ -10,6 +10,8 @@ use crate::statistics::median;
 
 /// Distances of one state are closer than this factor to the next of them.
 const APART: f64 = 1.5;
+/// The fewest visits with an interval.
+const VISITS_MIN: usize = 5;
 /// The least share of a run's readings on each side of a limit between states, in 1 of so many.
 const SIDE_MIN: usize = 33;
 
@@ -21,6 +23,8 @@ pub struct Distances {
     limits: Vec<f64>,
     /// The state of most readings.
     usual: usize,
+    /// The share of readings in it.
+    share: Option<f64>,
 }
 
 impl Distances {
@@ -52,7 +56,14 @@ impl Distances {
                 from = at;
             }
         }
-        Self { limits, usual: usual.0 }
+        let share = (!all.is_empty()).then(|| usual.1 as f64 / all.len() as f64);
+        Self { limits, usual: usual.0, share }
+    }
+
+    /// The share of visits in the state of most.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.share.unwrap_or(1.0)
     }
 
     fn is_usual(&self, ns: f64) -> bool {
@@ -120,7 +131,7 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Choice {
     let at = distance_of(usual.iter().copied(), |ns| distances.is_usual(ns));
     let elsewhere = distance_of(others.iter().copied(), |ns| !distances.is_usual(ns));
     match (at, elsewhere) {
-        (Some(at), Some(elsewhere)) => {
+        (Some(at), Some(elsewhere)) if usual.len() >= VISITS_MIN.min(kept.len() - 1) => {
             let values: Vec<f64> = others.iter().filter_map(|it| median(&it.values)).collect();
             let value = median(&values).map_or(String::new(), |it| quantity(it, unit));
             notes.push(format!(
@@ -128,8 +139,8 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Choice {
             ));
             Choice::of(usual, notes)
         }
-        // No visit is known to be in the usual state.
-        (None, Some(elsewhere)) => {
+        // Too few visits are known to be in the usual state.
+        (_, Some(elsewhere)) => {
             notes
                 .push(format!("{counts} with CPUs {elsewhere:.0} ns apart, not as in most visits"));
             Choice { distance_ns: None, ..Choice::of(kept, notes) }

@@ -56,7 +56,7 @@ pub struct Series {
     pub better: Better,
     /// All runs have one effort: others have series of their own.
     pub effort: Effort,
-    /// Full speed if at least half of the runs have that estimate, else unfiltered.
+    /// The state of the core in which at least half of the runs were, else all processes.
     pub stratum: Stratum,
     /// Oldest first.
     pub points: Vec<Point>,
@@ -76,8 +76,8 @@ pub struct Point {
     pub started: String,
     /// The headline. Absent if the record is invalid or the run was interrupted during the case.
     pub value: Option<f64>,
-    /// Whether the value is unfiltered in a series at full speed, because the core was slow: it is
-    /// left out of the change detection.
+    /// Whether the value is over all processes, because the core was in another state than in the
+    /// series: it is left out of the change detection.
     pub slow: bool,
     pub interval: Option<[f64; 2]>,
     /// Upper bound of a difference that is too uncertain to be a number.
@@ -103,8 +103,8 @@ pub struct Change {
     pub p: f64,
     /// Whether it is a regression. Absent if neither direction is better.
     pub worse: Option<bool>,
-    /// Whether it is a change of the unfiltered values, in a series at full speed: the newest runs
-    /// have no value at full speed.
+    /// Whether it is a change of the values over all processes: in the newest runs the core was in
+    /// another state than in the series.
     pub as_found: bool,
     /// Differences between the runs before and after the change.
     pub differences: Vec<Difference>,
@@ -203,14 +203,13 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
     // One stratum per series: a change of stratum is no change of the metric.
     let valued: Vec<&Headline> =
         case.iter().map(|(_, it)| *it).filter(|it| it.value.is_some() && !it.cut_short).collect();
-    let mut selected = valued.iter().filter(|it| it.stratum != Stratum::AsFound);
-    let is_found = 2 * selected.clone().count() < valued.len() || valued.is_empty();
-    let stratum = match selected.next_back() {
-        Some(headline) if !is_found => headline.stratum,
-        _ => Stratum::AsFound,
-    };
+    let count = |state: Stratum| valued.iter().filter(|it| it.stratum.is_of(state)).count();
+    let most = Stratum::STATES.into_iter().max_by_key(|state| count(*state));
+    let stratum = most.filter(|most| count(*most) > 0 && 2 * count(*most) >= valued.len());
+    let stratum = stratum.unwrap_or(Stratum::AsFound);
+    let is_found = stratum == Stratum::AsFound;
     let points: Vec<Point> =
-        case.iter().map(|(run, headline)| point(run, headline, is_found)).collect();
+        case.iter().map(|(run, headline)| point(run, headline, stratum)).collect();
     let compared = Compared::of(case, &points, is_found);
     let found = compared.changes();
     let all = change_points(&compared.values(), &STRICTNESS).len();
@@ -234,7 +233,7 @@ struct Comparable {
     /// The index of its point.
     at: usize,
     value: f64,
-    /// The time of a fixed number of cycles at the core's full speed in that run.
+    /// The time of a fixed number of cycles of a core to itself in that run.
     cycle_ns: Option<f64>,
 }
 
@@ -292,8 +291,8 @@ impl Compared {
     }
 }
 
-/// A change at which a core became slow and stayed so: the newest runs of a series at full speed
-/// have no value at full speed. Slow spells that ended are left out.
+/// A change at which a core became slow and stayed so: the newest runs of a series are of another
+/// state. Slow spells that ended are left out.
 fn slow_for_good(
     case: &[(&Document, &Headline)],
     points: &[Point],
@@ -331,11 +330,12 @@ fn change(
     }
 }
 
-fn point(document: &Document, headline: &Headline, is_found: bool) -> Point {
+fn point(document: &Document, headline: &Headline, stratum: Stratum) -> Point {
+    let is_found = stratum == Stratum::AsFound;
     // An interrupted case has too few processes to compare.
     let whole = |value: Option<f64>| value.filter(|_| !headline.cut_short);
-    // Only the unfiltered value: few visits were undisturbed.
-    let slow = !is_found && headline.value.is_some() && headline.stratum == Stratum::AsFound;
+    let is_elsewhere = !is_found && !headline.stratum.is_of(stratum);
+    let slow = is_elsewhere && headline.value.is_some();
     let (value, interval) = headline.in_stratum(is_found || slow).unzip();
     Point {
         slow,

@@ -9,10 +9,10 @@
 mod machine;
 mod shapes;
 
-pub use machine::{machine_changed, machine_drift, machine_wander};
+pub use machine::{core_deviation, core_drift, machine_changed, machine_drift, machine_wander};
 
 use self::shapes::shapes;
-use crate::clean::Loop;
+use crate::core_state::{CoreStates, Loop};
 use crate::statistics::{concordance, median, median_interval, quantile, sorted_finite};
 use fathom_record::quantity::quantity;
 use fathom_record::{
@@ -51,16 +51,6 @@ pub const RATE_REACHED: &str = "share of the rate";
 /// The least share at which the number is one at that rate.
 const RATE_REACHED_MIN: f64 = 0.95;
 
-/// Relative half width of the interval at which a case needs no more processes (rule 13).
-const PRECISION: f64 = 0.01;
-
-/// Whether the half width of the interval is at most 1 % of the headline. False if there are too
-/// few processes for an interval.
-pub fn is_precise(process_medians: &[f64]) -> bool {
-    let Some(([low, high], _)) = median_interval(process_medians) else { return false };
-    median(process_medians).is_some_and(|median| (high - low) / 2.0 <= PRECISION * median.abs())
-}
-
 /// What a metric declares about its own work.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectation {
@@ -71,13 +61,13 @@ pub struct Expectation {
     pub better: Better,
 }
 
-/// The verdict on a case, from the samples behind its headline and their summary. `reference` is
-/// the reference loop of the core at full speed, if known.
+/// The verdict on a case, from the samples behind its headline and their summary, and the states of
+/// the core in the run, if known.
 pub fn judge(
     samples: &[Sample],
     summary: &Summary,
     expectation: Expectation,
-    reference: Option<&Loop>,
+    states: Option<&CoreStates>,
 ) -> Verdict {
     if let Some(reason) = failed_check(samples) {
         return Verdict { state: State::Invalid, reasons: vec![reason] };
@@ -92,7 +82,7 @@ pub fn judge(
     let mut found = case.lost_time(End::Near, is_wide);
     found.extend(case.lost_time(End::Far, is_wide));
     if is_wide {
-        found.extend(reference.and_then(|reference| case.slow_core(reference)));
+        found.extend(states.and_then(|states| case.slow_core(states)));
         found.extend(case.slow_device());
         found.extend(case.slow_memory());
     }
@@ -100,14 +90,17 @@ pub fn judge(
     let mut reasons: Vec<Reason> = causes.into_iter().map(|it| it.reason).collect();
     reasons.extend(case.disturbed_rounds(is_wide));
     reasons.extend(case.stall());
+    let is_noisy = is_wide || !reasons.is_empty();
     let shapes = if is_on_edge { Vec::new() } else { shapes(summary, expectation.noise_limit) };
     if is_wide && reasons.is_empty() && shapes.is_empty() {
         let moved = others.first().map(|it| it.reason.text.as_str());
+        let of_run = states.filter(|_| case.depends_on_core()).and_then(of_whole_run);
         let levels = || case.levels().filter(|_| moved.is_none());
-        reasons.push(levels().unwrap_or_else(|| case.unknown_cause(moved)));
+        reasons.push(of_run.or_else(levels).unwrap_or_else(|| case.unknown_cause(moved)));
     }
+    // What the values show beside a narrow interval is a remark.
     reasons.extend(shapes);
-    let state = if reasons.is_empty() { State::Valid } else { State::Noisy };
+    let state = if is_noisy { State::Noisy } else { State::Valid };
     match slow_sender(samples) {
         // What else was found may be its cause.
         Some(reason) => {
@@ -116,6 +109,12 @@ pub fn judge(
         }
         None => Verdict { state, reasons },
     }
+}
+
+/// What slowed the core in all of the run, which says it once with its size.
+fn of_whole_run(states: &CoreStates) -> Option<Reason> {
+    let is_slowed = matches!(states.reported, Stratum::Shared | Stratum::SlowerClock);
+    is_slowed.then(|| Reason::new(Cause::CoreShared, states.reported.words()))
 }
 
 /// Half of the processes sent less than the requested rate: the load generator was the limit
@@ -143,18 +142,16 @@ fn failed_check(samples: &[Sample]) -> Option<Reason> {
     failed.map(|(sample, check)| of(sample, check)).min_by_key(|it| it.cause != Cause::WrongWork)
 }
 
-/// The factor by which disturbances may have worsened an unfiltered number: the slowdown of the
-/// reference loop times wall time ÷ time not lost. 1 at full speed.
-pub fn worst_case_slowdown(record: &Record, expects: Counters, reference: Option<&Loop>) -> f64 {
+/// The factor by which disturbances may have worsened a number: the slowdown of the reference loop
+/// times wall time ÷ time not lost. 1 on a core to itself.
+pub fn worst_case_slowdown(record: &Record, expects: Counters, states: Option<&CoreStates>) -> f64 {
     let Some(summary) = &record.summary else { return 1.0 };
-    if summary.stratum != Stratum::AsFound {
+    if summary.stratum.is_undisturbed() {
         return 1.0;
     }
     let loops = summary.estimate().and_then(|estimate| median(&estimate.process_loops));
-    let slower = match (loops, reference) {
-        (Some(ns), Some(reference)) if !expects.has(Counter::CoreSpeed) => {
-            ns / reference.sibling_ns
-        }
+    let slower = match (loops, states) {
+        (Some(ns), Some(states)) if !expects.has(Counter::CoreSpeed) => ns / states.idle.sibling_ns,
         _ => 1.0,
     };
     let wall = record.disturbance.wall_ns.max(1) as f64;
@@ -425,12 +422,13 @@ impl Case<'_> {
 
     /// Processes on a slow core, and whether they explain a wide interval. If most cores were slow,
     /// the processes on the slower half are compared with the others.
-    fn slow_core(&self, reference: &Loop) -> Option<Finding> {
-        // Core speed does not affect the work, or threads of the probe may slow the loop.
+    fn slow_core(&self, states: &CoreStates) -> Option<Finding> {
+        // Threads of the probe may slow the loop. What slows all of the run is said of the run.
         let is_own = self.summary.not_selected == Some(NotSelected::SecondCpu);
-        if is_own || self.expectation.expects.has(Counter::CoreSpeed) {
+        if is_own || !self.depends_on_core() || of_whole_run(states).is_some() {
             return None;
         }
+        let reference = &states.idle;
         let loops: Option<Vec<Loop>> = self.processes().iter().map(|(it, _)| loop_of(it)).collect();
         let loops = loops?;
         let times = |one: &Loop| one.sibling_ns / reference.sibling_ns;
@@ -456,6 +454,11 @@ impl Case<'_> {
             let reason = Reason::new(Cause::SlowCore, text).with_remedy(Remedy::QuietCore);
             Finding { reason, is_cause }
         })
+    }
+
+    fn depends_on_core(&self) -> bool {
+        self.summary.not_selected != Some(NotSelected::Device)
+            && !self.expectation.expects.has(Counter::CoreSpeed)
     }
 
     /// The time that block devices took for a request, if it accounts for a wide interval: had each

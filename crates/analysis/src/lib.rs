@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod choice;
-pub mod clean;
 pub mod compare;
+pub mod core_state;
 pub mod crosscheck;
 pub mod curve;
 pub mod diagnosis;
@@ -21,6 +21,7 @@ pub mod limits;
 pub mod load;
 pub mod reference;
 pub mod scaling;
+pub mod schedule;
 pub mod statistics;
 pub mod strata;
 pub mod typical;

@@ -35,8 +35,8 @@ mod trend;
 mod trimmed;
 mod within_run;
 
-pub(crate) use bootstrap::index;
 pub use bootstrap::{Ratio, ratio_of_medians, ratio_to_runs};
+pub(crate) use bootstrap::{Z_90, Z_95, index};
 pub use bound::difference_bound;
 pub use change_points::{ChangePoint, Strictness, change_points, change_points_unless};
 pub use clusters::clusters;
@@ -50,7 +50,7 @@ pub use modes::modes;
 pub use moments::{mean, standard_deviation};
 pub use outliers::tukey_outliers;
 pub(crate) use quantile::sorted_finite;
-pub use quantile::{median, quantile};
+pub use quantile::{median, quantile, relative_spread};
 pub use rank_test::{MannWhitney, mann_whitney};
 pub use scale::{qn, qn_freedom};
 pub use series::{autocorrelation, block_means, rank_autocorrelation};

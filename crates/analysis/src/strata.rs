@@ -1,9 +1,9 @@
-//! The two estimates of a case (METHOD 23b): at full speed from the first undisturbed visits, and
-//! unfiltered from the first visits of any kind.
+//! The two estimates of a case (METHOD 23b): over all visits in the reported state of the core, and
+//! over all visits.
 
 use fathom_record::{Estimate, NotSelected, Sample, Stratum, Summary};
 
-use crate::clean::{CleanVisit, Conditions, Loop, select};
+use crate::core_state::{Conditions, CoreStates};
 use crate::statistics::{median, summarise};
 
 /// The samples of a case by stratum.
@@ -12,39 +12,29 @@ pub struct Strata {
     as_found: Vec<Sample>,
     selected: Result<Vec<Sample>, NotSelected>,
     stratum: Stratum,
-    visits: u32,
 }
 
 impl Strata {
-    /// Selects samples for both estimates, in the order of their processes. `stratum` is that of
-    /// undisturbed visits, or the reason why visits are not selected. Each estimate uses `wanted`
-    /// visits; full speed uses `least` if too few are undisturbed for that. `visits` counts all
-    /// visits, including those that waited for full speed in vain.
+    /// Selects samples for both estimates, in the order of their processes. `selection` may have
+    /// the reason why no visits are selected.
     #[must_use]
-    pub fn of(
+    pub fn new(
         samples: &[Sample],
-        stratum: Result<Stratum, NotSelected>,
-        (wanted, least): (u32, u32),
-        visits: u32,
-        reference: Option<&Loop>,
+        selection: Result<(), NotSelected>,
+        states: Option<&CoreStates>,
     ) -> Self {
-        let mut in_order: Vec<&Sample> = samples.iter().collect();
-        in_order.sort_by_key(|sample| sample.process);
-        let conditions: Vec<Conditions> = in_order.iter().copied().map(Conditions::of).collect();
-        let first = |count: u32| select(&conditions, reference, count as usize);
-        let clean = stratum.and_then(|_| first(wanted).or_else(|_| first(least)));
-        let selected = clean.map(|clean| {
-            clean.iter().map(|one| clean_rounds_of(in_order[one.visit], one)).collect()
+        let mut as_found: Vec<Sample> = samples.to_vec();
+        as_found.sort_by_key(|sample| sample.process);
+        let conditions: Vec<Conditions> = as_found.iter().map(Conditions::of).collect();
+        let states = selection.and(states.ok_or(NotSelected::NoReference));
+        let selected = states.and_then(|states| states.select(&conditions)).map(|chosen| {
+            chosen.iter().map(|(visit, rounds)| rounds_of(&as_found[*visit], rounds)).collect()
         });
-        Self {
-            as_found: as_found(&in_order, wanted as usize),
-            selected,
-            stratum: stratum.unwrap_or_default(),
-            visits,
-        }
+        let stratum = states.map_or(Stratum::AsFound, |states| states.reported);
+        Self { as_found, selected, stratum }
     }
 
-    /// The samples behind the headline: the clean rounds of selected visits, else all unfiltered.
+    /// The samples behind the headline: the rounds of the selected visits, else all.
     #[must_use]
     pub fn headline(&self) -> &[Sample] {
         self.selected.as_ref().unwrap_or(&self.as_found)
@@ -70,29 +60,26 @@ impl Strata {
         let summary = summarise(samples)?;
         Some(Summary {
             stratum: self.stratum,
-            full_speed: Some(estimate_of(&summary, samples, self.visits)),
+            in_state: Some(estimate_of(&summary, samples, self.as_found.len() as u32)),
             as_found: found,
             ..summary
         })
     }
 }
 
-/// The first visits of any kind. Visits that waited for full speed would bias this estimate.
-fn as_found(in_order: &[&Sample], wanted: usize) -> Vec<Sample> {
-    let found = in_order.iter().filter(|sample| !sample.waited);
-    found.take(wanted).map(|sample| (*sample).clone()).collect()
-}
-
-/// A sample with the values of its clean rounds only.
-fn clean_rounds_of(sample: &Sample, visit: &CleanVisit) -> Sample {
+/// A sample with the values of these rounds only.
+fn rounds_of(sample: &Sample, rounds: &[bool]) -> Sample {
+    if rounds.iter().all(|counts| *counts) {
+        return sample.clone();
+    }
     let per_round = (sample.values_per_round as usize).max(1);
-    let is_clean = |value: usize| visit.rounds.get(value / per_round) == Some(&true);
-    let values = sample.values.iter().enumerate().filter(|(at, _)| is_clean(*at));
+    let counts = |value: usize| rounds.get(value / per_round) == Some(&true);
+    let values = sample.values.iter().enumerate().filter(|(at, _)| counts(*at));
     Sample {
         values: values.map(|(_, value)| *value).collect(),
         disturbed: Vec::new(),
         // A histogram does not record which round a timing is from.
-        histogram: sample.histogram.clone().filter(|_| visit.rounds.iter().all(|clean| *clean)),
+        histogram: None,
         ..sample.clone()
     }
 }

@@ -9,7 +9,7 @@ mod machines;
 pub use machines::{Machine, collection, machines, row, rows};
 
 use fathom_record::quantity::counted;
-use fathom_record::{Better, Document, Headline, Host, Position, Record, Typical};
+use fathom_record::{Better, Cause, Document, Headline, Host, Position, Record, Stratum, Typical};
 use serde::Serialize;
 
 use crate::statistics::quantile;
@@ -69,11 +69,19 @@ pub fn of(record: &Record, host: &Host) -> Option<Typical> {
     let position = match (to < low, from > high) {
         (false, false) => Position::Typical,
         (is_below, _) if is_below == is_lower_better => Position::Better,
+        _ if is_slowed(record) => Position::NotJudged,
         _ => Position::Worse,
     };
     let (better, worse) = if is_lower_better { (below, above) } else { (above, below) };
     let n = values.len() as u32;
     Some(Typical { cpu, size, n, low, median, high, better, worse, position })
+}
+
+/// Whether the core was shared or slower while a record was measured.
+fn is_slowed(record: &Record) -> bool {
+    let slowed = [Stratum::Shared, Stratum::SlowerClock];
+    record.summary.as_ref().is_some_and(|summary| slowed.contains(&summary.stratum))
+        || record.verdict.reasons.iter().any(|reason| reason.cause == Cause::CoreShared)
 }
 
 /// The number of a machine type beside a record of this host.
@@ -167,7 +175,10 @@ pub fn beside(document: &Document, like: Option<&Machine>) -> Beside {
 /// How far a number is outside its typical range: |ln(number ÷ nearer end)|; `None` within it.
 #[must_use]
 pub fn distance(record: &Record) -> Option<f64> {
-    let typical = record.typical.as_ref().filter(|it| it.position != Position::Typical)?;
+    let typical = record
+        .typical
+        .as_ref()
+        .filter(|it| !matches!(it.position, Position::Typical | Position::NotJudged))?;
     let value = Headline::from(record).value?;
     let [low, high] = [typical.low, typical.high].map(|end| (value / end).ln().abs());
     Some(low.min(high))

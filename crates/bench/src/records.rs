@@ -1,6 +1,5 @@
 //! From runs to records: one of each command, one of each ratio to the first command.
 
-use fathom_analysis::clean::{Conditions, Loop, clean_visits};
 use fathom_analysis::statistics::{median, median_interval};
 use fathom_measure::process::exit_text;
 use fathom_metric::{Measured, OwnMetric, Processes};
@@ -8,7 +7,7 @@ use fathom_record::command::{self as facts, RATIO_METRIC};
 use fathom_record::quantity::quantity;
 use fathom_record::{
     Better, Cause, Check, Counter, Counters, Disturbance, Fact, NotSelected, Params, Reason,
-    Sample, Stratum, Unit,
+    Sample, Unit,
 };
 
 use crate::case::Case;
@@ -17,10 +16,8 @@ use crate::stage::{Run, Stage};
 
 /// The interval of a command on a quiet machine is narrower.
 const NOISE_LIMIT: f64 = 0.05;
-/// The fewest undisturbed runs with an estimate of their own.
-const CLEAN_MIN: usize = 9;
-/// From here on a run is too long to select undisturbed ones: what happened in between, the loops
-/// before and after it do not show.
+/// From here on a run is too long to select runs by the state of the core: what happened in
+/// between, the loops before and after it do not show.
 const LONG_NS: f64 = 100e6;
 /// A difference is a bound if half its interval is a larger share of it (METHOD 6).
 const BOUND_FROM: f64 = 0.25;
@@ -30,7 +27,7 @@ const WAITING_MIN: f64 = 0.5;
 /// Records of all cases with runs, then of their ratios.
 pub(crate) fn records(stage: &Stage<'_>, cases: &[Case], settings: &Settings) -> Vec<Measured> {
     let shell = ShellStart::new(&stage.shell_ns);
-    let reference = stage.reference();
+    let states = stage.states();
     let with_runs = || cases.iter().zip(&stage.runs).filter(|(_, runs)| !runs.is_empty());
     let mut all = Vec::new();
     for (case, runs) in with_runs() {
@@ -38,9 +35,8 @@ pub(crate) fn records(stage: &Stage<'_>, cases: &[Case], settings: &Settings) ->
         let samples = samples.map(|(at, run)| run.sample(at, stage.cpu, shell.ns)).collect();
         let processes = Processes {
             samples,
-            stratum: stratum(runs, settings),
-            reference,
-            clean_min: CLEAN_MIN,
+            selection: selection(runs, settings),
+            states: states.clone(),
             subtracted_half_width: shell.half_width_ns,
         };
         all.push(Measured {
@@ -94,14 +90,14 @@ fn is_waiting(runs: &[Run]) -> bool {
     median(&runs.iter().map(share).collect::<Vec<f64>>()).is_some_and(|it| it < WAITING_MIN)
 }
 
-/// What undisturbed runs are, or why they are not selected.
-fn stratum(runs: &[Run], settings: &Settings) -> Result<Stratum, NotSelected> {
+/// Why runs are not selected by the state of the core, if they are not.
+fn selection(runs: &[Run], settings: &Settings) -> Result<(), NotSelected> {
     let wall = of_runs(runs, |run| run.usage.wall_ns);
     match () {
         () if settings.cpu.is_none() => Err(NotSelected::NotPinned),
         () if is_waiting(runs) => Err(NotSelected::Device),
         () if wall > LONG_NS => Err(NotSelected::LongOperation),
-        () => Ok(Stratum::FullSpeed),
+        () => Ok(()),
     }
 }
 
@@ -212,7 +208,7 @@ fn ratios(
     shell: &ShellStart,
     settings: &Settings,
 ) -> Vec<Measured> {
-    let reference = stage.reference();
+    let states = stage.states();
     let mut all = Vec::new();
     for (case, runs) in cases.iter().zip(&stage.runs).filter(|(case, _)| case.command > 0) {
         // With the same values of the parameters that both have.
@@ -225,14 +221,13 @@ fn ratios(
             };
         let bases: Vec<_> = cases.iter().zip(&stage.runs).filter(is_base).collect();
         let [(first, base)] = bases.as_slice() else { continue };
-        let samples = paired(base, runs, shell.ns, reference.as_ref());
+        let samples = paired(base, runs, shell.ns);
         if samples.is_empty() || [base, runs].into_iter().any(|it| shell.hides(it)) {
             continue;
         }
-        let stratum = stratum(base, settings).and(stratum(runs, settings));
-        let clean_min = CLEAN_MIN;
-        let processes =
-            Processes { samples, stratum, reference, clean_min, subtracted_half_width: 0.0 };
+        let selection = selection(base, settings).and(selection(runs, settings));
+        let states = states.clone();
+        let processes = Processes { samples, selection, states, subtracted_half_width: 0.0 };
         let params = Params::one("of", case.name.as_str()).and("to", first.name.as_str());
         let mut params = case
             .params
@@ -260,23 +255,20 @@ fn ratios(
 }
 
 /// The ratios of runs of the same block, without those where the start of the shell leaves no time.
-/// A pair is undisturbed if both runs are, by counters and loops.
-fn paired(base: &[Run], runs: &[Run], shell_ns: f64, reference: Option<&Loop>) -> Vec<Sample> {
+/// A pair has the loops of both runs, and is undisturbed if both are.
+fn paired(base: &[Run], runs: &[Run], shell_ns: f64) -> Vec<Sample> {
     let net = |run: &Run| Some(run.usage.wall_ns - shell_ns).filter(|ns| *ns > 0.0);
-    let is_clean = |run: &Run| {
-        let conditions = [Conditions::of(&run.sample(0, 0, 0.0))];
-        reference.is_some_and(|reference| clean_visits(&conditions, reference).len() == 1)
-    };
     let pairs = runs.iter().filter_map(|run| {
         let other = base.iter().find(|other| other.block == run.block)?;
-        let is_clean = is_clean(run) && is_clean(other);
-        Some((run, net(run)? / net(other)?, is_clean))
+        Some((run, other, net(run)? / net(other)?))
     });
-    let sample = |(at, (run, ratio, is_clean)): (usize, (&Run, f64, bool))| Sample {
-        values: vec![ratio],
-        disturbed: if is_clean { Vec::new() } else { vec![0] },
-        disturbance: Disturbance::default(),
-        ..run.sample(at, 0, 0.0)
+    let sample = |(at, (run, other, ratio)): (usize, (&Run, &Run, f64))| {
+        let (mut sample, other) = (run.sample(at, 0, 0.0), other.sample(at, 0, 0.0));
+        sample.values = vec![ratio];
+        sample.disturbed.extend(other.disturbed);
+        sample.reference_ns.extend(other.reference_ns);
+        sample.frequency_ns.extend(other.frequency_ns);
+        Sample { disturbance: Disturbance::default(), ..sample }
     };
     pairs.enumerate().map(sample).collect()
 }
@@ -289,8 +281,6 @@ mod tests {
 
     use super::*;
     use crate::child::Usage;
-
-    const REFERENCE: Loop = Loop { sibling_ns: 10_000.0, frequency_ns: 10_000.0 };
 
     /// A run beside a busy sibling if `times` is 2.
     fn run(block: usize, wall_ns: f64, times: f64) -> Run {
@@ -313,20 +303,20 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_of_one_block_and_clean_if_both_runs_are() {
+    fn pairs_are_of_one_block_with_the_loops_of_both_runs() {
         let base = [run(0, 1e6, 1.0), run(1, 2e6, 2.0), run(2, 1e6, 1.0), run(4, 1e6, 1.0)];
         let mut late = run(4, 4e6, 1.0);
         late.is_disturbed = true;
         let runs = [run(1, 3e6, 1.0), run(2, 3e6, 1.0), run(3, 9e6, 1.0), late];
-        let found = paired(&base, &runs, 0.0, Some(&REFERENCE));
+        let found = paired(&base, &runs, 0.0);
         let ratios: Vec<f64> = found.iter().map(|sample| sample.values[0]).collect();
         assert_eq!(ratios, [1.5, 3.0, 4.0]);
         let disturbed: Vec<bool> = found.iter().map(|one| !one.disturbed.is_empty()).collect();
-        assert_eq!(disturbed, [true, false, true]);
-        let net: Vec<f64> = paired(&base, &runs, 1e6, Some(&REFERENCE))
-            .iter()
-            .map(|sample| sample.values[0])
-            .collect();
+        assert_eq!(disturbed, [false, false, true]);
+        let loops: Vec<f64> = found.iter().map(|one| one.reference_ns.iter().sum()).collect();
+        assert_eq!(loops, [6e4, 4e4, 4e4], "of both runs");
+        let net: Vec<f64> =
+            paired(&base, &runs, 1e6).iter().map(|sample| sample.values[0]).collect();
         assert_eq!(net, [2.0], "without those that the shell leaves no time");
     }
 
@@ -334,15 +324,15 @@ mod tests {
     fn runs_are_selected_only_where_the_loops_describe_them() {
         let pinned = Settings { cpu: Some(0), ..Settings::default() };
         let short = [run(0, 1e6, 1.0)];
-        assert_eq!(stratum(&short, &pinned), Ok(Stratum::FullSpeed));
-        assert_eq!(stratum(&short, &Settings::default()), Err(NotSelected::NotPinned));
-        assert_eq!(stratum(&[run(0, 2e8, 1.0)], &pinned), Err(NotSelected::LongOperation));
+        assert_eq!(selection(&short, &pinned), Ok(()));
+        assert_eq!(selection(&short, &Settings::default()), Err(NotSelected::NotPinned));
+        assert_eq!(selection(&[run(0, 2e8, 1.0)], &pinned), Err(NotSelected::LongOperation));
         let mut waits = run(0, 1e6, 1.0);
         waits.usage.user_ns = 1e5;
-        assert_eq!(stratum(&[waits], &pinned), Err(NotSelected::Device));
+        assert_eq!(selection(&[waits], &pinned), Err(NotSelected::Device));
         let mut queued = run(0, 1e6, 1.0);
         (queued.usage.user_ns, queued.disturbance.run_queue_ns) = (1e5, Some(800_000));
-        assert_eq!(stratum(&[queued], &pinned), Ok(Stratum::FullSpeed));
+        assert_eq!(selection(&[queued], &pinned), Ok(()));
     }
 
     #[test]

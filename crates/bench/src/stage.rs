@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fathom_analysis::clean::{self, Loop};
+use fathom_analysis::core_state::{Conditions, CoreStates, Loop};
 use fathom_analysis::statistics::median;
 use fathom_fileio::residency::{self, State};
 use fathom_measure::disturbance::VisitCounters;
@@ -277,9 +277,13 @@ impl<'w> Stage<'w> {
         time
     }
 
-    /// The reference loop at full speed, by all loops of the run.
-    pub(crate) fn reference(&self) -> Option<Loop> {
-        clean::reference(&self.loops.iter().map(LoopTime::parts).collect::<Vec<Loop>>())
+    /// The states of the core, by all loops.
+    pub(crate) fn states(&self) -> Option<CoreStates> {
+        let loops: Vec<Loop> = self.loops.iter().map(LoopTime::parts).collect();
+        let parts =
+            |run: &Run| Conditions::with_loops(run.loops.iter().map(LoopTime::parts).collect());
+        let runs: Vec<Conditions> = self.runs.iter().flatten().map(parts).collect();
+        CoreStates::new(&loops, &runs, None)
     }
 
     /// Evicts the files of `--cold`; whether no page of them is left.

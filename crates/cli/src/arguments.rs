@@ -18,13 +18,14 @@ mod version;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 pub use export::{BetterName, CheckArguments, ExportArguments, FormatName};
 use fathom_analysis::compare::Answer;
-use fathom_metric::notation::{NotationError, seed};
+use fathom_metric::notation::{NotationError, seed, time};
 use fathom_record::host::is_name;
 use fathom_record::{Effort, Protocol};
 pub use import::ImportArguments;
@@ -52,7 +53,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom run --quick              measure everything, in 1 to 3 minutes
+  fathom run --quick              measure everything, in one minute
   fathom run os.syscall cpu       measure one metric and one group
   fathom doctor                   check whether this machine is ready to be measured
   fathom show                     show the latest run
@@ -159,8 +160,9 @@ pub enum ColorName {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  fathom run                           measure everything, 9 to 24 processes per case
-  fathom run --quick                   measure everything, 5 to 12 processes per case
+  fathom run                           measure everything, in 4 minutes
+  fathom run --quick                   measure everything, in one minute
+  fathom run --quick --time 2min       the cases of a quick run, with more processes
   fathom run os                        measure one group
   fathom run os.syscall cpu.call       measure two metrics (and what their predictions need)
   fathom run 'os.syscall{call=stat}'   measure one case (quoted, because of the braces)
@@ -182,7 +184,12 @@ pub struct RunArguments {
     pub only: bool,
     #[command(flatten)]
     pub effort: EffortArguments,
-    /// Use N undisturbed processes per case, instead of the number of the effort.
+    /// Take this time, such as 90s or 10min, instead of that of the effort [default: 60s with
+    /// --quick, 4min, 20min with --thorough].
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    #[arg(conflicts_with_all = ["processes", "protocol"])]
+    pub time: Option<Duration>,
+    /// Use N processes per case, however long that takes.
     #[arg(long, value_name = "N", conflicts_with = "protocol")]
     #[arg(value_parser = clap::value_parser!(u32).range(3..=200))]
     pub processes: Option<u32>,
@@ -295,13 +302,24 @@ fn percent(text: &str) -> Result<f64, NotationError> {
     }
 }
 
-/// How many processes each number is of.
+/// A run needs some seconds to calibrate, and for one visit of each case.
+const BUDGET: std::ops::RangeInclusive<u64> = 5..=86_400;
+
+fn budget(text: &str) -> Result<Duration, String> {
+    let time = time(text).map_err(|error| error.to_string())?;
+    match BUDGET.contains(&time.as_secs()) {
+        true => Ok(time),
+        false => Err("must be between 5s and 24h".to_owned()),
+    }
+}
+
+/// How long a run takes, and with it how many processes each number is of.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct EffortArguments {
-    /// Use 5 to 12 processes per case: everything takes 1 to 3 minutes.
+    /// Take one minute, with fewer sizes.
     #[arg(long, conflicts_with = "thorough")]
     quick: bool,
-    /// Use 20 to 40 processes per case.
+    /// Take 20 minutes, with more sizes.
     #[arg(long)]
     thorough: bool,
 }

@@ -69,6 +69,15 @@ pub fn main(arguments: Arguments) -> ExitCode {
     ended(outcome)
 }
 
+/// Executes `fathom worker`.
+pub fn worker() -> ExitCode {
+    ended(check_open_files().and_then(|()| serve_worker()))
+}
+
+fn serve_worker() -> anyhow::Result<Status> {
+    fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success)
+}
+
 fn execute(command: &Command) -> anyhow::Result<Status> {
     match command {
         Command::Run(run) => run::run(run),
@@ -94,7 +103,7 @@ fn execute(command: &Command) -> anyhow::Result<Status> {
         Command::Store(arguments) => store::store(arguments),
         Command::Completions(completions) => completions::completions(completions),
         Command::Man(man) => man::man(man),
-        Command::Worker => fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success),
+        Command::Worker => serve_worker(),
         Command::Far => fathom_far::serve().map(|()| Status::Success).map_err(Into::into),
     }
 }

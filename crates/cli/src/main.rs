@@ -14,6 +14,10 @@ static AT_START: extern "C" fn() = fathom_cli::note_closed_output;
 fn main() -> ExitCode {
     fathom_cli::use_built_in_lookup();
     fathom_cli::interrupt::survive_file_size_limit();
+    // Building the parser of all commands takes longer than the rest of a worker's start.
+    if std::env::args_os().skip(1).eq(["worker"]) {
+        return fathom_cli::worker();
+    }
     match Arguments::try_parse() {
         Ok(arguments) => fathom_cli::main(arguments),
         Err(error) => match (arguments::report_parse_error(&error), error.use_stderr()) {

@@ -1,7 +1,8 @@
 //! The coordinator of a run: visits, spread over its whole time, and their records.
 
 use fathom_analysis::choice::Distances;
-use fathom_analysis::clean::{self, Loop};
+use fathom_analysis::core_state::{Conditions, CoreStates, Loop};
+use fathom_analysis::schedule::{self, PILOT_MAX, VISITS_MIN};
 use fathom_analysis::{judge, statistics};
 use fathom_measure::affinity;
 use fathom_measure::clock::WholeRun;
@@ -9,21 +10,21 @@ use fathom_measure::sampler::{LoopTime, REFERENCE_ITERATIONS, Resources};
 use fathom_metric::{Entry, Event};
 use fathom_record::run::ClockFacts;
 use fathom_record::{
-    Cause, Document, FarHost, Host, NotSelected, Reason, Record, Reference, ReferenceBasis, Run,
-    RunState, State, Tool, Verdict,
+    Cause, Document, Effort, FarHost, Host, NotSelected, Reason, Record, Reference, ReferenceBasis,
+    Run, RunState, State, Stratum, Tool, Verdict,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::machine::Machine;
-use crate::plan::Plan;
-use crate::reduce::{self, Results};
+use crate::plan::{Plan, VisitGroup};
+use crate::reduce::{self, MeasuredCore, Results};
 use crate::remedies;
 use crate::visits::{self, CaseOfVisit, ProbeVisits, VisitContext};
 
 /// Receiver of the events of a run: the terminal, the store, a test.
 pub trait Audience {
-    /// Before the first visit, with the plan and its estimated duration in nanoseconds. Before the
+    /// Before the first visit, with the plan and the time it takes, in nanoseconds. Before the
     /// first result of a procedure, which has no plan.
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>);
     /// Before each visit.
@@ -53,7 +54,6 @@ pub struct Progress {
     /// The metric of the next visit.
     pub metric: String,
     pub elapsed_ns: f64,
-    /// Estimated from the duration of visits so far.
     pub left_ns: f64,
 }
 
@@ -88,12 +88,10 @@ pub fn coordinate(
     machine: &mut dyn Machine,
     audience: &mut dyn Audience,
 ) -> Document {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let resources = setup.resources.clone();
-    let mut speed = CoreSpeed::new(machine.calibrate(setup.cpu), setup.earlier);
+    let speed = CoreSpeed::new(machine.calibrate(setup.cpu), setup.earlier);
     let facts = VisitContext {
         seed: 0,
-        reference: None,
         injected: plan.injected.as_ref(),
         cpu: setup.cpu,
         other_cpu: affinity::partner(&setup.host, setup.cpu),
@@ -101,31 +99,42 @@ pub fn coordinate(
         resources: &resources,
     };
     let mut document = begin(plan, setup, machine);
-    let clean_share = speed.clean_share();
-    audience.begins(&document, Some((plan, estimate_ns(plan, &document.host, clean_share))));
     let mut visited = ProbeVisits::of_plan(plan, &document.host);
-    let is_stopped = visit_all(
+    audience.begins(&document, Some((plan, announced_ns(plan, &visited, machine))));
+    let random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
+    let due_ns = DRAFTS_NS;
+    let document_so_far = &document;
+    let mut visiting = Visiting {
         plan,
-        &mut visited,
         machine,
-        (audience, &document),
-        (&mut random, facts),
-        &mut speed,
-    );
+        audience,
+        document: document_so_far,
+        random,
+        facts,
+        speed,
+        due_ns,
+    };
+    let is_stopped = visiting.all(&mut visited);
+    let speed = visiting.speed;
     let clock = machine.clock_check();
     note_clock(&mut document.run, &clock);
-    let reference = speed.of_this_run();
-    note_reference(&mut document, &visited, reference, &speed);
+    let states = speed.states();
+    note_states(&mut document, &visited, &speed, states.as_ref());
     let clock = clock.failure();
-    document.records = reduced(plan, &visited, &document, reference.as_ref(), clock.as_deref());
+    document.records = reduced(plan, &visited, &document, &speed, clock.as_deref());
     audience.measured(&document.records);
     document.run.state = match is_stopped || audience.has_left() {
         true => RunState::Interrupted,
         false => RunState::Complete,
     };
+    let left_out = visited.iter().filter(|unit| unit.is_left_out);
+    document.run.left_out = left_out.map(|unit| unit.id().to_owned()).collect();
+    document.run.left_out.dedup();
+    if !document.run.left_out.is_empty() && document.run.state == RunState::Complete {
+        document.run.planned = document.records.len() as u64;
+    }
     document.run.ended = Some(machine.timestamp());
     document.run.duration_ns = Some(machine.elapsed_ns() as f64);
-    document.run.verdict.reasons.extend(judge::machine_changed(&speed.by_visit));
     let mut verdict = std::mem::take(&mut document.run.verdict);
     remedies::set(&mut verdict, &document.run, &document.host);
     document.run.verdict = verdict;
@@ -134,33 +143,41 @@ pub fn coordinate(
     document
 }
 
-/// Records the reference of the whole run, and how many visits were clean by it.
-fn note_reference(
+/// Records the states of the core over the whole run, and whether its speed drifted.
+fn note_states(
     document: &mut Document,
     visited: &[ProbeVisits<'_>],
-    reference: Option<Loop>,
     speed: &CoreSpeed,
+    states: Option<&CoreStates>,
 ) {
-    let Some(reference) = reference else { return };
-    let (clean, visits) = visited.iter().fold((0, 0), |(clean, visits), unit| {
-        let (its_clean, its_visits) = unit.clean_as_found(&reference);
-        (clean + its_clean, visits + its_visits)
-    });
+    let Some(states) = states else { return };
+    let loops = speed.in_reported(states);
+    let [clean, slower_clock, shared] = states.visits.map(|visits| visits as u32);
     document.run.reference = Some(Reference {
-        loop_ns: reference.sibling_ns,
-        frequency_ns: reference.frequency_ns,
-        basis: speed.basis(&reference, &document.host),
-        visits,
+        loop_ns: states.idle.sibling_ns,
+        frequency_ns: states.idle.frequency_ns,
+        basis: speed.basis(&states.idle, &document.host),
+        visits: clean + slower_clock + shared,
         clean,
+        shared,
+        slower_clock,
+        state: Some(states.reported),
+        deviation: judge::core_deviation(&loops).unwrap_or(0.0),
+        drift: judge::core_drift(&loops),
     });
+    let made: Vec<f64> = visited.iter().map(|unit| f64::from(unit.made)).collect();
+    let of_a_case = statistics::median(&made).unwrap_or(1.0).max(1.0);
+    let apart = (made.iter().sum::<f64>() / of_a_case) as usize;
+    document.run.verdict.reasons.extend(judge::machine_changed(&loops, apart));
 }
 
 /// The speed of the measured core.
 struct CoreSpeed {
     /// All reference loops of the run.
     loops: Vec<Loop>,
-    /// Start and median loop of each visit, in nanoseconds.
-    by_visit: Vec<(u64, f64)>,
+    /// The loops of each visit, and when it began.
+    visits: Vec<Conditions>,
+    begun_ns: Vec<u64>,
     /// The reference of earlier runs on this host and CPU.
     earlier: Option<Loop>,
 }
@@ -168,40 +185,32 @@ struct CoreSpeed {
 impl CoreSpeed {
     fn new(calibration: Vec<LoopTime>, earlier: Option<Reference>) -> Self {
         let loops = calibration.iter().map(LoopTime::parts).collect();
-        Self { loops, by_visit: Vec::new(), earlier: earlier.map(Loop::from) }
+        let (visits, begun_ns) = (Vec::new(), Vec::new());
+        Self { loops, visits, begun_ns, earlier: earlier.map(Loop::from) }
     }
 
     fn add_visit(&mut self, loops: &[LoopTime]) {
-        let times: Vec<f64> = loops.iter().map(|one| one.sibling_ns).collect();
-        let visit = loops.first().zip(statistics::median(&times));
-        self.by_visit.extend(visit.map(|(first, ns)| (first.at_ns, ns)));
-        self.loops.extend(loops.iter().map(LoopTime::parts));
+        let Some(first) = loops.first() else { return };
+        let loops: Vec<Loop> = loops.iter().map(LoopTime::parts).collect();
+        self.loops.extend(&loops);
+        self.visits.push(Conditions::with_loops(loops));
+        self.begun_ns.push(first.at_ns);
     }
 
-    fn of_this_run(&self) -> Option<Loop> {
-        clean::reference(&self.loops)
+    /// By all loops so far.
+    fn states(&self) -> Option<CoreStates> {
+        CoreStates::new(&self.loops, &self.visits, self.earlier)
     }
 
-    /// The reference so far. If the sibling has been busy since the start, that of earlier runs at
-    /// the same frequency.
-    fn reference(&self) -> Option<Loop> {
-        let own = self.of_this_run()?;
-        let is_busy = |known: &Loop| {
-            own.is_at_frequency_of(known)
-                && !own.has_idle_sibling(known)
-                && own.sibling_ns > known.sibling_ns
-        };
-        Some(self.earlier.filter(is_busy).unwrap_or(own))
+    /// Start and median loop of each visit in the reported state, in nanoseconds.
+    fn in_reported(&self, states: &CoreStates) -> Vec<(u64, f64)> {
+        let is_one = states.reported == Stratum::AsFound;
+        let visits = self.begun_ns.iter().zip(&self.visits);
+        let of_state = visits.filter(|(_, it)| is_one || states.of(it) == Some(states.reported));
+        of_state.filter_map(|(at, it)| Some((*at, it.typical()?.sibling_ns))).collect()
     }
 
-    /// The share of loops at the reference so far.
-    fn clean_share(&self) -> f64 {
-        let Some(reference) = self.reference() else { return 1.0 };
-        let clean = self.loops.iter().filter(|one| one.is_at(&reference)).count();
-        clean as f64 / self.loops.len() as f64
-    }
-
-    /// The evidence that this reference is full speed.
+    /// The evidence that a core to itself is so fast.
     fn basis(&self, reference: &Loop, host: &Host) -> ReferenceBasis {
         let boost_ns = host.cpu.boost_hz.map(|hz| REFERENCE_ITERATIONS as f64 / hz * 1e9);
         let of_boost = boost_ns.map(|ns| Loop { sibling_ns: ns, frequency_ns: ns });
@@ -232,6 +241,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         cpu: setup.cpu,
         cpu_reason: setup.cpu_reason,
         reference: None,
+        left_out: Vec::new(),
         clock: setup.clock,
         tuned: setup.tuned,
         verdict: Verdict::default(),
@@ -248,10 +258,18 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
     }
 }
 
-/// The estimated duration of a plan with this share of undisturbed visits.
-fn estimate_ns(plan: &Plan, host: &Host, clean_share: f64) -> f64 {
-    let units = ProbeVisits::of_plan(plan, host);
-    units.iter().map(|unit| unit.estimate_ns(clean_share)).sum()
+/// The visits of a case at most, those in another state of the core apart.
+fn visits_max(effort: Effort) -> u32 {
+    if effort == Effort::Thorough { 100 } else { 40 }
+}
+
+/// The time of a run: its budget, or less where all visits take less.
+fn announced_ns(plan: &Plan, units: &[ProbeVisits<'_>], machine: &dyn Machine) -> f64 {
+    let fixed = plan.visits().processes;
+    let visits = f64::from(fixed.unwrap_or(visits_max(plan.effort)));
+    let all_ns = units.iter().map(|unit| visits * unit.visit_ns()).sum::<f64>();
+    let all_ns = machine.elapsed_ns() as f64 + all_ns;
+    if fixed.is_some() { all_ns } else { all_ns.min(plan.budget_ns) }
 }
 
 /// Records of the visits so far are made this often, in at most one of so many parts of the time: a
@@ -259,53 +277,192 @@ fn estimate_ns(plan: &Plan, host: &Host, clean_share: f64) -> f64 {
 const DRAFTS_NS: u64 = 1_000_000_000;
 const DRAFTS_TIMES: u64 = 50;
 
-/// Makes all visits: those that are planned, then again and again those that are missing. True if
-/// the run was interrupted.
-fn visit_all(
-    plan: &Plan,
-    visited: &mut [ProbeVisits<'_>],
-    machine: &mut dyn Machine,
-    (audience, document): (&mut dyn Audience, &Document),
-    (random, facts): (&mut Xoshiro256PlusPlus, VisitContext<'_>),
-    speed: &mut CoreSpeed,
-) -> bool {
-    let mut due_ns = DRAFTS_NS;
-    loop {
-        let reference = speed.reference();
-        let order = visits::order(visited, reference.as_ref(), random);
-        if order.is_empty() {
-            return machine.interrupted();
-        }
-        for (done, index) in order.iter().enumerate() {
-            if visited[*index].is_over() {
-                continue;
-            }
-            if machine.interrupted() || audience.has_left() {
+/// A run while its visits are made.
+struct Visiting<'v> {
+    plan: &'v Plan,
+    machine: &'v mut dyn Machine,
+    audience: &'v mut dyn Audience,
+    document: &'v Document,
+    random: Xoshiro256PlusPlus,
+    facts: VisitContext<'v>,
+    speed: CoreSpeed,
+    /// When records are made next.
+    due_ns: u64,
+}
+
+impl Visiting<'_> {
+    /// Makes all visits: the pilot, then those it leaves time for. True if the run was interrupted.
+    fn all(&mut self, visited: &mut [ProbeVisits<'_>]) -> bool {
+        if self.plan.visits().processes.is_none() {
+            if self.pilot(visited) {
                 return true;
             }
+            self.decide(visited);
+        }
+        for _ in 0..PLANS_MAX {
+            if self.planned(visited) {
+                return true;
+            }
+            let (is_fixed, left_ns) = (self.plan.visits().processes.is_some(), self.left_ns());
+            if is_fixed || left_ns < UNUSED_MAX * self.plan.budget_ns {
+                break;
+            }
+            // Visits were shorter than those of the pilot.
+            self.decide(visited);
+        }
+        self.machine.interrupted()
+    }
+
+    /// Makes the visits that are planned, as far as there is time. True if the run was interrupted.
+    fn planned(&mut self, visited: &mut [ProbeVisits<'_>]) -> bool {
+        let order = visits::order(visited, &mut self.random);
+        for (done, index) in order.iter().enumerate() {
+            self.leave_out(visited);
+            let unit = &visited[*index];
+            if unit.is_over() || unit.is_left_out || !self.has_time(visited, *index) {
+                continue;
+            }
             let left = order[done..].iter().map(|index| visited[*index].visit_ns());
-            audience.progress(&Progress {
-                metric: visited[*index].id().to_owned(),
-                elapsed_ns: machine.elapsed_ns() as f64,
-                left_ns: left.sum::<f64>(),
-            });
-            let reference = reference.as_ref();
-            let facts = VisitContext { seed: random.next_u64(), reference, ..facts };
-            let loops = visited[*index].visit(machine, facts);
-            // Threads of a probe on the sibling slow the loop: such loops are no reference.
-            if !visited[*index].selection.contains(&Err(NotSelected::SecondCpu)) {
-                speed.add_visit(&loops);
+            let left_ns = left.sum::<f64>().min(self.left_ns());
+            if self.visit(&mut visited[*index], left_ns) {
+                return true;
             }
-            visited[*index].of_last_visit().for_each(|case| audience.visited(&case));
-            let begun_ns = machine.elapsed_ns();
-            if begun_ns >= due_ns {
-                let drafts = reduced(plan, visited, document, reference, None);
-                audience.finished(document, &drafts, true);
-                let took_ns = machine.elapsed_ns() - begun_ns;
-                due_ns = machine.elapsed_ns() + DRAFTS_NS.max(took_ns * DRAFTS_TIMES);
+            self.draft(visited);
+        }
+        false
+    }
+
+    /// One visit of each unit, in the order in which they keep their place, in a part of the time.
+    fn pilot(&mut self, visited: &mut [ProbeVisits<'_>]) -> bool {
+        let mut order: Vec<usize> = (0..visited.len()).collect();
+        let none = Distances::default();
+        let known: Vec<_> = visited.iter().map(|unit| unit.piloted(None, &none, 1.0)).collect();
+        order.sort_by(|a, b| schedule::by_place(&known[*a], &known[*b]));
+        let announced_ns = announced_ns(self.plan, visited, self.machine);
+        for index in order {
+            let elapsed_ns = self.machine.elapsed_ns() as f64;
+            let next_ns = slower(visited) * visited[index].visit_ns();
+            if elapsed_ns + next_ns > PILOT_MAX * self.plan.budget_ns {
+                continue;
             }
+            if self.visit(&mut visited[index], announced_ns - elapsed_ns) {
+                return true;
+            }
+            self.draft(visited);
+        }
+        false
+    }
+
+    /// Plans the visits of each unit, once.
+    fn decide(&mut self, visited: &mut [ProbeVisits<'_>]) {
+        let (states, slower) = (self.speed.states(), slower(visited));
+        let distances = distances(visited);
+        let mut left: Vec<&mut ProbeVisits<'_>> =
+            visited.iter_mut().filter(|unit| !unit.is_over()).collect();
+        let units: Vec<_> =
+            left.iter().map(|unit| unit.piloted(states.as_ref(), &distances, slower)).collect();
+        let counts = schedule::visits(&units, self.left_ns(), visits_max(self.plan.effort));
+        for ((visits, unit), count) in left.iter_mut().zip(&units).zip(counts) {
+            visits.planned = count;
+            visits.least = unit.visits_for(VISITS_MIN).min(count);
+            visits.is_left_out = count == 0;
         }
     }
+
+    /// Until the visits must end.
+    fn left_ns(&self) -> f64 {
+        match self.plan.visits().processes {
+            Some(_) => f64::INFINITY,
+            None => schedule::deadline_ns(self.plan.budget_ns) - self.machine.elapsed_ns() as f64,
+        }
+    }
+
+    /// Whether there is time for a visit: it must leave enough for those without which cases have
+    /// no interval.
+    fn has_time(&self, visited: &[ProbeVisits<'_>], next: usize) -> bool {
+        let unit = &visited[next];
+        unit.made < unit.least || unit.visit_ns() + needed_ns(visited) <= self.left_ns()
+    }
+
+    /// Leaves out units whose cases would have no interval in time, because visits took longer than
+    /// those of the pilot. They may go beyond the end by a little.
+    fn leave_out(&self, visited: &mut [ProbeVisits<'_>]) {
+        let late_ns = LATE_MAX * self.plan.budget_ns;
+        while needed_ns(visited) > self.left_ns() + late_ns {
+            let none = Distances::default();
+            let lacking = visited.iter_mut().filter(|unit| missing_ns(unit) > 0.0);
+            let place = |unit: &&mut ProbeVisits<'_>| unit.piloted(None, &none, 1.0);
+            let last = lacking.max_by(|a, b| schedule::by_place(&place(a), &place(b)));
+            let Some(last) = last else { return };
+            last.is_left_out = true;
+        }
+    }
+
+    /// Makes one visit. True if the run ends.
+    fn visit(&mut self, unit: &mut ProbeVisits<'_>, left_ns: f64) -> bool {
+        if self.machine.interrupted() || self.audience.has_left() {
+            return true;
+        }
+        self.audience.progress(&Progress {
+            metric: unit.id().to_owned(),
+            elapsed_ns: self.machine.elapsed_ns() as f64,
+            left_ns: left_ns.max(0.0),
+        });
+        let facts = VisitContext { seed: self.random.next_u64(), ..self.facts };
+        let loops = unit.visit(self.machine, facts);
+        // Threads of a probe on the sibling slow the loop: such loops are no reference.
+        if !unit.selection.contains(&Err(NotSelected::SecondCpu)) {
+            self.speed.add_visit(&loops);
+        }
+        unit.of_last_visit().for_each(|case| self.audience.visited(&case));
+        false
+    }
+
+    /// Makes the records of the visits so far, now and then.
+    fn draft(&mut self, visited: &[ProbeVisits<'_>]) {
+        let begun_ns = self.machine.elapsed_ns();
+        if begun_ns < self.due_ns {
+            return;
+        }
+        let drafts = reduced(self.plan, visited, self.document, &self.speed, None);
+        self.audience.finished(self.document, &drafts, true);
+        let took_ns = self.machine.elapsed_ns() - begun_ns;
+        self.due_ns = self.machine.elapsed_ns() + DRAFTS_NS.max(took_ns * DRAFTS_TIMES);
+    }
+}
+
+/// With more unused time than this share, visits are planned again, from their costs alone: so many
+/// times at most.
+const UNUSED_MAX: f64 = 0.1;
+const PLANS_MAX: usize = 3;
+/// The share of the time by which visits that cases need may go beyond its end.
+const LATE_MAX: f64 = 0.1;
+
+/// The time of the visits without which the cases of a unit have no interval.
+fn missing_ns(unit: &ProbeVisits<'_>) -> f64 {
+    match unit.is_over() || unit.is_left_out {
+        true => 0.0,
+        false => f64::from(unit.least.saturating_sub(unit.made)) * unit.visit_ns(),
+    }
+}
+
+fn needed_ns(visited: &[ProbeVisits<'_>]) -> f64 {
+    visited.iter().map(missing_ns).sum()
+}
+
+/// How many times longer the visits so far took than estimated.
+fn slower(visited: &[ProbeVisits<'_>]) -> f64 {
+    let (took, estimated) =
+        visited.iter().filter(|unit| unit.made > 0).fold((0.0, 0.0), |(took, estimated), unit| {
+            let each_ns = unit.unit.visit_ns(unit.visits.rounds);
+            (took + unit.visit_ns(), estimated + each_ns)
+        });
+    if estimated > 0.0 { took / estimated } else { 1.0 }
+}
+
+/// How far apart the CPUs were, by all visits so far.
+fn distances(visited: &[ProbeVisits<'_>]) -> Distances {
+    Distances::of(visited.iter().flat_map(|unit| unit.samples.iter().flatten()))
 }
 
 /// The records of all visits, in the order of the table.
@@ -313,31 +470,36 @@ fn reduced(
     plan: &Plan,
     visited: &[ProbeVisits<'_>],
     document: &Document,
-    reference: Option<&Loop>,
+    speed: &CoreSpeed,
     clock_failure: Option<&str>,
 ) -> Vec<Record> {
     let mut results = Results::default();
-    let samples = visited.iter().flat_map(|unit| unit.samples.iter().flatten());
-    let distances = Distances::of(samples);
-    let mut visited = visited.iter();
-    // The run was interrupted before the first visit of a metric that another is derived from.
+    let (states, distances) = (speed.states(), &distances(visited));
+    let states = states.as_ref();
+    let drift = states.map_or(0.0, |states| judge::core_drift(&speed.in_reported(states)));
+    let core = MeasuredCore { states, distances, drift };
+    let mut visited = visited;
+    // The run was interrupted before the first visit of a metric that another is derived from, or
+    // that metric did not fit into its time.
     let is_missing = |need: &str, results: &Results| {
         let mut planned = plan.units.iter().filter(|unit| !unit.cases.is_empty());
         planned.any(|unit| unit.entry.about().id == need)
             && results.records.iter().all(|record| record.metric.as_str() != need)
     };
-    for unit in &plan.units {
+    let is_one = |a: &VisitGroup, b: &VisitGroup| a.entry.about().id == b.entry.about().id;
+    for group in plan.units.chunk_by(is_one) {
+        let unit = &group[0];
         match unit.entry {
             Entry::Probe(_) => {
-                if let Some(one) = visited.next() {
-                    reduce::measured(one, document, (reference, &distances), &mut results);
-                }
+                let units;
+                (units, visited) = visited.split_at(group.len());
+                reduce::measured(units, document, core, &mut results);
             }
             Entry::Derived(derived) => {
                 if derived.inputs().iter().any(|need| is_missing(need, &results)) {
                     continue;
                 }
-                reduce::derived(*derived, &unit.cases, document, reference, &mut results);
+                reduce::derived(*derived, &unit.cases, document, core, &mut results);
             }
             Entry::ByHand(_) => {}
         }
@@ -378,39 +540,20 @@ fn set_run_state(verdict: &mut Verdict) {
 mod tests {
     use super::*;
 
-    /// A loop of this many nanoseconds in both parts.
-    fn even(ns: f64) -> Loop {
-        Loop { sibling_ns: ns, frequency_ns: ns }
-    }
-
     #[test]
     fn reference_is_full_speed_by_boost_or_earlier_runs() {
+        let even = |ns| Loop { sibling_ns: ns, frequency_ns: ns };
         let mut host = Host::default();
         // One iteration per cycle: the loop takes 10 µs.
         host.cpu.boost_hz = Some(REFERENCE_ITERATIONS as f64 / 10e-6);
-        let with = |earlier| CoreSpeed { loops: Vec::new(), by_visit: Vec::new(), earlier };
-        let basis = |earlier, ns| with(earlier).basis(&even(ns), &host);
+        let basis = |earlier: Option<Loop>, ns| {
+            let speed = CoreSpeed { earlier, ..CoreSpeed::new(Vec::new(), None) };
+            speed.basis(&even(ns), &host)
+        };
         assert_eq!(basis(None, 10_400.0), ReferenceBasis::HighestFrequency);
         assert_eq!(basis(None, 10_600.0), ReferenceBasis::ThisRun);
         assert_eq!(basis(Some(even(10_500.0)), 10_600.0), ReferenceBasis::EarlierRuns);
         assert_eq!(basis(Some(even(10_000.0)), 10_600.0), ReferenceBasis::ThisRun);
-    }
-
-    #[test]
-    fn busy_sibling_keeps_the_earlier_reference() {
-        let loops = |sibling_ns| vec![Loop { sibling_ns, frequency_ns: 9_000.0 }; 50];
-        let reference = |sibling_ns, earlier: Loop| {
-            let speed =
-                CoreSpeed { loops: loops(sibling_ns), by_visit: vec![], earlier: Some(earlier) };
-            (speed.reference().expect("50 loops").sibling_ns.round(), speed.clean_share())
-        };
-        let idle = even(9_000.0);
-        assert_eq!(reference(14_000.0, idle), (9_000.0, 0.0));
-        assert_eq!(reference(9_000.0, idle), (9_000.0, 1.0));
-        assert_eq!(reference(7_000.0, idle), (7_000.0, 1.0), "faster than before");
-        assert_eq!(reference(14_000.0, even(8_000.0)), (14_000.0, 1.0), "another frequency");
-        let empty = CoreSpeed { loops: Vec::new(), by_visit: Vec::new(), earlier: Some(idle) };
-        assert_eq!((empty.reference(), empty.clean_share()), (None, 1.0));
     }
 
     #[test]

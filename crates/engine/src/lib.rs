@@ -8,6 +8,7 @@
 
 mod case_selector;
 mod coordinator;
+mod first;
 mod injected;
 mod machine;
 mod plan;
@@ -22,7 +23,7 @@ pub use case_selector::CaseSelector;
 pub use coordinator::{Audience, Progress, RunSetup, coordinate};
 pub use injected::{INJECT, InjectError, InjectedSpin};
 pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
-pub use plan::{KEPT, Plan, Visits, beginnings, matches, nearest_of};
+pub use plan::{KEPT, Plan, Visits, beginnings, budget_ns, matches, nearest_of};
 pub use plan_error::PlanError;
 pub use session::{Session, SessionSetup};
 pub use visits::CaseOfVisit;

@@ -28,7 +28,7 @@ pub struct VisitRequest {
 /// The answer of a worker: one line of JSON on its standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitAnswer {
-    /// A sample or a fault for each requested case. Empty if the core did not reach full speed.
+    /// A sample or a fault for each requested case.
     pub samples: Vec<Result<Sample, Fault>>,
     pub loops: Vec<LoopTime>,
 }

@@ -4,14 +4,11 @@ use crate::{CaseSelector, InjectedSpin, PlanError};
 use fathom_metric::{About, Case, Entry, Registry, Sizes};
 use fathom_record::{Effort, Host, Params, Protocol};
 
-/// Rounds of a case in one visit.
-const ROUNDS: u32 = 12;
-/// Visits below this many nanoseconds are cheap: more of them are made.
-const CHEAP_NS: f64 = 120e6;
-/// Visits from this many nanoseconds on are repeated less often for undisturbed ones in quick runs.
-const DEAR_NS: f64 = 1e9;
+/// Rounds of a case in one visit. Most spread lies between visits: of twice as many rounds, the
+/// medians of visits differ by 2 % less.
+const ROUNDS: u32 = 7;
 /// Start, pinning and exit of a worker.
-pub(crate) const WORKER_NS: f64 = 10e6;
+const WORKER_NS: f64 = 6e6;
 /// Default number of values that remain with the trimmed protocol.
 pub const KEPT: u64 = 500;
 
@@ -21,8 +18,10 @@ pub struct Plan {
     pub protocol: Protocol,
     /// Values that remain with the trimmed protocol.
     pub kept: u64,
-    /// Clean processes per case, in place of those of the effort.
+    /// Processes of each case, in place of as many as fit into the time.
     pub processes: Option<u32>,
+    /// The time of the run in nanoseconds.
+    pub budget_ns: f64,
     /// Seed of every random order.
     pub seed: u64,
     /// Extra work in the kernels of one metric, for tests.
@@ -38,8 +37,12 @@ pub struct VisitGroup {
     pub entry: &'static Entry,
     /// Cases of a derived metric have no cost.
     pub cases: Vec<Case>,
+    /// Where the record of each case is among those of its metric.
+    pub(crate) places: Vec<usize>,
     /// Not selected, but an input of a selected metric.
     pub needed: bool,
+    /// Whether people look at it first, so that time goes to it first.
+    pub is_first: bool,
 }
 
 impl VisitGroup {
@@ -50,18 +53,23 @@ impl VisitGroup {
     }
 }
 
-/// The number of visits of a case.
+/// The visits of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visits {
-    /// Fresh processes of each estimate.
-    pub processes_min: u32,
-    /// The same after an extension because of a wide interval.
-    pub processes_max: u32,
-    /// Limit on visits for each process of an estimate while there are too few clean ones.
-    pub tries_max: u32,
+    /// Fresh processes, if their number does not depend on the time.
+    pub processes: Option<u32>,
     pub rounds: u32,
     /// Whether every round is a trial of the trimmed protocol.
     pub trials: bool,
+}
+
+/// The time of a run with this effort, in nanoseconds.
+pub fn budget_ns(effort: Effort) -> f64 {
+    match effort {
+        Effort::Quick => 60e9,
+        Effort::Standard => 240e9,
+        Effort::Thorough => 1200e9,
+    }
 }
 
 impl Plan {
@@ -120,7 +128,8 @@ impl Plan {
             units.extend(units_of(entry, planned, !chosen[index]));
         }
         let (effort, kept, processes, injected) = (sizes.effort, KEPT, None, None);
-        Ok(Self { effort, protocol, kept, processes, seed, injected, asked, units })
+        let budget_ns = budget_ns(effort);
+        Ok(Self { effort, protocol, kept, processes, budget_ns, seed, injected, asked, units })
     }
 
     /// The plan with the same cases to a far host, where a metric has them. Predictions of these
@@ -190,31 +199,17 @@ impl Plan {
         Ok(self)
     }
 
-    pub fn visits(&self, unit: &VisitGroup) -> Visits {
-        let is_cheap = unit.visit_ns(ROUNDS) < CHEAP_NS;
-        // Order statistics of so many medians have an interval of 94 to 96 % (METHOD 10).
-        let (processes_min, processes_max) = match (self.processes, self.effort) {
-            (Some(processes), _) => (processes, processes),
-            (None, Effort::Quick) if is_cheap => (12, 12),
-            (None, Effort::Quick) => (5, 5),
-            (None, Effort::Standard) if is_cheap => (12, 24),
-            (None, Effort::Standard) => (9, 18),
-            (None, Effort::Thorough) => (20, 40),
-        };
-        let is_dear = self.effort == Effort::Quick && unit.visit_ns(ROUNDS) >= DEAR_NS;
-        let tries_max = if is_dear { 2 } else { 4 };
+    pub fn visits(&self) -> Visits {
         match self.protocol {
-            Protocol::Median => {
-                Visits { processes_min, processes_max, tries_max, rounds: ROUNDS, trials: false }
-            }
+            Protocol::Median => Visits { processes: self.processes, rounds: ROUNDS, trials: false },
             Protocol::Trimmed => {
                 let trials = fathom_analysis::statistics::trials_for(self.kept) as u32;
+                let most = if self.effort == Effort::Thorough { 20 } else { 10 };
                 // A divisor of the trials, so that the number of trials is exact.
                 let divides = |processes: &u32| trials.is_multiple_of(*processes);
-                let processes = (1..=processes_min.max(10)).rev().find(divides).unwrap_or(1);
-                let rounds = trials / processes;
-                let (processes_min, processes_max) = (processes, processes);
-                Visits { processes_min, processes_max, tries_max, rounds, trials: true }
+                let processes = (1..=self.processes.unwrap_or(most).max(10)).rev().find(divides);
+                let processes = processes.unwrap_or(1);
+                Visits { processes: Some(processes), rounds: trials / processes, trials: true }
             }
         }
     }
@@ -286,11 +281,15 @@ fn cases(entry: &Entry, host: &Host, sizes: &Sizes) -> Vec<Case> {
 
 /// One unit with all cases, or one for each if they disturb each other.
 fn units_of(entry: &'static Entry, cases: Vec<Case>, needed: bool) -> Vec<VisitGroup> {
+    let unit = |cases: Vec<Case>, from: usize| {
+        let places = (from..from + cases.len()).collect();
+        VisitGroup { entry, cases, places, needed, is_first: false }
+    };
     match entry {
         Entry::Probe(probe) if !probe.about().cases_share_visits => {
-            cases.into_iter().map(|case| VisitGroup { entry, cases: vec![case], needed }).collect()
+            cases.into_iter().enumerate().map(|(at, case)| unit(vec![case], at)).collect()
         }
-        _ => vec![VisitGroup { entry, cases, needed }],
+        _ => vec![unit(cases, 0)],
     }
 }
 
@@ -518,49 +517,12 @@ mod tests {
             let plan =
                 Plan::new(&REGISTRY, Vec::new(), effort, Protocol::Trimmed, 1, &Host::default())
                     .expect("a plan");
-            let visits = plan.visits(&plan.units[0]);
-            assert_eq!(visits.processes_min * visits.rounds, 800, "{visits:?}");
             let (processes, rounds) = if effort == Effort::Thorough { (20, 40) } else { (10, 80) };
-            assert_eq!((visits.processes_max, visits.rounds), (processes, rounds));
-            let plan = Plan { kept: 10, ..plan };
-            let ten = plan.visits(&plan.units[0]);
-            assert_eq!(ten.processes_min * ten.rounds, 16, "{ten:?}");
+            let visits = plan.visits();
+            assert_eq!((visits.processes, visits.rounds), (Some(processes), rounds));
+            let ten = Plan { kept: 10, ..plan }.visits();
+            assert_eq!(ten.processes.expect("a number") * ten.rounds, 16, "{ten:?}");
         }
-    }
-
-    #[test]
-    fn effort_or_option_sets_the_processes() {
-        let of = |effort, processes| {
-            let asked = vec!["cpu.call".to_owned()];
-            let plan = Plan::new(&REGISTRY, asked, effort, Protocol::Median, 1, &Host::default());
-            let mut plan = Plan { processes, ..plan.expect("a plan") };
-            let of_cost = |plan: &mut Plan, cost_ns: f64| {
-                plan.units[0].cases.truncate(1);
-                plan.units[0].cases[0].cost_ns = cost_ns;
-                let visits = plan.visits(&plan.units[0]);
-                assert_eq!((visits.rounds, visits.trials), (12, false));
-                (visits.processes_min, visits.processes_max)
-            };
-            [of_cost(&mut plan, 109e6), of_cost(&mut plan, 111e6)]
-        };
-        assert_eq!(of(Effort::Quick, None), [(12, 12), (5, 5)]);
-        assert_eq!(of(Effort::Standard, None), [(12, 24), (9, 18)]);
-        assert_eq!(of(Effort::Thorough, None), [(20, 40); 2]);
-        assert_eq!(of(Effort::Standard, Some(3)), [(3, 3); 2]);
-    }
-
-    #[test]
-    fn long_visits_of_a_quick_run_are_repeated_less_often() {
-        let of = |effort, cost_ns| {
-            let asked = vec!["cpu.call".to_owned()];
-            let plan = Plan::new(&REGISTRY, asked, effort, Protocol::Median, 1, &Host::default());
-            let mut plan = plan.expect("a plan");
-            plan.units[0].cases.truncate(1);
-            plan.units[0].cases[0].cost_ns = cost_ns;
-            plan.visits(&plan.units[0]).tries_max
-        };
-        assert_eq!([0.98e9, 1e9].map(|cost_ns| of(Effort::Quick, cost_ns)), [4, 2]);
-        assert_eq!(of(Effort::Standard, 1e9), 4);
     }
 
     #[test]

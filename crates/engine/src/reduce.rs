@@ -1,7 +1,7 @@
 //! From the results of visits to records.
 
 use fathom_analysis::choice::{Choice, Distances, choose};
-use fathom_analysis::clean::Loop;
+use fathom_analysis::core_state::CoreStates;
 use fathom_analysis::judge::{self, Expectation, judge};
 use fathom_analysis::statistics;
 use fathom_analysis::strata::Strata;
@@ -13,7 +13,6 @@ use fathom_record::{
     Stratum, Summary, Unit, Verdict,
 };
 
-use crate::plan::Visits;
 use crate::visits::ProbeVisits;
 
 /// The records of a run so far.
@@ -32,16 +31,30 @@ impl Results {
     }
 }
 
-/// Appends the records of a measured metric.
-pub(crate) fn measured(
-    visited: &ProbeVisits<'_>,
+/// What is known of the core and of the CPUs over a run.
+#[derive(Clone, Copy)]
+pub(crate) struct MeasuredCore<'s> {
+    pub(crate) states: Option<&'s CoreStates>,
+    pub(crate) distances: &'s Distances,
+    /// The error of what depends on the core, as a share, because its speed drifts.
+    pub(crate) drift: f64,
+}
+
+/// Appends the records of a measured metric, in the order of its cases.
+pub(crate) fn measured<'v, 'p>(
+    units: &'v [ProbeVisits<'p>],
     document: &Document,
-    (reference, distances): (Option<&Loop>, &Distances),
+    core: MeasuredCore<'_>,
     results: &mut Results,
 ) {
-    let ProbeVisits { unit, probe, faults, failure, processes, .. } = visited;
-    let about = probe.about();
-    for (at, (case, samples)) in unit.cases.iter().zip(&visited.samples).enumerate() {
+    let units = units.iter().filter(|unit| !unit.is_left_out);
+    let of_unit =
+        |visited: &'v ProbeVisits<'p>| (0..visited.unit.cases.len()).map(move |at| (visited, at));
+    let mut cases: Vec<(&ProbeVisits<'p>, usize)> = units.flat_map(of_unit).collect();
+    cases.sort_by_key(|(visited, at)| visited.unit.places[*at]);
+    for (visited, at) in cases {
+        let ProbeVisits { unit, probe, faults, failure, .. } = visited;
+        let (about, case, samples) = (probe.about(), &unit.cases[at], &visited.samples[at]);
         if samples.is_empty() && faults[at].is_none() && failure.is_none() {
             // The run was interrupted before the first visit of this metric.
             continue;
@@ -54,51 +67,41 @@ pub(crate) fn measured(
         let noise_limit = probe.noise_limit(case, &document.host);
         let about = &About { expects: probe.expects(case), noise_limit, ..*about };
         let may = visited.selection[at];
-        let wanted = (*processes, visited.visits.processes_min);
         let Choice { samples: chosen, notes, distance_ns } = match visited.visits.trials {
             // The protocol keeps every trial.
             true => Choice::of(samples, Vec::new()),
-            false => choose(samples, distances, about.unit),
+            false => choose(samples, core.distances, about.unit),
         };
         let offline = faults[at].as_ref().and_then(offline).filter(|_| !samples.is_empty());
         match failure_verdict(failure, faults[at].as_ref().filter(|_| offline.is_none())) {
             Some(verdict) => record.verdict = verdict,
             None => {
-                let strata = Strata::of(&chosen, may, wanted, visited.tried[at], reference);
+                let strata = Strata::new(&chosen, may, core.states);
                 let summary = strata.summarise().map(|it| Summary { distance_ns, ..it });
-                let headline = HeadlineSamples { summary, samples: strata.headline(), reference };
+                let drift = if may == Err(NotSelected::Device) { 0.0 } else { core.drift };
+                let summary = summary.map(|summary| summary.with_error(drift));
+                let (samples, states) = (strata.headline(), core.states);
+                let headline = HeadlineSamples { summary, samples, states, drift };
                 let read_ns = document.run.clock.read_ns;
                 record.notes.extend(notes);
                 fill(&mut record, about, &chosen, headline, (about.is_difference, read_ns));
             }
         }
-        doubted(&mut record.verdict, too_few(samples, &chosen, *processes));
         let doubt = visited.doubt.as_ref().filter(|_| probe.reads_device(case));
         let doubt = doubt.map(|why| Reason::new(Cause::NotAsAsked, why));
         doubted(&mut record.verdict, doubt.map(|it| it.with_remedy(Remedy::OtherFolder)));
         record.facts = stated(&chosen);
-        note_early_end(&mut record, samples.len() as u32, *processes, offline);
-        record.notes.push(process_count_note(*processes, visited.visits));
+        note_early_end(&mut record, samples.len() as u32, visited.least, offline);
+        record.notes.push(process_count_note(visited));
         let predict = |records: &[Record]| {
             let known = Inputs::new(records).under(&document.run.clock);
             probe.predict(case, &document.host, &known)
         };
         let prediction = predicted(&record, results, &predict);
-        set_prediction(&mut record, prediction, about.expects, reference);
+        set_prediction(&mut record, prediction, about.expects, core.states);
         record.samples = (!samples.is_empty()).then(|| samples.clone());
         results.push(record);
     }
-}
-
-/// Visits that were left out and could not all be made again.
-fn too_few(samples: &[Sample], chosen: &[Sample], processes: u32) -> Option<Reason> {
-    let unfiltered = |samples: &[Sample]| samples.iter().filter(|it| !it.waited).count();
-    let (left, made) = (unfiltered(chosen), unfiltered(samples));
-    let is_few = left < processes as usize && left < made;
-    is_few.then(|| {
-        let text = format!("{left} of {made} processes in the usual state, {processes} are needed");
-        Reason::new(Cause::NotAsAsked, text).with_remedy(Remedy::QuieterHost)
-    })
 }
 
 /// Makes a number with doubts noisy: they come first.
@@ -145,15 +148,18 @@ pub(crate) fn derived(
     derived: &dyn Derived,
     cases: &[Case],
     document: &Document,
-    reference: Option<&Loop>,
+    core: MeasuredCore<'_>,
     results: &mut Results,
 ) {
     let about = derived.about();
     for case in cases {
         let mut record = empty(about, case);
         record.derived_from = derived.inputs().iter().map(|need| MetricId::new(*need)).collect();
-        let of = |records| derive(derived, case, document, records);
-        // At full speed if all sources are, else unfiltered.
+        // The drift of the core cancels in a ratio, and moves no edge.
+        let is_timed = !matches!(about.unit, Unit::Bytes | Unit::Ratio);
+        let drift = if is_timed { core.drift } else { 0.0 };
+        let of = |records| derive(derived, case, document, records, drift);
+        // Of one state of the core if all sources are, else of all processes.
         let selected = of(&results.records);
         let stratum = selected.as_ref().map_or(Stratum::AsFound, |it| it.stratum);
         let chosen = match stratum {
@@ -180,12 +186,12 @@ pub(crate) fn derived(
                     }
                 };
                 let edge = result.edge;
-                let full_speed = result.estimate().filter(|_| stratum != Stratum::AsFound);
+                let in_state = result.estimate().filter(|_| stratum != Stratum::AsFound);
                 let not_selected = (stratum == Stratum::AsFound).then_some(NotSelected::Input);
                 record.summary = result.summary.map(|summary| Summary {
                     stratum,
                     not_selected,
-                    full_speed,
+                    in_state,
                     as_found: found,
                     interval: edge.or(summary.interval),
                     ..summary
@@ -197,7 +203,7 @@ pub(crate) fn derived(
             derived.predict(&case.params, &document.host, &known)
         };
         let prediction = predicted(&record, results, &predict);
-        set_prediction(&mut record, prediction, about.expects, reference);
+        set_prediction(&mut record, prediction, about.expects, core.states);
         results.push(record);
     }
 }
@@ -223,6 +229,7 @@ fn derive<'r>(
     case: &Case,
     document: &Document,
     records: &'r [Record],
+    drift: f64,
 ) -> Result<Derivation<'r>, MissingInput> {
     let known = Inputs::new(records).under(&document.run.clock).on(&document.host);
     let estimate = derived.reduce(&case.params, &known)?;
@@ -232,6 +239,7 @@ fn derive<'r>(
         Some(quotient) => statistics::summarise_quotients(&estimate.per_process, quotient),
         None => statistics::summarise_estimates(&estimate.per_process),
     };
+    summary = summary.map(|summary| summary.with_error(drift));
     if let Some(summary) = summary.as_mut().filter(|_| estimate.difference) {
         summary.bound = statistics::difference_bound(summary);
     }
@@ -244,9 +252,8 @@ fn derive<'r>(
     let strata = sources.iter().filter_map(|input| Some(input.summary.as_ref()?.stratum));
     let strata: Vec<Stratum> = strata.collect();
     let stratum = match strata.as_slice() {
-        strata if strata.is_empty() || strata.contains(&Stratum::AsFound) => Stratum::AsFound,
-        strata if strata.contains(&Stratum::CoreAtFullSpeed) => Stratum::CoreAtFullSpeed,
-        _ => Stratum::FullSpeed,
+        [first, others @ ..] if others.iter().all(|other| other == first) => *first,
+        _ => Stratum::AsFound,
     };
     let edge = summary.as_ref().and_then(|it| edge_of(&estimate.edges, it.interval?.level));
     let (notes, facts, doubts) = (estimate.notes, estimate.facts, estimate.doubts);
@@ -287,8 +294,8 @@ impl Derivation<'_> {
     }
 }
 
-/// The prediction of a case, in the stratum of its headline: at full speed if the case and all
-/// inputs of the model have that estimate, else unfiltered (METHOD 23b).
+/// The prediction of a case, in the stratum of its headline: of one state of the core if the case
+/// and all inputs of the model are, else of all processes (METHOD 23b).
 fn predicted(
     record: &Record,
     results: &mut Results,
@@ -418,11 +425,13 @@ fn failure_verdict(failure: &Option<Reason>, fault: Option<&Fault>) -> Option<Ve
 /// Prefix of checks by a far end.
 const FAR: &str = "far end: ";
 
-/// The samples behind a headline, their summary, and the reference loop at full speed.
+/// The samples behind a headline, their summary, and the states of the core.
 pub(crate) struct HeadlineSamples<'s> {
     pub(crate) summary: Option<Summary>,
     pub(crate) samples: &'s [Sample],
-    pub(crate) reference: Option<&'s Loop>,
+    pub(crate) states: Option<&'s CoreStates>,
+    /// The error of every interval because the speed of the core drifted, as a share.
+    pub(crate) drift: f64,
 }
 
 /// Sets summary, verdict, checks and notes of a record.
@@ -441,7 +450,7 @@ pub(crate) fn fill(
     // may slow the loop.
     let is_own = summary.not_selected == Some(NotSelected::SecondCpu);
     if is_own || about.unit == Unit::Hertz || about.expects.has(Counter::CoreSpeed) {
-        let estimates = summary.full_speed.iter_mut().chain(&mut summary.as_found);
+        let estimates = summary.in_state.iter_mut().chain(&mut summary.as_found);
         estimates.for_each(|estimate| estimate.process_loops.clear());
     }
     // The tail of a rate is at its lower end.
@@ -456,12 +465,11 @@ pub(crate) fn fill(
     if is_single && summary.median < 100.0 * read_ns {
         summary.clock_floor = Some(read_ns);
     }
-    // Unfiltered, visits that waited for full speed show the headline without disturbances. A
-    // failed check in any visit makes the case invalid.
+    // A failed check in any visit makes the case invalid.
     let is_wrong = samples.iter().flat_map(Sample::checks_of_both).any(|check| !check.passed);
-    let is_found = summary.stratum == Stratum::AsFound;
-    let judged = if is_found || is_wrong { samples } else { headline.samples };
-    record.verdict = judge(judged, &summary, expectation(about), headline.reference);
+    let judged = if is_wrong { samples } else { headline.samples };
+    record.verdict = judge(judged, &summary, expectation(about), headline.states);
+    name_drift(&mut record.verdict, &summary, about.noise_limit, headline.drift);
     let far = samples.iter().filter_map(|sample| sample.far.as_ref());
     let far = far.flat_map(|far| &far.checks).map(|check| (FAR, check));
     let near = samples.iter().flat_map(|sample| &sample.checks).map(|check| ("", check));
@@ -490,14 +498,26 @@ pub(crate) fn fill(
     record.summary = Some(summary);
 }
 
-/// The number of processes of each estimate, and the reason for it (METHOD 13).
-fn process_count_note(processes: u32, visits: Visits) -> String {
-    let why = match processes > visits.processes_min {
-        _ if visits.processes_max == visits.processes_min => "fixed",
-        false => "interval narrow enough",
-        true => "extended once, wide interval",
+/// Names the drift of the core in place of an unknown cause, where the interval is wide because of
+/// it. The run says how large it is.
+fn name_drift(verdict: &mut Verdict, summary: &Summary, noise_limit: f64, drift: f64) {
+    let half_width = summary.relative_half_width().unwrap_or_default();
+    let own = (half_width.powi(2) - drift.powi(2)).max(0.0).sqrt();
+    let is_unknown = |it: &Reason| matches!(it.cause, Cause::Spread | Cause::LevelOfProcess);
+    if own <= noise_limit && verdict.reasons.iter().any(is_unknown) {
+        verdict.reasons.retain(|reason| !is_unknown(reason));
+        let text = "the speed of the core drifted over the run";
+        verdict.reasons.insert(0, Reason::new(Cause::MachineDrift, text));
+    }
+}
+
+/// The number of processes, and the reason for it (METHOD 13).
+fn process_count_note(visited: &ProbeVisits<'_>) -> String {
+    let why = match visited.visits.processes {
+        Some(_) => "fixed",
+        None => "planned after one visit, by its cost and spread",
     };
-    format!("{processes} processes ({why})")
+    format!("{} processes ({why})", visited.made)
 }
 
 /// The CPU that ended the visits of a case. Those before it stay.
@@ -533,22 +553,20 @@ pub(crate) fn set_prediction(
     record: &mut Record,
     prediction: Result<Prediction, NoModel>,
     expects: Counters,
-    reference: Option<&Loop>,
+    states: Option<&CoreStates>,
 ) {
     match prediction {
         Err(none) => record.no_model = Some(none),
         Ok(prediction) => {
-            let summary = record.shown_summary();
-            record.agreement = summary.map(|summary| match prediction.stratum {
-                Stratum::AsFound => {
-                    let summary = summary.as_found();
-                    let agreement = agreement(&prediction, &summary);
-                    let slowdown = judge::worst_case_slowdown(record, expects, reference);
-                    let is_explained = agreement.fails()
-                        && is_explained(&summary, &prediction, record.better, slowdown);
-                    if is_explained { Agreement::Inconclusive } else { agreement }
-                }
-                _ => agreement(&prediction, summary),
+            record.agreement = record.shown_summary().map(|summary| {
+                let found = (prediction.stratum == Stratum::AsFound).then(|| summary.as_found());
+                let summary = found.as_ref().unwrap_or(summary);
+                let agreement = agreement(&prediction, summary);
+                // A prediction is of a core to itself.
+                let slowdown = judge::worst_case_slowdown(record, expects, states);
+                let is_explained = agreement.fails()
+                    && is_explained(summary, &prediction, record.better, slowdown);
+                if is_explained { Agreement::Inconclusive } else { agreement }
             });
             record.prediction = Some(prediction);
         }

@@ -3,7 +3,6 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fathom_analysis::clean::{Conditions, clean_visits};
 use fathom_analysis::statistics;
 use fathom_analysis::strata::Strata;
 use fathom_measure::clock::{Clock, Watch};
@@ -87,6 +86,7 @@ impl<'a> Session<'a> {
             cpu: affinity::allowed().first().copied().unwrap_or_default(),
             cpu_reason: "not pinned".to_owned(),
             reference: None,
+            left_out: Vec::new(),
             clock: setup.watch.facts(),
             tuned: Vec::new(),
             verdict: Verdict::default(),
@@ -195,9 +195,9 @@ impl<'a> Session<'a> {
             (summary.median, summary.interval) = (value, interval);
             summary.process_medians = vec![value];
         }
-        let reference = processes.as_ref().and_then(|processes| processes.reference.as_ref());
+        let states = processes.as_ref().and_then(|processes| processes.states.as_ref());
         let selected = strata.as_ref().map_or(samples.as_slice(), Strata::headline);
-        let headline = reduce::HeadlineSamples { summary, samples: selected, reference };
+        let headline = reduce::HeadlineSamples { summary, samples: selected, states, drift: 0.0 };
         reduce::fill(&mut record, about, &samples, headline, (measured.is_difference, read_ns));
         let has_value =
             processes.is_some() || !measured.values.is_empty() || measured.histogram.is_some();
@@ -364,13 +364,9 @@ fn about_own(own: &OwnMetric) -> About {
     About { unit, better, expects, noise_limit, ..About::BASE }
 }
 
-/// All processes unfiltered, and all undisturbed ones if they are enough.
+/// All processes, and those in the reported state of the core if they are enough.
 fn strata(processes: &Processes) -> Strata {
-    let Processes { samples, stratum, reference, clean_min, .. } = processes;
-    let conditions: Vec<Conditions> = samples.iter().map(Conditions::of).collect();
-    let clean = reference.as_ref().map_or(0, |it| clean_visits(&conditions, it).len());
-    let (all, least) = (samples.len() as u32, clean.max(*clean_min) as u32);
-    Strata::of(samples, *stratum, (all, least), all, reference.as_ref())
+    Strata::new(&processes.samples, processes.selection, processes.states.as_ref())
 }
 
 /// The interval includes that of what was subtracted, as an independent error.

@@ -1,23 +1,21 @@
 //! The visits of a run, in seeded random order.
 
-use fathom_analysis::choice::{Distances, choose};
-use fathom_analysis::clean::{Conditions, Loop, clean_visits};
-use fathom_analysis::strata::Strata;
-use fathom_analysis::{judge, statistics};
+use fathom_analysis::choice::Distances;
+use fathom_analysis::core_state::CoreStates;
+use fathom_analysis::schedule::{PilotUnit, VISITS_MIN};
+use fathom_analysis::statistics::relative_spread;
 use fathom_measure::sampler::{
     BATCH_FLOOR_NS, Dose, Fault, LOOPBACK, LoopTime, Resources, Settings,
 };
 use fathom_metric::{About, Case, Entry, Probe};
-use fathom_record::{Host, NotSelected, Params, Reason, Sample, Stratum};
+use fathom_record::{Host, NotSelected, Params, Reason, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
 use crate::InjectedSpin;
 use crate::machine::{Machine, Outcome, VisitRequest};
-use crate::plan::{Plan, VisitGroup, Visits, WORKER_NS};
+use crate::plan::{Plan, VisitGroup, Visits};
 
-/// Duration of a visit that does not reach full speed.
-const UNMET_NS: f64 = 35e6;
 /// The sensor of memory needs 64 MiB.
 const SENSED_MEMORY_MIN: u64 = 1 << 30;
 
@@ -36,8 +34,8 @@ pub(crate) struct ProbeVisits<'p> {
     pub(crate) samples: Vec<Vec<Sample>>,
     /// For each case, the first fault.
     pub(crate) faults: Vec<Option<Fault>>,
-    /// For each case, the stratum of selected visits.
-    pub(crate) selection: Vec<Result<Stratum, NotSelected>>,
+    /// For each case, why its visits are not selected by the state of the core, if they are not.
+    pub(crate) selection: Vec<Result<(), NotSelected>>,
     /// The failure of a whole visit.
     pub(crate) failure: Option<Reason>,
     /// For each case, whether its work is on the two CPUs of the visit.
@@ -45,25 +43,24 @@ pub(crate) struct ProbeVisits<'p> {
     waiting_for_memory: Vec<bool>,
     /// Why the files of the visits may be on no device.
     pub(crate) doubt: Option<String>,
-    /// The number of unfiltered visits.
-    found: u32,
-    /// How many of them are left out of a case, and made again.
-    left_out: u32,
-    /// For each case, the number of all visits, including those that did not reach full speed.
-    pub(crate) tried: Vec<u32>,
+    /// The number of visits.
+    pub(crate) made: u32,
+    /// The number of visits to make in all, and of those without which cases have no interval.
+    pub(crate) planned: u32,
+    pub(crate) least: u32,
+    /// Whether it does not fit into the time of the run.
+    pub(crate) is_left_out: bool,
     spent_ns: u64,
     /// When the last visit began.
     begun_ns: u64,
     pub(crate) visits: Visits,
-    /// The number of processes of each estimate.
-    pub(crate) processes: u32,
 }
 
 impl<'p> ProbeVisits<'p> {
     /// The probes of a plan, in its order. Derived metrics have no visits.
     pub(crate) fn of_plan(plan: &'p Plan, host: &Host) -> Vec<Self> {
         let measured = |unit: &'p VisitGroup| match unit.entry {
-            Entry::Probe(probe) => Some(Self::new(unit, *probe, plan.visits(unit), host)),
+            Entry::Probe(probe) => Some(Self::new(unit, *probe, plan.visits(), host)),
             Entry::Derived(_) | Entry::ByHand(_) => None,
         };
         plan.units.iter().filter_map(measured).collect()
@@ -73,12 +70,12 @@ impl<'p> ProbeVisits<'p> {
         let cases = unit.cases.len();
         let selection = |case| match visits.trials {
             true => Err(NotSelected::EveryTrial),
-            false => probe.selection(case, host),
+            false => probe.selection(case, host).map(|_| ()),
         };
         let selection: Vec<_> = unit.cases.iter().map(selection).collect();
         // Work on all CPUs, or on named ones, is on those two if there are no others.
         let all_are_two = probe.about().on_two_cpus || host.cpu.allowed.len() == 2;
-        let is_on_two = |(case, selection): (&Case, &Result<Stratum, NotSelected>)| {
+        let is_on_two = |(case, selection): (&Case, &Result<(), NotSelected>)| {
             all_are_two && *selection == Err(NotSelected::SecondCpu) && is_on_second_cpu(case)
         };
         let memory = [host.memory.available_bytes, host.cgroup.memory_limit_bytes];
@@ -94,13 +91,13 @@ impl<'p> ProbeVisits<'p> {
             selection,
             failure: None,
             doubt: None,
-            found: 0,
-            left_out: 0,
-            tried: vec![0; cases],
+            made: 0,
+            planned: visits.processes.unwrap_or(0),
+            least: visits.processes.unwrap_or(VISITS_MIN),
+            is_left_out: false,
             spent_ns: 0,
             begun_ns: 0,
             visits,
-            processes: visits.processes_min,
         }
     }
 
@@ -110,73 +107,39 @@ impl<'p> ProbeVisits<'p> {
 
     /// The duration of a visit, measured so far or else estimated.
     pub(crate) fn visit_ns(&self) -> f64 {
-        match self.tried.iter().max() {
-            None | Some(0) => self.unit.visit_ns(self.visits.rounds),
-            Some(tried) => self.spent_ns as f64 / f64::from(*tried),
+        match self.made {
+            0 => self.unit.visit_ns(self.visits.rounds),
+            made => self.spent_ns as f64 / f64::from(made),
         }
     }
 
-    /// The number of remaining visits: those unfiltered, then one for each missing undisturbed
-    /// visit.
-    pub(crate) fn visits_left(&self, reference: Option<&Loop>) -> u32 {
-        if self.is_over() {
-            return 0;
+    /// The number of visits that are still to be made.
+    pub(crate) fn visits_left(&self) -> u32 {
+        if self.is_over() { 0 } else { self.planned.saturating_sub(self.made) }
+    }
+
+    /// What the pilot shows of the unit. `slower` is how many times longer visits take than
+    /// estimated.
+    pub(crate) fn piloted(
+        &self,
+        states: Option<&CoreStates>,
+        distances: &Distances,
+        slower: f64,
+    ) -> PilotUnit {
+        let is_selected = self.selection.iter().any(Result::is_ok);
+        let share = states.filter(|_| is_selected).map_or(1.0, CoreStates::share);
+        let is_apart = self.on_two_cpus.contains(&true);
+        let share = if is_apart { share * distances.share() } else { share };
+        let times = if self.made == 0 { slower } else { 1.0 };
+        let samples = self.samples.iter().flatten();
+        let spreads = samples.filter_map(|sample| relative_spread(&sample.values));
+        PilotUnit {
+            cost_ns: times * self.visit_ns(),
+            spread: spreads.reduce(f64::max),
+            share,
+            is_first: self.unit.is_first,
+            made: self.made,
         }
-        let extra = (0..self.samples.len()).map(|case| self.missing(case, reference));
-        self.unfiltered().saturating_sub(self.found).max(extra.max().unwrap_or(0))
-    }
-
-    /// The number of unfiltered visits to make.
-    fn unfiltered(&self) -> u32 {
-        (self.processes + self.left_out).min(self.visits.tries_max * self.processes)
-    }
-
-    /// The samples from which a case is reported.
-    fn chosen(&self, case: usize, distances: &Distances) -> Vec<Sample> {
-        choose(&self.samples[case], distances, self.probe.about().unit).samples
-    }
-
-    /// Counts the visits to make again, by all readings so far.
-    fn count_left_out(&mut self, distances: &Distances) {
-        let of =
-            |case: usize| (self.samples[case].len() - self.chosen(case, distances).len()) as u32;
-        // The trimmed protocol keeps every trial.
-        let cases = if self.visits.trials { 0..0 } else { 0..self.samples.len() };
-        self.left_out = cases.map(of).max().unwrap_or(0);
-    }
-
-    /// The number of missing undisturbed visits of a case, up to the limit.
-    fn missing(&self, case: usize, reference: Option<&Loop>) -> u32 {
-        let may = self.selection[case].is_ok() && self.faults[case].is_none();
-        let Some(reference) = reference.filter(|_| may) else { return 0 };
-        let of_case = self.samples[case].iter().filter(|sample| sample.missed.is_none());
-        let conditions: Vec<Conditions> = of_case.map(Conditions::of).collect();
-        let clean = clean_visits(&conditions, reference).len() as u32;
-        let most = (self.visits.tries_max * self.processes).saturating_sub(self.tried[case]);
-        self.processes.saturating_sub(clean).min(most)
-    }
-
-    /// The estimated duration of all visits with this share of clean ones.
-    pub(crate) fn estimate_ns(&self, clean_share: f64) -> f64 {
-        let cost_ns = self.unit.visit_ns(self.visits.rounds);
-        let processes = f64::from(self.processes);
-        if self.selection.iter().all(Result::is_err) {
-            return processes * cost_ns;
-        }
-        // Each missing undisturbed visit is retried at full speed only, up to the limit.
-        let tries = f64::from(self.visits.tries_max - 1) * processes;
-        let missing = (processes * (1.0 - clean_share)).min(tries * clean_share);
-        let failed = (missing / clean_share.max(0.01) - missing).min(tries);
-        (processes + missing) * cost_ns + failed * (WORKER_NS + UNMET_NS)
-    }
-
-    /// The number of clean unfiltered visits, and of all unfiltered visits.
-    pub(crate) fn clean_as_found(&self, reference: &Loop) -> (u32, u32) {
-        let of_case = |samples: &&Vec<Sample>| !samples.is_empty();
-        let Some(samples) = self.samples.iter().find(of_case) else { return (0, 0) };
-        let found = samples.iter().filter(|sample| !sample.waited);
-        let conditions: Vec<Conditions> = found.map(Conditions::of).collect();
-        (clean_visits(&conditions, reference).len() as u32, conditions.len() as u32)
     }
 
     /// The cases that have a sample of the last visit.
@@ -203,18 +166,13 @@ impl<'p> ProbeVisits<'p> {
         let begun = machine.elapsed_ns();
         self.begun_ns = begun;
         self.doubt = request.resources.files.as_ref().ok().and_then(|files| files.doubt.clone());
-        let is_extra = self.found >= self.unfiltered();
-        let only_at = request.reference.copied().filter(|_| is_extra);
-        let is_wanted = |case: &usize| !is_extra || self.missing(*case, request.reference) > 0;
-        let wanted: Vec<usize> = (0..self.samples.len()).filter(is_wanted).collect();
-        // A process without rounds has a number, too.
-        let process = self.tried.iter().copied().max().unwrap_or(0);
+        let process = self.made;
         let (visits, cost_ns) = (self.visits, self.unit.visit_ns(self.visits.rounds));
-        let waits_for_memory = wanted.iter().any(|case| self.waiting_for_memory[*case]);
+        let waits_for_memory = self.waiting_for_memory.contains(&true);
         let sensed_memory = waits_for_memory.then(|| machine.sensed_memory()).flatten();
         let outcome = machine.visit(&VisitRequest {
             metric: self.id().to_owned(),
-            params: wanted.iter().map(|case| self.unit.cases[*case].params.clone()).collect(),
+            params: self.unit.cases.iter().map(|case| case.params.clone()).collect(),
             settings: Settings {
                 rounds: visits.rounds,
                 seed: request.seed,
@@ -225,7 +183,6 @@ impl<'p> ProbeVisits<'p> {
                 // A slow machine may take three times the estimate and a second.
                 time_limit_ns: 3.0 * cost_ns + 1e9,
                 trials: visits.trials,
-                only_at,
                 injected: request
                     .injected
                     .map_or_else(Dose::default, |spin| spin.dose_of(self.id())),
@@ -234,15 +191,14 @@ impl<'p> ProbeVisits<'p> {
             coordinator: std::process::id(),
             priority: request.priority,
             resources: request.resources.clone(),
-            is_on_two_cpus: wanted.iter().any(|case| self.on_two_cpus[*case]),
+            is_on_two_cpus: self.on_two_cpus.contains(&true),
             sensed_memory,
         });
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
             Outcome::Answered(answer) => {
-                self.found += u32::from(!is_extra);
-                wanted.iter().for_each(|case| self.tried[*case] += 1);
-                for (case, result) in wanted.into_iter().zip(answer.samples) {
+                self.made += 1;
+                for (case, result) in answer.samples.into_iter().enumerate() {
                     match result {
                         Ok(mut sample) => {
                             sample.started_ns = Some(begun);
@@ -266,26 +222,6 @@ impl<'p> ProbeVisits<'p> {
         }
         Vec::new()
     }
-
-    /// Doubles the processes once if all visits are done and the interval of a case is wide.
-    fn extend(&mut self, reference: Option<&Loop>, distances: &Distances) {
-        if self.processes >= self.visits.processes_max || self.visits_left(reference) > 0 {
-            return;
-        }
-        let is_wide = |case: usize| {
-            let (samples, may) = (self.chosen(case, distances), self.selection[case]);
-            let tried = self.tried[case];
-            let strata =
-                Strata::of(&samples, may, (self.processes, self.processes), tried, reference);
-            let values = strata.headline().iter().map(|sample| &sample.values);
-            let medians: Vec<f64> =
-                values.filter_map(|values| statistics::median(values)).collect();
-            self.faults[case].is_none() && !judge::is_precise(&medians)
-        };
-        if self.failure.is_none() && (0..self.samples.len()).any(is_wide) {
-            self.processes = self.visits.processes_max;
-        }
-    }
 }
 
 /// Whether the work of a case that uses a second CPU is here, and not for one CPU or another host.
@@ -298,7 +234,6 @@ fn is_on_second_cpu(case: &Case) -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct VisitContext<'s> {
     pub(crate) seed: u64,
-    pub(crate) reference: Option<&'s Loop>,
     pub(crate) cpu: u32,
     pub(crate) other_cpu: Option<u32>,
     pub(crate) priority: bool,
@@ -306,20 +241,12 @@ pub(crate) struct VisitContext<'s> {
     pub(crate) resources: &'s Resources,
 }
 
-/// The probes to visit next: each as often as it has visits left, at even distances with a random
-/// offset. Visits that follow one another share an episode of the machine; these are apart
-/// (METHOD 11).
-pub(crate) fn order(
-    visited: &mut [ProbeVisits<'_>],
-    reference: Option<&Loop>,
-    random: &mut Xoshiro256PlusPlus,
-) -> Vec<usize> {
-    let distances = Distances::of(visited.iter().flat_map(|unit| unit.samples.iter().flatten()));
+/// The order of the visits left: of each probe at even distances, with a random offset. Visits that
+/// follow one another share an episode of the machine; these are apart (METHOD 11).
+pub(crate) fn order(visited: &[ProbeVisits<'_>], random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
     let mut places: Vec<(f64, usize)> = Vec::new();
-    for (at, unit) in visited.iter_mut().enumerate() {
-        unit.count_left_out(&distances);
-        unit.extend(reference, &distances);
-        let left = unit.visits_left(reference);
+    for (at, unit) in visited.iter().enumerate() {
+        let left = unit.visits_left();
         places.extend((0..left).map(|visit| {
             let offset = random.next_u64() as f64 / 2f64.powi(64);
             ((f64::from(visit) + offset) / f64::from(left), at)
@@ -335,37 +262,6 @@ mod tests {
     use rand_xoshiro::rand_core::SeedableRng;
 
     use super::*;
-
-    #[test]
-    fn estimates_count_missing_and_failed_visits() {
-        let asked = vec!["cpu.frequency".to_owned()];
-        let (registry, host) = (&fathom_probes::REGISTRY, Host::default());
-        let mut plan =
-            Plan::new(registry, asked, Effort::Quick, Protocol::Median, 7, &host).expect("a plan");
-        let case = |cost_ns| Case { cost_ns, ..Case::usual(Params::none()) };
-        plan.units[0].cases = vec![case(3e6), case(4e6)];
-        let mut visits = ProbeVisits::of_plan(&plan, &host).remove(0);
-        assert_eq!((visits.visit_ns(), visits.unit.visit_ns(24)), (17e6, 24e6));
-        visits.processes = 5;
-        // Five processes of 17 ms each, and visits of 45 ms that do not reach full speed.
-        let ms = |visits: &ProbeVisits<'_>, share| (visits.estimate_ns(share) / 1e4).round() / 1e2;
-        assert_eq!(ms(&visits, 1.0), 85.0);
-        assert_eq!(ms(&visits, 0.5), 7.5 * 17.0 + 2.5 * 45.0);
-        assert_eq!(ms(&visits, 0.2), 8.0 * 17.0 + 12.0 * 45.0);
-        assert_eq!(ms(&visits, 0.1), 6.5 * 17.0 + 13.5 * 45.0);
-        assert_eq!(ms(&visits, 0.0), 85.0, "no undisturbed visit is expected");
-        visits.selection = vec![Err(NotSelected::Device), Ok(Stratum::FullSpeed)];
-        assert_eq!(ms(&visits, 0.5), 7.5 * 17.0 + 2.5 * 45.0, "one case is selected");
-        visits.selection[1] = Err(NotSelected::Device);
-        assert_eq!(ms(&visits, 0.5), 85.0);
-        (visits.spent_ns, visits.tried) = (90_000_000, vec![2, 3]);
-        assert_eq!(visits.visit_ns(), 30e6, "as measured");
-        assert_eq!(visits.visits_left(None), 5);
-        visits.found = 2;
-        assert_eq!(visits.visits_left(None), 3);
-        visits.failure = Some(Reason::new(fathom_record::Cause::Crashed, ""));
-        assert_eq!(visits.visits_left(None), 0);
-    }
 
     #[test]
     fn work_on_one_cpu_or_another_host_is_not_on_two_cpus() {
@@ -402,10 +298,11 @@ mod tests {
         let plan = Plan::new(registry, Vec::new(), Effort::Quick, Protocol::Median, 7, &host);
         let plan = plan.expect("a plan");
         let mut visited = ProbeVisits::of_plan(&plan, &host);
+        for (at, unit) in visited.iter_mut().enumerate() {
+            unit.planned = if at % 3 == 0 { 12 } else { 5 };
+        }
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
-        let dear: Vec<usize> =
-            (0..visited.len()).filter(|at| visited[*at].processes == 5).collect();
-        let mut of = || order(&mut visited, None, &mut random);
+        let mut of = || order(&visited, &mut random);
         let (one, other) = (of(), of());
         assert_ne!(one, other, "the order is random");
         // A fifth of the visits has no more than neighbouring visits of a probe.
@@ -413,10 +310,10 @@ mod tests {
         for (place, at) in one.iter().enumerate() {
             fifths[*at][5 * place / one.len()] += 1;
         }
-        assert!(dear.len() > 5);
-        assert!(dear.iter().all(|at| fifths[*at].iter().all(|count| *count <= 2)), "{fifths:?}");
-        let is_cheap = |one: &&[u32; 5]| one.iter().sum::<u32>() == 12;
-        let mut cheap = fifths.iter().filter(is_cheap);
-        assert!(cheap.all(|one| one.iter().all(|count| (1..=4).contains(count))), "{fifths:?}");
+        // Not all have a case on this host.
+        for (unit, fifths) in visited.iter().zip(&fifths).filter(|(unit, _)| !unit.is_over()) {
+            let fits = if unit.planned == 5 { 0..=2 } else { 1..=4 };
+            assert!(fifths.iter().all(|count| fits.contains(count)), "{fifths:?}");
+        }
     }
 }

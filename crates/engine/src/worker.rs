@@ -1,13 +1,14 @@
 //! Worker processes: how the coordinator starts one and reads its answer, and what the worker does.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use fathom_measure::process::{self, CollectError, Limits, Running, exit_text};
-use fathom_measure::sampler::{self, Fault, KernelCounters, Sampler};
+use fathom_measure::sampler::{Fault, KernelCounters, Sampler};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::{Case, Entry, Registry};
 use fathom_record::{Activity, Cause, Reason, Remedy, Sample, system_cause};
@@ -81,13 +82,10 @@ impl Workers {
     }
 
     fn start(&self, request: &VisitRequest) -> std::io::Result<Running> {
-        let command = || {
-            let mut command = Command::new(&self.program);
-            command.args(&self.arguments).stdin(Stdio::piped());
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            Ok(command)
-        };
-        let mut worker = Running::start_tied(command, &[])?;
+        let program = CString::new(self.program.as_os_str().as_bytes());
+        let arguments = self.arguments.iter().map(|it| CString::new(it.as_str()));
+        let arguments: Result<Vec<CString>, _> = [program].into_iter().chain(arguments).collect();
+        let mut worker = Running::start_vforked(&arguments?)?;
         worker.write_input(&serde_json::to_vec(request)?)?;
         Ok(worker)
     }
@@ -135,14 +133,6 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();
     let waits = cases.first().map_or(probe.about().expects, |case| probe.expects(case));
     let clock = Clock::from_specification(request.clock);
-    let only_at = request.settings.only_at;
-    let waited = only_at.map(|reference| {
-        let look = || sampler::reference_loop(&clock);
-        sampler::wait_for(look, &reference)
-    });
-    if let Some((loops, false)) = waited {
-        return VisitAnswer { samples: Vec::new(), loops };
-    }
     let other_cpu = request.settings.other_cpu.filter(|_| request.is_on_two_cpus);
     let counters = KernelCounters::new(request.settings.cpu, waits).beside(other_cpu);
     let memory = request.sensed_memory.map(|descriptor| {
@@ -157,9 +147,7 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     }
     let mut visit = sampler.finish();
     name_offline_cpu(&mut visit.samples, &request.resources.cpus, request.settings.cpu);
-    let mut loops = waited.map_or_else(Vec::new, |(loops, _)| loops);
-    loops.extend(visit.loops);
-    VisitAnswer { samples: visit.samples, loops }
+    VisitAnswer { samples: visit.samples, loops: visit.loops }
 }
 
 /// Replaces what was measured while the worker's CPU went offline, since the kernel then moves it

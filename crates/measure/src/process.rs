@@ -9,6 +9,7 @@ mod output;
 mod program;
 mod running;
 mod tie;
+mod vfork;
 
 pub use adopted::reap_adopted;
 pub use descendants::{children, descendants};

@@ -16,7 +16,6 @@ mod watch;
 
 use std::cell::RefCell;
 
-use fathom_analysis::clean::Loop;
 use fathom_record::{
     Activity, Check, Disturbance, Fact, FarEnd, Histogram, Remedy, Sample, SystemCause,
     system_cause,
@@ -30,7 +29,7 @@ use crate::clock::Clock;
 pub use injected::Dose;
 pub use memory::sensed_memory;
 pub use resources::{FarPlace, Files, LOOPBACK, Missing, Resources};
-pub use spin::{LoopTime, REFERENCE_ITERATIONS, calibration, reference_loop, wait_for};
+pub use spin::{LoopTime, REFERENCE_ITERATIONS, calibration, reference_loop};
 pub use watch::{KernelCounters, Observer, RoundMark};
 
 /// The shortest batch, unless the clock needs a longer one: long enough to amortize cold caches and
@@ -191,8 +190,6 @@ pub struct Settings {
     pub time_limit_ns: f64,
     /// Whether every round is one value and all values are kept, as trials of the trimmed protocol.
     pub trials: bool,
-    /// The reference loop at full speed, if the visit must run at that speed.
-    pub only_at: Option<Loop>,
     /// Extra work in every batched kernel, for tests.
     pub injected: Dose,
 }
@@ -234,7 +231,6 @@ impl Sampler {
             sample: Sample {
                 process: settings.process,
                 cpu: settings.cpu,
-                waited: settings.only_at.is_some(),
                 batch: 1,
                 ..Sample::default()
             },
@@ -349,14 +345,6 @@ impl Sampler {
 
     /// Times all rounds of some works, interleaved. Called once for each set-up of a visit.
     pub fn run(&mut self, works: Vec<Work<'_>>) {
-        if let Some(reference) = self.settings.only_at {
-            let (loops, is_at_full_speed) =
-                wait_for(|| self.observer.reference_loop(&self.clock), &reference);
-            self.loops.extend(loops);
-            if !is_at_full_speed {
-                return;
-            }
-        }
         let mut works: Vec<Active<'_>> = works.into_iter().map(Active::new).collect();
         for work in &mut works {
             let cases = work.cases().to_vec();
@@ -426,7 +414,7 @@ impl Sampler {
         let trials = self.settings.trials;
         let result = |slot: Slot| match slot.fault {
             Some(fault) => Err(fault),
-            None if slot.sample.values.is_empty() && self.settings.only_at.is_none() => {
+            None if slot.sample.values.is_empty() => {
                 Err(Fault::Failed("the probe made no sample".to_owned()))
             }
             None if trials => Ok(slot.sample),

@@ -66,7 +66,7 @@ pub trait Probe: Sync {
                 Err(NotSelected::Device)
             }
             () if expects.has(Counter::NotRunning) => Err(NotSelected::SecondCpu),
-            () => Ok(Stratum::FullSpeed),
+            () => Ok(Stratum::ToItself),
         }
     }
     /// Whether a case waits for memory, beyond the caches: what others do with it is then sensed.

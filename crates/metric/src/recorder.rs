@@ -1,13 +1,13 @@
 //! The interface of a procedure to the running session: clock, interruption, earlier results and
 //! recording.
 
-use fathom_analysis::clean::Loop;
+use fathom_analysis::core_state::CoreStates;
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
     Better, Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, HeatMap, Histogram, Host,
     Interval, LoadWindow, NoModel, NotSelected, Params, Prediction, Reason, Record, Sample, Second,
-    Series, Stratum, Unit, Verdict, quantity::quantity,
+    Series, Unit, Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -77,16 +77,14 @@ pub struct OwnMetric {
     pub noise_limit: f64,
 }
 
-/// Samples of separate processes, of which undisturbed ones may be selected.
+/// Samples of separate processes, of which those in one state of the core may be selected.
 #[derive(Clone, Debug)]
 pub struct Processes {
     pub samples: Vec<Sample>,
-    /// The stratum that undisturbed processes form, or why none are selected.
-    pub stratum: Result<Stratum, NotSelected>,
-    /// The reference loop at full speed.
-    pub reference: Option<Loop>,
-    /// The fewest undisturbed processes with an estimate of their own.
-    pub clean_min: usize,
+    /// Why processes are not selected by the state of the core, if they are not.
+    pub selection: Result<(), NotSelected>,
+    /// The states of the core over all of them.
+    pub states: Option<CoreStates>,
     /// Half the width of the interval of what was subtracted from each value.
     pub subtracted_half_width: f64,
 }

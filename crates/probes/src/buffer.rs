@@ -122,10 +122,10 @@ impl Buffer {
     /// Collapses base pages that faults returned because memory was fragmented. One huge page per
     /// call, because the kernel stops a range at the first failure; several tries, because the
     /// first one starts compaction. Pages that are huge already cost one lookup.
-    fn collapse(&self) {
+    fn collapse(&self, from: usize) {
         const TRIES: usize = 3;
         let bytes = self.page.bytes();
-        for offset in (0..self.written_bytes).step_by(bytes) {
+        for offset in (from / bytes * bytes..self.written_bytes).step_by(bytes) {
             let start = self.start.wrapping_add(offset);
             for _ in 0..TRIES {
                 // SAFETY: advice on our own pages that does not change their contents.
@@ -153,10 +153,11 @@ impl Buffer {
             // SAFETY: the offset is inside our own writable mapping.
             unsafe { self.start.add(offset).write_volatile(1) };
         }
-        self.written_bytes = self.written_bytes.max(bytes);
+        let before = self.written_bytes;
+        self.written_bytes = before.max(bytes);
         self.node = self.node.or_else(current_node);
         if self.page == Page::Huge {
-            self.collapse();
+            self.collapse(before);
         }
     }
 

@@ -182,7 +182,6 @@ pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
         batch_floor_ns: 2_000.0,
         time_limit_ns: 10e9,
         trials: false,
-        only_at: None,
         injected: fathom_measure::sampler::Dose::default(),
     };
     let none = Resources::none();

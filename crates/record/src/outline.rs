@@ -44,10 +44,10 @@ impl Headline {
     /// The number and its interval, unfiltered or over selected visits; `None` if there is none.
     pub fn in_stratum(&self, as_found: bool) -> Option<(f64, Option<[f64; 2]>)> {
         match (as_found, self.stratum) {
-            (true, Stratum::FullSpeed | Stratum::CoreAtFullSpeed) => {
+            (false, Stratum::AsFound) => None,
+            (true, state) if state != Stratum::AsFound => {
                 Some((self.as_found?, self.as_found_interval))
             }
-            (false, Stratum::AsFound) => None,
             _ => Some((self.value?, self.interval)),
         }
     }
@@ -124,7 +124,7 @@ mod tests {
             let found = Headline { as_found: Some(3.0), stratum, ..Headline::from(&record) };
             found.in_stratum(as_found).map(|(number, _)| number)
         };
-        for stratum in [Stratum::FullSpeed, Stratum::CoreAtFullSpeed] {
+        for stratum in [Stratum::ToItself, Stratum::CoreAtFullSpeed] {
             assert_eq!([true, false].map(|it| in_stratum(stratum, it)), [Some(3.0), Some(1.5)]);
         }
         let unfiltered = [true, false].map(|it| in_stratum(Stratum::AsFound, it));

@@ -39,12 +39,12 @@ fn summary() -> impl Strategy<Value = Summary> {
         (finite(), proptest::option::of(interval())),
         (proptest::option::of(estimate.clone()), proptest::option::of(estimate)),
         proptest::collection::vec(quantile, 0..4),
-        prop_oneof![Just(Stratum::FullSpeed), Just(Stratum::AsFound)],
+        prop_oneof![Just(Stratum::ToItself), Just(Stratum::AsFound)],
     )
-        .prop_map(|((median, interval), (full_speed, as_found), quantiles, stratum)| Summary {
+        .prop_map(|((median, interval), (in_state, as_found), quantiles, stratum)| Summary {
             median,
             interval,
-            full_speed,
+            in_state,
             as_found,
             quantiles,
             stratum,

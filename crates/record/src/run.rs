@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Host, Params, Protocol, Record, Verdict};
+use crate::{Host, Params, Protocol, Record, Stratum, Verdict};
 
 /// The JSON document of a run, with its host and its records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -110,6 +110,9 @@ pub struct Run {
     pub reference: Option<Reference>,
     /// The clock, its calibration, and its check at the end of the run.
     pub clock: ClockFacts,
+    /// The metrics that did not fit into the time of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// Settings that `--tune` changed during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuned: Vec<String>,
@@ -124,23 +127,43 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// The reference loop of a CPU at full speed, and how many visits matched it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The reference loop of a core to itself, and the states of the core over the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reference {
     /// Time of the part that a busy SMT sibling slows, in nanoseconds.
     pub loop_ns: f64,
     /// Time of the part that only frequency slows, in nanoseconds.
     pub frequency_ns: f64,
-    /// Why this is full speed.
+    /// Why a core to itself is so fast.
     pub basis: ReferenceBasis,
     /// Number of visits compared with it.
     pub visits: u32,
-    /// Number of undisturbed visits among them.
+    /// Number of visits on a core to itself.
     pub clean: u32,
+    /// Number of visits on a shared core.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shared: u32,
+    /// Number of visits at a slower clock.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub slower_clock: u32,
+    /// The state that is reported; absent in runs up to version 0.2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Stratum>,
+    /// Relative standard deviation of the loop between visits in that state.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub deviation: f64,
+    /// Relative half width by which intervals of what depends on the core are wider than by their
+    /// processes alone, because its speed drifted over the run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub drift: f64,
 }
 
-/// Why the fastest loops of a run count as full speed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Why the fastest loops of a run count as those of a core to itself at full speed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferenceBasis {
     /// They take the expected cycles at the CPU's highest frequency.
@@ -148,6 +171,7 @@ pub enum ReferenceBasis {
     /// They are as fast as in earlier runs on this host.
     EarlierRuns,
     /// Neither is known, or the whole run was slower: the fastest loops of this run.
+    #[default]
     ThisRun,
 }
 
@@ -235,12 +259,12 @@ pub struct ClockFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// 12 processes per case, 5 where visits are long.
+    /// A minute, with fewer sizes.
     Quick,
-    /// 12 processes per case, 9 where visits are long; twice as many if the interval is wide.
+    /// Four minutes.
     #[default]
     Standard,
-    /// 20 to 40 processes per case.
+    /// Twenty minutes, with more sizes.
     Thorough,
 }
 

@@ -12,7 +12,7 @@ pub struct Sample {
     pub process: u32,
     /// The CPU that the worker was pinned to.
     pub cpu: u32,
-    /// The visit waited for a core at full speed, so the unfiltered estimate excludes it.
+    /// Of runs up to version 0.2.0: the visit waited for a core at full speed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waited: bool,
     /// When the visit began, in nanoseconds since the run did; absent for a procedure.

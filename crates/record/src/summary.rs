@@ -17,13 +17,14 @@ pub struct Summary {
     pub interval: Option<Interval>,
     /// Which visits the headline and all other statistics here rest on.
     pub stratum: Stratum,
-    /// Why there is no estimate at full speed, if there is none.
+    /// Why the headline is not that of one state of the core, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_selected: Option<NotSelected>,
-    /// The estimate over the first undisturbed visits, if there are enough of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub full_speed: Option<Estimate>,
-    /// The estimate over the first visits, clean or not; absent for a measurement without visits.
+    /// The estimate over all visits in the reported state of the core, `stratum`. The name in JSON
+    /// is that of the only state of runs up to version 0.2.0.
+    #[serde(default, rename = "full_speed", skip_serializing_if = "Option::is_none")]
+    pub in_state: Option<Estimate>,
+    /// The estimate over all visits, in any state; absent for a measurement without visits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_found: Option<Estimate>,
     /// Of work on two CPUs, how far apart they were in these visits: the time of a cache line
@@ -85,12 +86,25 @@ impl Summary {
         self.interval.map(Interval::limits)
     }
 
+    /// The summary with this error of every interval, as a share.
+    #[must_use]
+    pub fn with_error(mut self, share: f64) -> Self {
+        let wider = |interval: Option<Interval>, number| {
+            interval.map(|interval| interval.with_error(number, share))
+        };
+        self.interval = wider(self.interval, self.median);
+        for estimate in self.in_state.iter_mut().chain(&mut self.as_found) {
+            estimate.interval = wider(estimate.interval, estimate.median);
+        }
+        self
+    }
+
     /// The estimate behind the headline; `None` for a measurement without visits.
     pub fn estimate(&self) -> Option<&Estimate> {
         if self.stratum == Stratum::AsFound {
             self.as_found.as_ref()
         } else {
-            self.full_speed.as_ref()
+            self.in_state.as_ref()
         }
     }
 
@@ -130,6 +144,14 @@ impl Interval {
         [self.low, self.high]
     }
 
+    /// The interval with an independent error of this share of the number.
+    #[must_use]
+    pub fn with_error(self, number: f64, share: f64) -> Self {
+        let error = number * share;
+        let low = number - (number - self.low).hypot(error);
+        Self { low, high: number + (self.high - number).hypot(error), ..self }
+    }
+
     /// Of an edge, its limits.
     pub fn edge(self) -> Option<[f64; 2]> {
         (self.basis == Basis::Grid).then(|| self.limits())
@@ -151,31 +173,51 @@ pub enum Basis {
     Grid,
 }
 
-/// Which visits an estimate rests on. Ratios and histories never mix strata.
+/// Which visits an estimate rests on: those in one state of the core, or all. Ratios and histories
+/// never mix strata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stratum {
-    /// Undisturbed visits only, selected by the reference loop and counters, never by values.
-    FullSpeed,
-    /// The same for work beyond the core (last-level cache, memory), which the reference loop
-    /// cannot see: the core was at full speed.
+    /// The core was to itself: by the reference loop, no SMT sibling was busy, and the clock was as
+    /// fast as anywhere in the run.
+    #[serde(rename = "full_speed")]
+    ToItself,
+    /// The same in runs up to version 0.2.0, for work beyond the core.
     CoreAtFullSpeed,
-    /// The first visits, clean or not.
+    /// The SMT sibling was busy.
+    Shared,
+    /// The sibling was idle, but the clock slower than elsewhere in the run.
+    SlowerClock,
+    /// All visits, in any state.
     #[default]
     AsFound,
 }
 
 impl Stratum {
+    /// The states of the core, the fastest first.
+    pub const STATES: [Self; 3] = [Self::ToItself, Self::SlowerClock, Self::Shared];
+
     pub fn words(self) -> &'static str {
         match self {
-            Self::FullSpeed => "full speed",
-            Self::CoreAtFullSpeed => "core at full speed",
-            Self::AsFound => "unfiltered",
+            Self::ToItself | Self::CoreAtFullSpeed => "core to itself",
+            Self::Shared => "core shared",
+            Self::SlowerClock => "frequency capped",
+            Self::AsFound => "all processes",
         }
+    }
+
+    /// Whether it is this one of [`Self::STATES`].
+    pub fn is_of(self, state: Self) -> bool {
+        self == state || (self == Self::CoreAtFullSpeed && state == Self::ToItself)
+    }
+
+    /// Whether nothing slowed the core.
+    pub fn is_undisturbed(self) -> bool {
+        self.is_of(Self::ToItself)
     }
 }
 
-/// Why no visits were selected, so that the headline is unfiltered.
+/// Why the headline is over all visits, in any state of the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotSelected {
@@ -185,12 +227,14 @@ pub enum NotSelected {
     Device,
     /// Operations are so long that selecting undisturbed ones would favour short ones.
     LongOperation,
-    /// The reference loop is at full speed before the work and slow between its rounds.
+    /// The reference loop is fast before the work and slow between its rounds.
     SlowsItself,
-    /// An input has no estimate at full speed.
+    /// An input is not of one state of the core.
     Input,
-    /// Fewer undisturbed visits than the estimate needs.
+    /// Fewer visits in the reported state than an interval needs.
     TooFewClean,
+    /// The states of the core cannot be told apart.
+    Continuum,
     /// The protocol keeps every trial.
     EveryTrial,
     /// The work was not pinned: the reference loop may be of another CPU.
@@ -206,8 +250,9 @@ impl NotSelected {
             Self::Device => "the work waits for a device",
             Self::LongOperation => "one operation is too long to select undisturbed ones",
             Self::SlowsItself => "the work itself slows the reference loop",
-            Self::Input => "an input has no estimate at full speed",
-            Self::TooFewClean => "too few undisturbed processes",
+            Self::Input => "an input is over all processes",
+            Self::TooFewClean => "too few processes in that state of the core",
+            Self::Continuum => "the states of the core cannot be told apart",
             Self::EveryTrial => "the protocol keeps every trial",
             Self::NotPinned => "not pinned to one CPU",
             Self::NoReference => "no reference loop was calibrated",

@@ -40,6 +40,8 @@ pub enum Position {
     Typical,
     /// The interval lies wholly on the worse side of the range.
     Worse,
+    /// The same on a core that was shared or slower: that of the published machines is not known.
+    NotJudged,
 }
 
 impl Typical {
@@ -47,6 +49,7 @@ impl Typical {
     pub fn words(&self) -> String {
         let (word, count) = match self.position {
             Position::Typical => return format!("typical of {}", self.n),
+            Position::NotJudged => return format!("core shared: not judged beside {}", self.n),
             Position::Better => ("better", self.worse),
             Position::Worse => ("worse", self.better),
         };

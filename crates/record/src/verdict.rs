@@ -154,6 +154,8 @@ pub enum Cause {
     Interrupts,
     /// The core was slow (reference loop): SMT contention or frequency.
     SlowCore,
+    /// The core was shared, or its clock slower, in all of the run, which says it once.
+    CoreShared,
     /// Loads from memory took longer in some processes: other CPUs or guests used it.
     SlowMemory,
     /// Block devices took longer for a request in some processes than in others.

@@ -3,11 +3,12 @@
 use fathom_record::quantity::{at_most, percent, quantity, span_within};
 use fathom_record::{
     Agreement, Cause, Class, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
-    Params, Prediction, Quantile, Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
+    Params, Prediction, Quantile, Record, Run, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::{case, counted};
 use crate::cells::{LIMITS_WIDTH, limits, met};
+use crate::core_state::basis_words;
 use crate::counters::counters;
 use crate::family;
 use crate::layout::Layout;
@@ -70,23 +71,20 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
         if !summary.quantiles.is_empty() {
             add(format!("single timings: {}", quantiles(record, summary)));
         }
-        if let Some(selected) = &summary.full_speed {
-            let visits = format!("{} of {} processes undisturbed", selected.visits, selected.of);
+        if let Some(selected) = &summary.in_state {
+            let visits = format!("{} of {} processes", selected.visits, selected.of);
             let numbers = estimate(record, selected);
-            // The fastest of a run only is not known to be full speed.
-            let basis = run.reference.map(|reference| reference.basis);
-            let speed = match basis {
-                Some(ReferenceBasis::ThisRun) => "fastest in this run",
-                _ => summary.stratum.words(),
-            };
-            add(format!("{speed}: {numbers}; {visits}"));
+            let basis = run.reference.filter(|_| summary.stratum.is_undisturbed());
+            let basis = basis.map_or(String::new(), |it| format!(" ({})", basis_words(&it)));
+            add(format!("{}{basis}: {numbers}; {visits}", summary.stratum.words()));
         }
         if let Some(found) = &summary.as_found {
             let (numbers, visits) = (estimate(record, found), found.visits);
-            add(format!("{}: {numbers}; first {visits} processes", Stratum::AsFound.words()));
+            let visits = counted(visits as usize, "process");
+            add(format!("{}: {numbers}; {visits}", Stratum::AsFound.words()));
         }
         if let Some(why) = summary.not_selected {
-            add(format!("not at full speed: {}", why.words()));
+            add(format!("in any state of the core: {}", why.words()));
         }
     }
     for series in &record.series {
@@ -331,16 +329,16 @@ mod tests {
         let text = of(&document.run);
         for line in [
             "single timings: p90 90.11 µs, p99 99.01 µs, p99.9 99.97 µs",
-            "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 processes und",
-            "unfiltered: 13.50 ns, interval 12.10 ns to 17.00 ns (94 %); first 5 processes",
+            "core to itself (at its highest frequency): 12.25 ns, interval 12.00 ns to 12.50 ns",
+            "all processes: 13.50 ns, interval 12.10 ns to 17.00 ns (94 %); 5 processes",
             "series: disk reads at bench-4: 20.79 MiB/s to 41.68 MiB/s, 2 values over 1.000 s",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
         let mut run = document.run.clone();
-        run.reference.as_mut().unwrap().basis = ReferenceBasis::ThisRun;
+        run.reference.as_mut().unwrap().basis = fathom_record::ReferenceBasis::ThisRun;
         let text = of(&run);
-        assert!(text.contains("fastest in this run: 12.25") && !text.contains("full speed: 12.25"));
+        assert!(text.contains("core to itself (the fastest seen in this run): 12.25"));
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //! and what to do next. All of it is from the records.
 
 use fathom_record::quantity::percent;
-use fathom_record::{Agreement, Cause, Class, Document, Record, State, causes};
+use fathom_record::{Agreement, Cause, Class, Document, Record, State, Stratum, causes};
 use serde::Serialize;
 
 use crate::by_hand;
 use crate::case::counted;
-use crate::closing::{filtered_and_not, progress, run_verdict};
+use crate::closing::{progress, run_verdict};
+use crate::core_state::{core_state, left_out};
 use crate::counts::{agreements, cause_words};
 use crate::findings::{beside_typical, furthest_outside, furthest_worse, short};
 use crate::remarks::meaning;
@@ -254,10 +255,10 @@ fn ignore(document: &Document) -> Vec<Item> {
             show: Some(state.word()),
         }));
     }
-    let [_, unfiltered] = filtered_and_not(records);
-    if unfiltered > 0 && run.reference.is_some() {
-        items.push(Item::new(format!("{unfiltered} unfiltered: disturbed processes included")));
+    if let Some(reference) = run.reference.filter(|it| it.state != Some(Stratum::ToItself)) {
+        items.push(Item::new(core_state(&reference)));
     }
+    items.extend(left_out(run).map(Item::new));
     if run.verdict.state == State::Noisy {
         let why: Vec<&str> = run.verdict.reasons.iter().map(|it| it.text.as_str()).collect();
         let text = "small differences from other runs";

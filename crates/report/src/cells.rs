@@ -93,7 +93,7 @@ fn fill_numbers(row: &mut Row, record: &Record, protocol: Protocol, columns: &Co
     row[column::VERDICT] = (verdict, style);
     row[column::SPREAD].0 = spread(record, protocol);
     if let Some(summary) = &record.summary {
-        let clean = summary.full_speed.as_ref().map(|it| format!("{}/{}", it.visits, it.of));
+        let clean = summary.in_state.as_ref().map(|it| format!("{}/{}", it.visits, it.of));
         row[column::CLEAN].0 = clean.unwrap_or_default();
         row[column::SPARK].0 = bars(record, summary, columns.width(column::SPARK));
     }

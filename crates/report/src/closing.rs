@@ -1,12 +1,11 @@
 //! The end of a run: counts, findings, and facts about the whole run.
 
 use fathom_record::quantity::percent;
-use fathom_record::{
-    Agreement, Class, Document, Record, Reference, ReferenceBasis, RunState, State, Stratum, causes,
-};
+use fathom_record::{Agreement, Class, Document, Record, RunState, State, causes};
 use serde::Serialize;
 
 use crate::case::counted;
+use crate::core_state::{basis_words, core_state, left_out};
 use crate::counts::{
     agreements, cause_words, counts_of, median_tolerance, states, without_prediction,
 };
@@ -25,7 +24,7 @@ pub(crate) struct Closing {
     pub(crate) findings: Vec<String>,
     /// The verdict on the whole run, unless valid.
     pub(crate) verdict: Option<String>,
-    /// Duration, undisturbed visits, clock, tuned settings, notes.
+    /// Duration, state of the core, clock, tuned settings, notes.
     pub(crate) whole: Vec<String>,
 }
 
@@ -189,42 +188,18 @@ pub(crate) fn run_verdict(document: &Document) -> Option<String> {
     Some(sentence(text))
 }
 
-/// The share of undisturbed visits, and how many cases rest on undisturbed visits only.
-fn clean_share(reference: &Reference, records: &[Record]) -> String {
-    let Reference { basis, visits, clean, .. } = *reference;
-    let speed = match basis {
-        ReferenceBasis::HighestFrequency => "core at its highest frequency",
-        ReferenceBasis::EarlierRuns => "core as fast as in earlier runs",
-        ReferenceBasis::ThisRun => "core at its fastest in this run",
-    };
-    let [filtered, unfiltered] = filtered_and_not(records);
-    let share = percent(f64::from(clean) / f64::from(visits.max(1)));
-    format!(
-        "{} of processes were undisturbed ({speed}): {} from these only, {} unfiltered.",
-        glued(&share),
-        counted(filtered, "case"),
-        unfiltered
-    )
-}
-
-/// How many cases rest on undisturbed processes only, and how many on disturbed ones too.
-pub(crate) fn filtered_and_not(records: &[Record]) -> [usize; 2] {
-    let is_filtered = |record: &Record| {
-        let summary = record.summary.as_ref()?;
-        (summary.as_found.is_some()).then_some(summary.stratum != Stratum::AsFound)
-    };
-    let count = |wanted| records.iter().filter(|it| is_filtered(it) == Some(wanted)).count();
-    [true, false].map(count)
-}
-
-/// Duration, undisturbed visits, clock deviation, what `--tune` changed, and notes.
+/// Duration, state of the core, clock deviation, what `--tune` changed, and notes.
 fn whole_run(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut sentences = Vec::new();
     if let Some(duration) = run.duration_ns.map(duration) {
         sentences.push(format!("Duration: {duration}."));
     }
-    sentences.extend(run.reference.map(|reference| clean_share(&reference, &document.records)));
+    sentences.extend(run.reference.map(|reference| {
+        let state = format!("Reference loop: {}", core_state(&reference));
+        sentence(format!("{state}; to itself it was {}", basis_words(&reference)))
+    }));
+    sentences.extend(left_out(run).map(sentence));
     let deviations: Vec<String> =
         [(run.clock.raw_ppm, "CLOCK_MONOTONIC_RAW"), (run.clock.monotonic_ppm, "CLOCK_MONOTONIC")]
             .into_iter()

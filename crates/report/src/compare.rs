@@ -200,7 +200,7 @@ fn core_words(core: f64) -> String {
     let (side, other, times) = if core > 1.0 { ("B", "A", core) } else { ("A", "B", 1.0 / core) };
     format!(
         "{}× slower throughout {side} than in {other} (reference loop), so everything is compared \
-         unfiltered: check governor, temperature and neighbours, and measure again",
+         over all processes: check governor, temperature and neighbours, and measure again",
         short(times)
     )
 }
@@ -229,7 +229,8 @@ fn side_words(side: &Side) -> String {
         };
     }
     if let Some(why) = &side.noisy {
-        words += &format!("; low-quality run ({why}): unfiltered differences are tentative");
+        words +=
+            &format!("; low-quality run ({why}): differences over all processes are tentative");
     }
     words
 }
@@ -481,12 +482,12 @@ fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
     let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
     if has_both && found > 0 {
         notes.push(format!(
-            "{}: {} unfiltered, others from undisturbed processes only",
+            "{}: {} over all processes, others in one state of the core",
             glued("°"),
             counted(found, "case")
         ));
     } else if has_both || found > 0 {
-        let all = if has_both { "from undisturbed processes only" } else { "unfiltered" };
+        let all = if has_both { "in one state of the core" } else { "over all processes" };
         notes.push(format!("all cases {all}"));
     }
     let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();

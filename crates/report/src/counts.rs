@@ -77,6 +77,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::Migration => "CPU migration",
         Cause::Interrupts => "interrupts",
         Cause::SlowCore => "slow core",
+        Cause::CoreShared => "core shared",
         Cause::SlowMemory => "memory used by others",
         Cause::SlowDevice => "device time",
         Cause::TooShort => "too short",

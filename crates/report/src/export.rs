@@ -54,7 +54,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
     let of = |value: fn(&fathom_record::Summary) -> f64| number(shown.map(value));
     let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
     let quantile = |q: f64| shown?.quantiles.iter().find(|one| one.q == q).map(|one| one.value);
-    let selected = shown.and_then(|summary| summary.full_speed.as_ref());
+    let selected = shown.and_then(|summary| summary.in_state.as_ref());
     let found = shown.and_then(|summary| summary.as_found.as_ref());
     let visits = |value: Option<u32>| count(value.map(u64::from));
     let trimmed = shown.and_then(|summary| summary.trimmed.as_ref());

@@ -155,7 +155,8 @@ fn change_text(change: &Change, series: &Series, width: usize) -> String {
         None => "",
     };
     let sign = if change.ratio > 1.0 { "+" } else { "−" };
-    let found = if change.as_found { ", unfiltered: few undisturbed processes since" } else { "" };
+    let found =
+        if change.as_found { ", of all processes: another state of the core since" } else { "" };
     let mut text = format!(
         "since {} (run {}): {} → {}, {sign}{}{direction}{found} ({})",
         started(&change.started),
@@ -224,8 +225,8 @@ fn explanation(series: &[&Series], width: usize) -> String {
     );
     count_values(
         |point| point.slow,
-        "value (°) is of a run with few undisturbed processes and left out",
-        "values (°) are of runs with few undisturbed processes and left out",
+        "value (°) is of a run in another state of the core and left out",
+        "values (°) are of runs in another state of the core and left out",
     );
     match series.iter().map(|series| series.explained).sum::<usize>() {
         0 => {}
@@ -236,9 +237,9 @@ fn explanation(series: &[&Series], width: usize) -> String {
     }
     let found = series.iter().filter(|series| is_as_found(series)).count();
     text += match series.len() - found {
-        0 => " All values are unfiltered.",
-        _ if found == 0 => " All values are from undisturbed processes only.",
-        _ => " °: unfiltered; others from undisturbed processes only.",
+        0 => " All values are over all processes.",
+        _ if found == 0 => " All values are of one state of the core.",
+        _ => " °: over all processes; others of one state of the core.",
     };
     text += " A change is reported if it is at least 1 %, with at least three runs on each \
              side, and at most 1 % of series without a change would show it.";

@@ -32,6 +32,7 @@ mod brief;
 mod case;
 mod cells;
 mod closing;
+mod core_state;
 mod counters;
 mod counts;
 mod doctor;
@@ -64,7 +65,9 @@ pub use listing::{RunListing, runs};
 pub use model::{no_model, remote_option};
 pub use opening::opening;
 pub use others::{origin, others};
-pub use overview::{metric_of_label, overview, overview_records, rows as overview_rows};
+pub use overview::{
+    cases_in_overview, metric_of_label, overview, overview_records, rows as overview_rows,
+};
 pub use table::Table;
 pub use trend::{TRENDS_WIDTH, Trends};
 pub use wrap::{cut, visible, wrapped as paragraph};

@@ -2,14 +2,16 @@
 //! outside, noisy or missing.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, interval_within, percent, quantity, quantity_within};
+use fathom_record::quantity::{NOTHING, interval_within, quantity, quantity_within};
 use fathom_record::{
-    Agreement, Cause, Document, Host, NoModel, Protocol, Record, Run, State, Summary, Unit, causes,
+    Agreement, Cause, Document, Host, NoModel, Params, Protocol, Record, Run, State, Summary, Unit,
+    causes,
 };
 
 use crate::case::counted;
 use crate::cells::{mark, measured, predicted, text_below, uncertainty};
 use crate::closing::{agreement, duration, progress};
+use crate::core_state::{core_state, left_out};
 use crate::counts::cause_words;
 use crate::findings::{outside, unusual};
 use crate::grid::Grid;
@@ -120,6 +122,16 @@ const ROWS: &[Row] = &[
     row("file", "write + fsync, 4 KiB", "file.fsync", &[("bytes", "4096")]),
 ];
 
+/// Those of the cases of a metric that have rows.
+pub fn cases_in_overview(metric: &str, cases: &[&Params]) -> Vec<Params> {
+    let rows = ROWS.iter().filter(|row| row.metric == metric);
+    rows.filter_map(|row| row.pick(cases.iter().copied(), |it| it).cloned()).collect()
+}
+
+fn has(params: &Params, (name, wanted): &(&str, &str)) -> bool {
+    params.0.get(*name).is_some_and(|value| value.to_string() == *wanted)
+}
+
 /// The metric of the row with this label.
 pub fn metric_of_label(label: &str) -> Option<&'static str> {
     let has_label = |row: &&Row| match row.label.split_once("{threads}") {
@@ -190,7 +202,7 @@ pub fn overview(document: &Document, width: usize, trends: &Trends) -> String {
         text += "Nothing was measured.\n";
     }
     text += "\n";
-    for (label, words) in remarkable(records) {
+    for (label, words) in remarkable(run, records) {
         text += &line(label, &words);
     }
     text
@@ -250,7 +262,7 @@ fn headed(grid: &Grid<{ column::COUNT }>, text: String) -> String {
     if text.is_empty() {
         return text;
     }
-    let marks = if text.contains('°') { "~ noisy, ° unfiltered" } else { "~ noisy" };
+    let marks = if text.contains('°') { "~ noisy, ° any state" } else { "~ noisy" };
     let names = ["", marks, "measured", "±", "interval", "expected", "typical", "", "trend"];
     let mut styles = [STRONG; column::COUNT];
     styles[column::NAME] = FAINT;
@@ -293,14 +305,21 @@ fn lines_of(
 
 impl Row {
     fn record<'r>(&self, records: &'r [Record]) -> Option<&'r Record> {
-        let has = |record: &Record, (name, wanted): &(&str, &str)| {
-            record.params.0.get(*name).is_some_and(|value| value.to_string() == *wanted)
-        };
-        let mut found = records.iter().filter(|record| {
-            record.metric.as_str() == self.metric
-                && self.params.iter().all(|param| has(record, param))
-        });
-        if self.pick == Pick::Last { found.next_back() } else { found.next() }
+        let of_metric = records.iter().filter(|record| record.metric.as_str() == self.metric);
+        self.pick(of_metric, |record| &record.params)
+    }
+
+    /// The one of these cases of its metric that it shows.
+    fn pick<'c, C>(
+        &self,
+        mut cases: impl DoubleEndedIterator<Item = &'c C>,
+        params_of: impl Fn(&'c C) -> &'c Params,
+    ) -> Option<&'c C> {
+        let is_shown = |case: &&'c C| self.params.iter().all(|it| has(params_of(case), it));
+        match self.pick {
+            Pick::Last => cases.rfind(is_shown),
+            Pick::First | Pick::RateOfFirst => cases.find(is_shown),
+        }
     }
 }
 
@@ -385,8 +404,7 @@ fn quality(document: &Document) -> String {
     let Document { run, records, .. } = document;
     let mut parts: Vec<String> = progress(document).into_iter().map(|it| it + " ").collect();
     if let Some(reference) = run.reference {
-        let share = f64::from(reference.clean) / f64::from(reference.visits.max(1));
-        parts.push(format!("{} of processes undisturbed; ", glued(&percent(share))));
+        parts.push(format!("{}; ", core_state(&reference)));
     }
     let valid = records.iter().filter(|record| record.verdict.state == State::Valid).count();
     parts.push(format!("{valid} of {} valid", counted(records.len(), "case")));
@@ -405,7 +423,7 @@ fn quality(document: &Document) -> String {
 }
 
 /// Labelled texts on what is outside, noisy or missing, and on all predictions.
-fn remarkable(records: &[Record]) -> Vec<(&'static str, String)> {
+fn remarkable(run: &Run, records: &[Record]) -> Vec<(&'static str, String)> {
     let all = counted(records.len(), "case");
     let mut lines = Vec::new();
     let outside = outside(records, OUTSIDE);
@@ -421,6 +439,7 @@ fn remarkable(records: &[Record]) -> Vec<(&'static str, String)> {
         lines.push(("noisy", format!("{} of {all}: {}", total(&noisy), list(&noisy))));
     }
     let missing = missing(records);
+    lines.extend(left_out(run).map(|words| ("left out", words)));
     if !missing.is_empty() {
         lines.push(("missing", missing.join("; ")));
     }

@@ -167,8 +167,9 @@ fn method(document: &Document) -> Vec<Block> {
         Protocol::Median => {
             "Each case is measured by several fresh processes in random order. The number is the \
              median over processes of their medians; the interval is by order statistics of these. \
-             Processes during which a counter shows a disturbance are left out where enough \
-             undisturbed ones remain; no value is left out for being large."
+             Where processes met different states of the core (to itself, shared, at a slower \
+             clock: by a reference loop, never by values), all of the reported state count; no \
+             value is left out for being large."
         }
         Protocol::Trimmed => {
             "Of each case the slowest and the fastest trials are left out; the number is the mean \
@@ -182,7 +183,7 @@ fn method(document: &Document) -> Vec<Block> {
          results. A number is within it (or meets a bound) if its whole interval is, outside it \
          (or violates a bound) if none of its interval is, and else inconclusive. It is noisy \
          (marked ~) if its interval is wider than its metric allows, or a counter shows what \
-         disturbed it; unfiltered numbers (marked °) include disturbed processes.",
+         disturbed it; numbers marked ° are over all processes, in any state of the core.",
     ));
     let whole = Closing::of(document).whole;
     blocks.extend((!whole.is_empty()).then(|| text(whole.join(" "))));

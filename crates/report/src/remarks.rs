@@ -4,7 +4,8 @@ use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
 use fathom_record::{
-    Agreement, BETWEEN_LEVELS, Cause, Estimate, Protocol, Record, State, Summary, Unit, Verdict,
+    Agreement, BETWEEN_LEVELS, Cause, Estimate, Protocol, Reason, Record, State, Summary, Unit,
+    Verdict,
 };
 
 use crate::cells::{Setting, cycles, text_below};
@@ -79,21 +80,23 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     }
     let lines = paint_lines(FAINT, &lines);
     // A valid number can have a reason too: a cap that limited it.
-    let is_known = record.verdict.reasons.is_empty() || repeated;
+    let is_of_run =
+        |reason: &Reason| matches!(reason.cause, Cause::CoreShared | Cause::MachineDrift);
+    let is_known = record.verdict.reasons.iter().all(is_of_run) || repeated;
     if is_known { lines } else { lines + &reasons(record, width) }
 }
 
-/// The unfiltered estimate, if it is outside the full-speed interval by more than
+/// The estimate over all processes, if it is outside the interval of one state by more than
 /// [`AS_FOUND_MIN`].
 fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
-    let (selected, found) = (summary.full_speed.as_ref()?, summary.as_found.as_ref()?);
+    let (selected, found) = (summary.in_state.as_ref()?, summary.as_found.as_ref()?);
     let off = (found.median / selected.median - 1.0).abs();
     let is_outside =
         summary.limits().is_none_or(|[low, high]| !(low..=high).contains(&found.median));
     (off > AS_FOUND_MIN && is_outside).then(|| {
         let value = glued(&quantity(found.median, record.unit));
         let Estimate { visits, of, .. } = selected;
-        format!("{visits} of {of} processes undisturbed; unfiltered {value}")
+        format!("{}: {visits} of {of} processes; all {value}", summary.stratum.words())
     })
 }
 

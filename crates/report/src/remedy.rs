@@ -33,13 +33,13 @@ pub fn words(remedy: &Remedy) -> String {
         R::AvoidSwap => "free memory, to avoid swapping",
         R::CountGroups => GROUPS,
         R::FollowDrift => "a buffer fills or settles while sampling: --thorough shows more of it",
-        R::MeasureLonger => "measure longer: --thorough, or more --processes",
+        R::MeasureLonger => "measure longer: --time, or --thorough",
         R::LetSettle => {
             "let the machine settle (frequency, temperature, neighbours), and run again"
         }
         R::LetSettleOrMeasureLonger => {
             "let the machine settle (frequency, temperature, neighbours), or measure longer: \
-             --thorough"
+             --time, or --thorough"
         }
         R::RunToEnd => "let the run finish",
         R::MoreBytes => "use more --bytes",

@@ -312,9 +312,8 @@ impl Table {
             marks.push(glued("~: noisy,") + " cause below the row, once for rows that share it");
         }
         if self.seen.as_found {
-            let others =
-                if self.seen.selected { ", others from undisturbed processes only" } else { "" };
-            marks.push(glued("°: unfiltered,") + " includes disturbed processes" + others);
+            let others = if self.seen.selected { ", others in one" } else { "" };
+            marks.push(glued("°: over") + " all processes, in any state of the core" + others);
         }
         if self.seen.bound {
             marks.push(glued("≤: upper") + " bound of a difference too small to measure");
@@ -360,7 +359,8 @@ impl Table {
             "processes: medians, lowest ▁ to highest █"
         };
         let clean = self.columns.has(column::CLEAN);
-        let clean = if clean { "; kept: undisturbed processes of all" } else { "" };
+        let clean =
+            if clean { "; kept: processes in the reported state of the core, of all" } else { "" };
         format!("off by: measured ÷ predicted − 1{clean}; {error}; {bars}")
     }
 

@@ -123,7 +123,7 @@ fn line_of(row: &Row, grid: &Grid<{ column::COUNT }>, line: usize) -> String {
     let value = measured(record, Protocol::Median, grid.width(column::MEASURED));
     let style = match typical.position {
         Position::Better => GOOD,
-        Position::Typical => PLAIN,
+        Position::Typical | Position::NotJudged => PLAIN,
         Position::Worse => BAD,
     };
     let style = if record.verdict.state == State::Noisy { CARE } else { style };

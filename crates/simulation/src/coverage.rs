@@ -10,7 +10,7 @@ use crate::section::{Section, cells, kept, percent};
 use crate::worlds::{Kind, ROUNDS, TRUTH, WORLDS, World};
 use crate::{Source, Trials};
 
-/// Initial number of processes at quick, standard and thorough effort.
+/// Numbers of processes.
 pub(crate) const PROCESSES: [usize; 3] = [5, 10, 20];
 
 const EXPECTED: Expectation =

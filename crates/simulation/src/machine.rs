@@ -54,7 +54,7 @@ impl Figure {
         for _ in 0..trials.runs {
             let loop_times = times(&(loops.draw)(&mut source, visits), loops.deviation);
             figure.drift.count(machine_drift(&loop_times).is_some());
-            figure.wander.count(machine_wander(&loop_times).is_some());
+            figure.wander.count(machine_wander(&loop_times, 1).is_some());
         }
         figure
     }

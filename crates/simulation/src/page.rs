@@ -21,8 +21,8 @@ type Simulation = fn(Trials) -> Section;
 const PARTS: [(&str, Simulation); 16] = [
     ("intervals over processes", coverage::section),
     ("episodes", episodes::section),
-    ("stopping", stopping::section),
-    ("full speed and unfiltered", strata::section),
+    ("a plan after a pilot", stopping::section),
+    ("states of the core", strata::section),
     ("intervals within one run", within::section),
     ("derived metrics", derived::section),
     ("the trimmed protocol", trimmed::section),
@@ -74,12 +74,11 @@ Conclusions:
 - The level is also kept with two kinds of processes. With two paths within each process it falls
   with the number of processes, for the same reason. One median describes neither. From 10
   processes on both are marked as bimodal, with 5 mostly not: see the processes in the wide table.
-- **Full speed keeps its level wherever it is reported**, also with few and with autocorrelated
-  undisturbed visits: with too few it is not reported. Unfiltered keeps it only if the state of
-  the core is independent from visit to visit. Otherwise the run is marked as autocorrelated, except
-  a run of one metric, which is too short: measure several metrics in a run.
-- Rules that stop at values or select by them have intervals that are far too narrow: *until five
-  agree* and *the five smallest of eleven*.
+- Planned once, after a pilot visit of each unit that counts too, the interval keeps 93 % to 97 %
+  for all distributions, and more on a coarse clock: the plan knows cost and spread only. Rules that
+  stop at values have intervals that are too narrow: *until five agree* keeps fewer than 6 of 10.
+- **The interval of a state of the core keeps its level wherever it is reported**, whatever share of
+  the visits it holds, also with autocorrelated visits. A continuum is reported as one state.
 - Two runs agree on a machine with episodes of up to 4 s if visits are spread over the run: of pairs
   of intervals at most 3 % do not overlap. In blocks, a sixth does not.
 - Autocorrelated rounds do not affect an interval over processes.

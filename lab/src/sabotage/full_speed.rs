@@ -69,13 +69,14 @@ pub(super) mod tests {
         let found = if claims { 1.1 * median } else { median };
         record.summary = Some(Summary {
             median,
-            stratum: if claims { Stratum::FullSpeed } else { Stratum::AsFound },
+            stratum: if claims { Stratum::ToItself } else { Stratum::AsFound },
             as_found: of(found),
-            full_speed: of(median).filter(|_| claims),
+            in_state: of(median).filter(|_| claims),
             ..Summary::default()
         });
         let (loop_ns, frequency_ns) = (8_900.0, 8_900.0);
-        let reference = Reference { loop_ns, frequency_ns, basis, visits: 5, clean: 5 };
+        let reference =
+            Reference { loop_ns, frequency_ns, basis, visits: 5, clean: 5, ..Reference::default() };
         let document = json!({
             "schema": fathom_record::SCHEMA_VERSION,
             "tool": {"name": "fathom", "version": ""},

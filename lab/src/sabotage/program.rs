@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use fathom_analysis::clean::TOLERANCE;
+use fathom_analysis::core_state::TOLERANCE;
 use fathom_analysis::statistics::quantile;
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use fathom_analysis::clean;
+use fathom_analysis::core_state;
 use fathom_analysis::statistics::median;
 use fathom_lab::Unmet;
 use fathom_measure::affinity;
@@ -45,8 +45,8 @@ pub(super) const SIBLING: Sabotage = Sabotage {
 /// many cycles; 1 without a busy sibling.
 fn contention(cpu: u32) -> Option<f64> {
     let loops = calibration(fathom_lab::clock().specification(), cpu);
-    let loops: Vec<clean::Loop> = loops.iter().map(LoopTime::parts).collect();
-    clean::reference(&loops).map(|reference| reference.sibling_ns / reference.frequency_ns)
+    let loops: Vec<core_state::Loop> = loops.iter().map(LoopTime::parts).collect();
+    core_state::reference(&loops).map(|reference| reference.sibling_ns / reference.frequency_ns)
 }
 
 /// The contention of a CPU while another is idle, and while it is busy.

@@ -41,7 +41,7 @@ struct Points {
 
 impl Points {
     fn of_both_strata() -> [Self; 2] {
-        let full_speed = |summary: &Summary| Some(summary.full_speed.as_ref()?.median);
+        let full_speed = |summary: &Summary| Some(summary.in_state.as_ref()?.median);
         let as_found = |summary: &Summary| Some(summary.as_found.as_ref()?.median);
         [
             Self { stratum: "at full speed", median_of: full_speed, repeats: Vec::new() },

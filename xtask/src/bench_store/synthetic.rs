@@ -1,7 +1,7 @@
 //! A reproducible store of synthetic runs, as large as years of real ones.
 
 use anyhow::{Context, Result};
-use fathom_analysis::clean::Loop;
+use fathom_analysis::core_state::{CoreStates, Loop};
 use fathom_analysis::strata::Strata;
 use fathom_probes::REGISTRY;
 use fathom_record::run::ClockFacts;
@@ -105,6 +105,8 @@ fn run(number: usize) -> Run {
             basis: ReferenceBasis::EarlierRuns,
             visits: PROCESSES,
             clean: PROCESSES,
+            state: Some(Stratum::ToItself),
+            ..Reference::default()
         }),
         clock: ClockFacts { source: "tsc".to_owned(), hz: 2.6e9, ..ClockFacts::default() },
         ..Run::default()
@@ -135,9 +137,9 @@ fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
         (0..PROCESSES).map(|process| sample(process, level, source)).collect();
     let id = MetricId::new(about.id);
     let mut record = Record::new(id, params, about.title, about.unit, about.better);
-    let (wanted, selection) = (PROCESSES, Ok(Stratum::FullSpeed));
-    record.summary =
-        Strata::of(&samples, selection, (wanted, wanted), wanted, Some(&LOOP)).summarise();
+    let visits = [PROCESSES as usize, 0, 0];
+    let states = CoreStates { idle: LOOP, reported: Stratum::ToItself, visits };
+    record.summary = Strata::new(&samples, Ok(()), Some(&states)).summarise();
     record.visit = format!("{run}/{}", about.id);
     let input = Input {
         name: "nominal".to_owned(),

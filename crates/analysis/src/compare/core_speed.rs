@@ -4,7 +4,7 @@
 use fathom_record::{Better, Document, Estimate, Record, Stratum};
 
 use crate::choice::are_apart;
-use crate::clean::Loop;
+use crate::core_state::Loop;
 use crate::differences::have_one_machine;
 use crate::statistics::median;
 
@@ -21,7 +21,7 @@ impl RunRecord<'_> {
         let summary = self.record.summary.as_ref()?;
         let estimate = match stratum {
             Stratum::AsFound => summary.as_found.clone(),
-            _ => summary.full_speed.clone(),
+            _ => summary.in_state.clone(),
         };
         let mut estimate = estimate.unwrap_or_else(|| Estimate {
             median: summary.median,

@@ -1,12 +1,13 @@
 //! The verdict on one case of a comparison.
 
-use fathom_record::{Estimate, Record, State, Unit};
+use fathom_record::{Estimate, NotSelected, Record, State, Unit};
 
 use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
 use super::core_speed::{RunRecord, distances, explains, slower, stratum_of};
 use super::noise::{Noise, NoiseBy};
 use crate::statistics::{
-    Ratio, benjamini_hochberg, mann_whitney, median, prediction_half_width, ratio_to_runs,
+    Ratio, Z_90, Z_95, benjamini_hochberg, mann_whitney, median, prediction_half_width,
+    ratio_to_runs,
 };
 
 /// Smaller changes are not reported.
@@ -19,10 +20,6 @@ pub const UNCHANGED_MIN: f64 = 0.02;
 pub const UNCHANGED_TIMES: f64 = 1.7;
 /// Equivalence within a larger margin is not worth reporting.
 const UNCHANGED_MAX: f64 = 0.3;
-
-/// Half-widths of 90 % and 95 % intervals in standard errors.
-const Z_90: f64 = 1.645;
-const Z_95: f64 = 1.960;
 
 /// Compares the records of A, one per run, with that of B, in a stratum that all of them have.
 /// Their numbers are valid or noisy, in the same unit. `None` if one side has no median.
@@ -41,6 +38,7 @@ pub(super) fn weigh(
     let (in_a, in_b, record) = (runs.concat(), of_b.process_medians.clone(), b.record);
     let within = within_runs(&sides, &of_b);
     let ratio = ratio_to_runs(&runs, &in_b, seed).or(within);
+    let ratio = ratio.map(|ratio| ratio.with_error(drift(a, b)));
     let limit = noise.limit(&first.metric);
     let kept = noise.of(&first.metric, &first.params, stratum);
     let (noise, noise_by) = match (kept, between(&runs)) {
@@ -97,6 +95,16 @@ pub(super) fn weigh(
         unchanged_within,
         word,
     })
+}
+
+/// The error of a ratio because the core's speed drifted on both sides, as a share.
+fn drift(a: &[RunRecord<'_>], b: RunRecord<'_>) -> f64 {
+    let of = |one: &RunRecord<'_>| {
+        let is_of_device = one.record.summary.as_ref()?.not_selected == Some(NotSelected::Device);
+        one.run.run.reference.filter(|_| !is_of_device).map(|reference| reference.drift)
+    };
+    let squares = a.iter().filter_map(of).map(|drift| drift.powi(2)).sum::<f64>();
+    (squares / a.len().pow(2) as f64 + of(&b).unwrap_or(0.0).powi(2)).sqrt()
 }
 
 /// The ratio of one process to one other, from their intervals within the run: the limits of both

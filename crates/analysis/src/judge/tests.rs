@@ -3,6 +3,7 @@
 mod checks;
 mod far;
 mod sensors;
+mod states;
 
 use super::*;
 use crate::statistics::summarise;
@@ -17,6 +18,12 @@ const HALF: Option<u64> = Some(500_000_000);
 
 /// Two of seven are 20 % worse: a wide interval, and a narrow one without them.
 const WIDE: [f64; 7] = [100.0, 100.0, 100.0, 100.0, 101.0, 120.0, 121.0];
+
+/// A run with one state of the core, which is reported.
+fn states(reported: Stratum) -> CoreStates {
+    let visits = Stratum::STATES.map(|state| if state == reported { 100 } else { 0 });
+    CoreStates { idle: FULL_SPEED, reported, visits }
+}
 
 fn expecting(expects: Counters) -> Expectation {
     Expectation { expects, ..QUIET }
@@ -78,14 +85,6 @@ fn edge_is_not_noisy_for_its_interval() {
     assert_eq!(verdict(&samples, QUIET).state, State::Noisy);
     samples.iter_mut().for_each(|sample| sample.facts.push(fact.clone()));
     assert_eq!(verdict(&samples, QUIET), Verdict::default());
-}
-
-#[test]
-fn half_width_of_one_percent_is_precise() {
-    assert!(is_precise(&[99.0, 100.0, 100.0, 100.0, 101.0]));
-    assert!(!is_precise(&[98.9, 100.0, 100.0, 100.0, 101.0]));
-    assert!(is_precise(&[-99.0, -100.0, -100.0, -100.0, -101.0]), "a difference");
-    assert!(!is_precise(&[100.0; 4]), "four have no interval");
 }
 
 #[test]
@@ -175,7 +174,7 @@ fn cause_of_the_better_processes_is_unknown() {
 fn lost_time_in_all_visits_counts_at_full_speed() {
     let samples = processes(&[100.0; 5], &[0, 1, 2, 3, 4], &stolen());
     let summary = summarise(&samples).expect("values");
-    let summary = Summary { stratum: Stratum::FullSpeed, ..summary };
+    let summary = Summary { stratum: Stratum::ToItself, ..summary };
     assert_eq!(causes(&judge(&samples, &summary, QUIET, None)), [Cause::Steal]);
     let one = processes(&[100.0; 5], &[0], &stolen());
     assert_eq!(judge(&one, &summary, QUIET, None), Verdict::default(), "no shift without it");
@@ -260,7 +259,12 @@ fn with_loops(slow: Loop, expectation: Expectation) -> Verdict {
         (sample.reference_ns, sample.frequency_ns) =
             (vec![met.sibling_ns; 13], vec![met.frequency_ns; 13]);
     }
-    judge(&samples, &summarise(&samples).expect("values"), expectation, Some(&FULL_SPEED))
+    judge(
+        &samples,
+        &summarise(&samples).expect("values"),
+        expectation,
+        Some(&states(Stratum::ToItself)),
+    )
 }
 
 #[test]
@@ -284,7 +288,12 @@ fn mostly_slow_cores_are_compared_in_halves() {
             sample.reference_ns = vec![FULL_SPEED.sibling_ns * times];
             sample.frequency_ns = vec![FULL_SPEED.frequency_ns];
         }
-        judge(&samples, &summarise(&samples).expect("values"), QUIET, Some(&FULL_SPEED))
+        judge(
+            &samples,
+            &summarise(&samples).expect("values"),
+            QUIET,
+            Some(&states(Stratum::ToItself)),
+        )
     };
     assert_eq!(causes(&judged([100.0, 130.0, 150.0, 180.0, 190.0])), [Cause::SlowCore]);
     assert_eq!(causes(&judged([100.0, 130.0, 150.0, 180.0, 110.0])), [Cause::Spread]);
@@ -337,22 +346,27 @@ fn bound_may_have_a_wide_interval() {
 }
 
 #[test]
-fn drift_and_clusters_beyond_the_limit_are_noisy() {
+fn drift_and_clusters_beyond_the_limit_are_remarks() {
     let samples = narrow(&quiet());
-    let of = |shape: Summary| judge(&samples, &shape, QUIET, None);
     let summary = summarise(&samples).expect("values");
+    let of = |shape: Summary| {
+        let Verdict { state, reasons } = judge(&samples, &shape, QUIET, None);
+        assert_eq!(state, State::Valid, "the interval is narrow");
+        reasons.into_iter().map(|it| (it.cause, it.text)).collect::<Vec<_>>()
+    };
+    let remark = |cause, text: &str| vec![(cause, text.to_owned())];
     let drifting = |drift| Summary { drift: Some(drift), ..summary.clone() };
-    assert_eq!(cause(&of(drifting(-0.08))), (Cause::Drift, "drifted −8 % while sampling"));
-    assert_eq!(of(drifting(-0.04)), Verdict::default());
+    assert_eq!(of(drifting(-0.08)), remark(Cause::Drift, "drifted −8 % while sampling"));
+    assert_eq!(of(drifting(-0.04)), []);
     let grouped = |low, high| {
         let clusters = [(low, 0.4), (high, 0.6)].map(|(at, share)| Mode { at, share });
         Summary { clusters: clusters.to_vec(), ..summary.clone() }
     };
     let apart = "bimodal across processes (40 % / 60 %, 10 % apart)";
-    assert_eq!(cause(&of(grouped(95.0, 105.0))), (Cause::TwoClusters, apart));
-    assert_eq!(of(grouped(99.5, 100.5)), Verdict::default());
+    assert_eq!(of(grouped(95.0, 105.0)), remark(Cause::TwoClusters, apart));
+    assert_eq!(of(grouped(99.5, 100.5)), []);
     let apart = "bimodal across processes (40 % / 60 %, 3.0 × apart)";
-    assert_eq!(cause(&of(grouped(50.0, 150.0))), (Cause::TwoClusters, apart));
+    assert_eq!(of(grouped(50.0, 150.0)), remark(Cause::TwoClusters, apart));
 }
 
 #[test]
@@ -363,16 +377,17 @@ fn worst_case_slowdown_combines_core_and_lost_time() {
     let interval = Some(Interval::new([99.0, 101.0], 0.94, Basis::Processes));
     let (found, fast) = (Some(estimate.clone()), Some(estimate));
     record.summary =
-        Some(Summary { interval, as_found: found, full_speed: fast, ..Summary::default() });
+        Some(Summary { interval, as_found: found, in_state: fast, ..Summary::default() });
     record.disturbance = stolen();
-    let of = |record: &Record, expects, reference| {
-        (100.0 * worst_case_slowdown(record, expects, reference)).round() / 100.0
+    let known = states(Stratum::ToItself);
+    let of = |record: &Record, expects, states| {
+        (100.0 * worst_case_slowdown(record, expects, states)).round() / 100.0
     };
-    assert_eq!(of(&record, Counters::NONE, Some(&FULL_SPEED)), 2.4);
+    assert_eq!(of(&record, Counters::NONE, Some(&known)), 2.4);
     assert_eq!(of(&record, Counters::NONE, None), 2.0);
-    assert_eq!(of(&record, Counters::DEVICE, Some(&FULL_SPEED)), 2.0);
-    record.summary.as_mut().expect("set").stratum = Stratum::FullSpeed;
-    assert_eq!(of(&record, Counters::NONE, Some(&FULL_SPEED)), 1.0);
+    assert_eq!(of(&record, Counters::DEVICE, Some(&known)), 2.0);
+    record.summary.as_mut().expect("set").stratum = Stratum::ToItself;
+    assert_eq!(of(&record, Counters::NONE, Some(&known)), 1.0);
 }
 
 #[test]
@@ -528,7 +543,12 @@ fn on_slow_cores(medians: &[f64], times: &[f64], expectation: Expectation) -> Ve
         sample.reference_ns = vec![FULL_SPEED.sibling_ns * times];
         sample.frequency_ns = vec![FULL_SPEED.frequency_ns];
     }
-    judge(&samples, &summarise(&samples).expect("values"), expectation, Some(&FULL_SPEED))
+    judge(
+        &samples,
+        &summarise(&samples).expect("values"),
+        expectation,
+        Some(&states(Stratum::ToItself)),
+    )
 }
 
 #[test]
@@ -559,28 +579,11 @@ fn threads_of_the_probe_may_slow_its_core() {
     let summary = summarise(&samples).expect("values");
     let of = |not_selected, samples: &[Sample]| {
         let summary = Summary { not_selected, ..summary.clone() };
-        causes(&judge(samples, &summary, QUIET, Some(&FULL_SPEED)))
+        causes(&judge(samples, &summary, QUIET, Some(&states(Stratum::ToItself))))
     };
     assert_eq!(of(None, &samples), [Cause::SlowCore]);
-    assert_eq!(of(Some(NotSelected::Device), &samples), [Cause::SlowCore]);
+    assert_eq!(of(Some(NotSelected::Device), &samples), [Cause::Spread], "it waits");
     assert_eq!(of(Some(NotSelected::SecondCpu), &samples), [Cause::Spread]);
     samples[0].frequency_ns.clear();
     assert_eq!(of(None, &samples), [Cause::Spread], "a process without loops");
-}
-
-#[test]
-fn worst_case_slowdown_is_bounded() {
-    let title = "";
-    let (metric, better) = (MetricId::new("cpu.call"), Better::Lower);
-    let mut record = Record::new(metric, Params::none(), title, Unit::Nanoseconds, better);
-    record.disturbance = stolen();
-    assert_eq!(worst_case_slowdown(&record, Counters::NONE, None), 1.0, "no summary");
-    let faster = Estimate { process_loops: vec![4_500.0], ..Estimate::default() };
-    record.summary = Some(Summary { as_found: Some(faster), ..Summary::default() });
-    let of = |record: &Record| worst_case_slowdown(record, Counters::NONE, Some(&FULL_SPEED));
-    assert_eq!(of(&record), 2.0, "a faster core does not help");
-    record.disturbance = Disturbance { steal_ns: Some(999_000_000), ..quiet() };
-    assert_eq!(of(&record), 20.0);
-    record.disturbance = Disturbance { run_queue_ns: Some(250_000_000), ..stolen() };
-    assert_eq!(of(&record), 4.0);
 }

@@ -18,6 +18,24 @@ pub struct Ratio {
     pub equivalence: [f64; 2],
 }
 
+impl Ratio {
+    /// The ratio with an independent error whose 95 % half width is this share.
+    #[must_use]
+    pub fn with_error(self, share: f64) -> Self {
+        let Self { ratio, low, high, equivalence } = self;
+        let wider = |[low, high]: [f64; 2], error: f64| {
+            let [below, above] = [ratio / low, high / ratio].map(|it| it.ln().hypot(error).exp());
+            [ratio / below, ratio * above]
+        };
+        let [low, high] = wider([low, high], share);
+        Self { ratio, low, high, equivalence: wider(equivalence, share * Z_90 / Z_95) }
+    }
+}
+
+/// Half-widths of 90 % and 95 % intervals in standard errors.
+pub(crate) const Z_90: f64 = 1.645;
+pub(crate) const Z_95: f64 = 1.960;
+
 pub(super) const RATIO_LEVEL: f64 = 0.95;
 /// The level at which both ends within a margin are two one-sided tests at 5 % (Schuirmann, Journal
 /// of Pharmacokinetics and Biopharmaceutics 15, 1987).
@@ -131,6 +149,18 @@ mod tests {
     use super::*;
 
     const A: [f64; 10] = [9.8, 10.1, 10.0, 9.9, 10.2, 10.0, 9.7, 10.3, 10.1, 9.9];
+
+    #[test]
+    fn error_widens_a_ratio_in_logarithms() {
+        let exact = Ratio { ratio: 2.0, low: 2.0, high: 2.0, equivalence: [2.0; 2] };
+        assert_eq!(exact.with_error(0.0), exact);
+        let wide = exact.with_error(0.1);
+        assert!((wide.high / 2.0 - 0.1_f64.exp()).abs() < 1e-12, "{wide:?}");
+        assert!((2.0 / wide.low - 0.1_f64.exp()).abs() < 1e-12, "{wide:?}");
+        assert!(wide.equivalence[1] < wide.high && wide.equivalence[1] > 2.0, "{wide:?}");
+        let both = Ratio { high: 2.0 * 0.1_f64.exp(), ..exact }.with_error(0.1);
+        assert!((both.high / 2.0 - (0.1 * 2.0_f64.sqrt()).exp()).abs() < 1e-12, "{both:?}");
+    }
 
     #[test]
     fn bootstrap_interval_depends_on_the_seed() {

@@ -25,6 +25,15 @@ pub(super) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     Some(f64::midpoint(sorted[sorted.len() / 2 - 1], upper))
 }
 
+/// The interquartile range ÷ the median of the finite values. `None` without any, or for a median
+/// of 0.
+#[must_use]
+pub fn relative_spread(values: &[f64]) -> Option<f64> {
+    let sorted = sorted_finite(values);
+    let range = quantile(&sorted, 0.75)? - quantile(&sorted, 0.25)?;
+    median_of_sorted(&sorted).filter(|median| *median != 0.0).map(|median| range / median.abs())
+}
+
 /// The quantile `q` (0 to 1) of values in ascending order, interpolated: type 7 of Hyndman & Fan
 /// (The American Statistician 50, 1996), the default of NumPy and R. `None` without values or for a
 /// `q` outside 0 to 1.

@@ -3,13 +3,14 @@
 
 use proptest::test_runner::{Config, RngSeed};
 
-mod clean;
+mod core_state;
 mod decisions;
 mod diagnosis;
 mod fleet;
 mod golden;
 mod modes_of_timings;
 mod properties;
+mod replay;
 mod summaries;
 mod typical;
 

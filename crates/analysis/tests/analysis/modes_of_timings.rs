@@ -53,9 +53,9 @@ fn one_wide_peak_of_timings_has_no_modes() {
 }
 
 #[test]
-fn modes_far_apart_are_the_cause_of_noise() {
+fn modes_far_apart_are_a_remark() {
     let (state, causes, text) = causes_of(&five_processes(two_peaks));
-    assert_eq!((state, causes), (State::Noisy, vec![Cause::SeveralModes]));
+    assert_eq!((state, causes), (State::Valid, vec![Cause::SeveralModes]));
     assert_eq!(text, "bimodal within processes (30 % / 70 %, 3.6 × apart)");
     let near = five_processes(|_, i| {
         let slower = if i % 500 < 150 { 0.95 } else { 1.0 };

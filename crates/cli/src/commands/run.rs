@@ -193,8 +193,11 @@ fn plan(arguments: &RunArguments, host: &Host) -> Result<Plan, UsageError> {
         .and_then(|plan| plan.without_by_hand(&REGISTRY))
         .or_usage()?;
     let plan = if arguments.only { plan.alone() } else { plan };
+    let plan = plan.with_first(fathom_report::cases_in_overview);
+    let time = arguments.time.map_or(plan.budget_ns, |time| time.as_secs_f64() * 1e9);
     let injected = InjectedSpin::of_environment(&REGISTRY).or_usage()?;
-    Ok(Plan { kept: arguments.keep, processes: arguments.processes, injected, ..plan })
+    let (kept, processes) = (arguments.keep, arguments.processes);
+    Ok(Plan { kept, processes, budget_ns: time, injected, ..plan })
 }
 
 /// The fastest reference loop of this many earlier runs counts as full speed.

@@ -33,7 +33,6 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
         batch_floor_ns: 2000.0,
         time_limit_ns: 1e9,
         trials: false,
-        only_at: None,
         injected: Dose::default(),
     };
     VisitRequest {

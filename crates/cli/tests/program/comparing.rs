@@ -15,7 +15,7 @@ fn run(number: usize, headline: f64) -> Document {
     let summary = record.summary.as_mut().expect("a summary");
     summary.median = headline;
     // Without the disturbances of the real run.
-    (summary.stratum, summary.full_speed, summary.as_found) = (Stratum::AsFound, None, None);
+    (summary.stratum, summary.in_state, summary.as_found) = (Stratum::AsFound, None, None);
     summary.process_medians =
         (0..10).map(|at| headline * (1.0 + 0.001 * (f64::from(at) - 4.5))).collect();
     document

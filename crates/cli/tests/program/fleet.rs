@@ -21,7 +21,7 @@ pub(crate) fn recorded() -> Document {
 pub(crate) fn slower(record: &mut Record, times: f64) {
     let Some(summary) = &mut record.summary else { return };
     let factor = if record.better == Better::Higher { 1.0 / times } else { times };
-    (summary.stratum, summary.full_speed, summary.as_found) = (Stratum::AsFound, None, None);
+    (summary.stratum, summary.in_state, summary.as_found) = (Stratum::AsFound, None, None);
     summary.median *= factor;
     summary.process_medians.iter_mut().for_each(|median| *median *= factor);
     if let Some(interval) = &mut summary.interval {

@@ -65,7 +65,7 @@ fn comparable(id: &str, factors: [f64; 7]) -> Document {
     document.run.id = id.to_owned();
     for (record, factor) in document.records.iter_mut().zip(factors) {
         let Some(summary) = &mut record.summary else { continue };
-        (summary.stratum, summary.full_speed, summary.as_found) = (Stratum::AsFound, None, None);
+        (summary.stratum, summary.in_state, summary.as_found) = (Stratum::AsFound, None, None);
         summary.median *= factor;
         let medians = (0..10).map(|at| summary.median * (1.0 + 0.001 * (f64::from(at) - 4.5)));
         summary.process_medians = medians.collect();

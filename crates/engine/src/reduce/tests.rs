@@ -1,5 +1,7 @@
 //! Reduction of samples, predictions and verdicts.
 
+use fathom_analysis::core_state::Loop;
+
 use super::*;
 use fathom_record::{Basis, Check, Interval, Params};
 
@@ -13,8 +15,8 @@ fn measured(metric: &str, median: f64, half: f64) -> Record {
     record.summary = Some(Summary {
         median,
         interval,
-        stratum: Stratum::FullSpeed,
-        full_speed: Some(estimate),
+        stratum: Stratum::ToItself,
+        in_state: Some(estimate),
         as_found: Some(found),
         ..Summary::default()
     });
@@ -44,7 +46,7 @@ fn noisy_input_gives_no_expectation() {
 fn limits_carry_the_intervals_of_their_inputs() {
     let mut records = [measured("a", 30.0, 3.0), measured("b", 10.0, 4.0)];
     let prediction = sum(&records).unwrap();
-    let prediction = with_uncertainty(prediction, Stratum::FullSpeed, &mut records, &sum);
+    let prediction = with_uncertainty(prediction, Stratum::ToItself, &mut records, &sum);
     // ± 30 and ± 40 of 400, in quadrature.
     assert!((prediction.uncertainty - 0.125).abs() < 1e-9, "{prediction:?}");
     assert_eq!(records[0].summary.as_ref().unwrap().median, 30.0, "restored");
@@ -65,7 +67,7 @@ fn prediction_and_measurement_have_one_stratum() {
         (prediction.stratum, prediction.value)
     };
     let record = measured("c", 400.0, 1.0);
-    assert_eq!(of(&record, &mut results), (Stratum::FullSpeed, Some(400.0)));
+    assert_eq!(of(&record, &mut results), (Stratum::ToItself, Some(400.0)));
     assert_eq!(of(&record.clone().as_found(), &mut results), (Stratum::AsFound, Some(800.0)));
     results.records[1] = results.records[1].clone().as_found();
     assert_eq!(of(&record, &mut results), (Stratum::AsFound, Some(800.0)), "an input is");
@@ -77,7 +79,7 @@ fn wrong_work_in_an_unselected_visit_is_invalid() {
     let (summary, clean) = (record.summary.take(), [Sample::default()]);
     let wrong = Check { name: "bytes".to_owned(), passed: false, detail: "9 of 10".to_owned() };
     let samples = [Sample::default(), Sample { checks: vec![wrong], ..Sample::default() }];
-    let headline = HeadlineSamples { summary, samples: &clean, reference: None };
+    let headline = HeadlineSamples { summary, samples: &clean, states: None, drift: 0.0 };
     let about = fathom_probes::REGISTRY.entries()[0].about();
     fill(&mut record, about, &samples, headline, (false, 0.0));
     assert_eq!(record.verdict.state, State::Invalid);
@@ -92,9 +94,10 @@ fn slow_core_makes_an_outside_inconclusive() {
         let found = Estimate { process_loops: vec![loops; 5], ..Estimate::default() };
         let interval = Some(Interval::new([219.0, 221.0], 0.9375, Basis::Processes));
         summary.as_found = Some(Estimate { median: 220.0, interval, ..found });
-        let reference = Loop { sibling_ns: 9_000.0, frequency_ns: 9_000.0 };
+        let idle = Loop { sibling_ns: 9_000.0, frequency_ns: 9_000.0 };
+        let states = CoreStates { idle, reported: Stratum::Shared, visits: [0, 0, 5] };
         let prediction = Ok(prediction.clone());
-        set_prediction(&mut record, prediction, Counters::NONE, Some(&reference));
+        set_prediction(&mut record, prediction, Counters::NONE, Some(&states));
         record.agreement
     };
     assert_eq!(agreement(9_000.0), Some(Agreement::Outside), "the core was fast");
@@ -108,12 +111,12 @@ fn filled(about: &About, change: impl Fn(&mut Sample), kind: (bool, f64)) -> Rec
     samples.iter_mut().for_each(change);
     let estimate = Estimate { process_loops: vec![1.0; 5], ..Estimate::default() };
     let summary = statistics::summarise(&samples).map(|summary| Summary {
-        full_speed: Some(estimate.clone()),
+        in_state: Some(estimate.clone()),
         as_found: Some(estimate),
         quantiles: vec![fathom_record::summary::Quantile { q: 0.9, value: 1.0 }],
         ..summary
     });
-    let headline = HeadlineSamples { summary, samples: &samples, reference: None };
+    let headline = HeadlineSamples { summary, samples: &samples, states: None, drift: 0.0 };
     let mut record = measured("a", 1.0, 1.0);
     fill(&mut record, about, &samples, headline, kind);
     record
@@ -149,7 +152,7 @@ fn summary_keeps_what_applies_to_the_metric() {
         let about = About { unit, expects, ..About::BASE };
         let summary = filled(&about, |_| {}, (is_difference, 0.0)).summary.unwrap();
         let of = |estimate: Option<Estimate>| !estimate.unwrap().process_loops.is_empty();
-        let loops = (of(summary.full_speed), of(summary.as_found));
+        let loops = (of(summary.in_state), of(summary.as_found));
         (loops, !summary.quantiles.is_empty(), summary.bound.is_some())
     };
     let none = Counters::NONE;
@@ -195,36 +198,6 @@ fn early_end_is_noted_before_all_processes() {
     let text = "CPU 3 went offline after 4 of 5 processes".to_owned();
     assert_eq!(reasons(4, State::Valid, offline), (State::Noisy, vec![text]));
     assert_eq!(reasons(5, State::Valid, offline), (State::Valid, vec![]));
-}
-
-#[test]
-fn visits_that_were_not_replaced_are_a_doubt() {
-    let samples = |count: u32, waited| -> Vec<Sample> {
-        (0..count).map(|process| Sample { process, waited, ..Sample::default() }).collect()
-    };
-    let text = |made: u32, left: u32| {
-        let doubt = too_few(&samples(made, false), &samples(left, false), 5);
-        doubt.map(|doubt| doubt.text)
-    };
-    let few = "4 of 20 processes in the usual state, 5 are needed";
-    assert_eq!(text(20, 4).as_deref(), Some(few));
-    assert_eq!(text(20, 5), None);
-    assert_eq!(text(4, 4), None, "none was left out");
-    // Visits that waited are not of the unfiltered ones.
-    let waited = [samples(5, false), samples(3, true)].concat();
-    assert_eq!(too_few(&waited, &waited[..5], 5), None);
-}
-
-#[test]
-fn number_of_processes_has_a_reason() {
-    let of = |processes_min, processes_max, processes| {
-        let visits =
-            Visits { processes_min, processes_max, tries_max: 4, rounds: 12, trials: false };
-        process_count_note(processes, visits)
-    };
-    assert_eq!(of(5, 5, 5), "5 processes (fixed)");
-    assert_eq!(of(12, 24, 12), "12 processes (interval narrow enough)");
-    assert_eq!(of(12, 24, 24), "24 processes (extended once, wide interval)");
 }
 
 #[test]
@@ -296,4 +269,22 @@ fn agreement_of_a_bound_follows_from_what_is_printed() {
     assert_eq!(of(Prediction::at_least(5.0, "", "")), Agreement::Inconclusive);
     assert_eq!(of(Prediction::at_most(12.0, "", "")), Agreement::Met);
     assert_eq!(of(Prediction::at_least(13.0, "", "")), Agreement::Violated);
+}
+
+#[test]
+fn drift_of_the_core_is_named_where_it_makes_an_interval_wide() {
+    let summary = |half: f64| {
+        let interval = Interval::new([100.0 - half, 100.0 + half], 0.95, Basis::Processes);
+        Summary { median: 100.0, interval: Some(interval), ..Summary::default() }
+    };
+    let of = |half, drift| {
+        let mut verdict = Verdict::because(State::Noisy, Cause::Spread, "");
+        name_drift(&mut verdict, &summary(half), 0.05, drift);
+        verdict.reasons[0].cause
+    };
+    assert_eq!(of(6.0, 0.04), Cause::MachineDrift);
+    assert_eq!(of(6.0, 0.03), Cause::Spread, "it is wide without that, too");
+    let mut valid = Verdict::default();
+    name_drift(&mut valid, &summary(1.0), 0.05, 0.04);
+    assert_eq!(valid, Verdict::default());
 }

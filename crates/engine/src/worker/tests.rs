@@ -27,7 +27,6 @@ fn request() -> VisitRequest {
             batch_floor_ns: 2000.0,
             time_limit_ns: LONG_NS,
             trials: false,
-            only_at: None,
             injected: fathom_measure::sampler::Dose::default(),
         },
         clock: Specification::uncalibrated(Source::MonotonicRaw),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fathom_analysis::clean::Loop;
+use fathom_analysis::core_state::{CoreStates, Loop};
 use fathom_engine::{Audience, Plan, Progress, Session, SessionSetup};
 use fathom_measure::affinity;
 use fathom_measure::clock::{self, Watch};
@@ -280,7 +280,7 @@ fn doubts_make_noisy_and_remarks_do_not() {
 }
 
 /// Twenty processes of a command, every other one beside a busy sibling.
-fn command(stratum: Result<Stratum, NotSelected>, subtracted_half_width: f64) -> Measured {
+fn command(selection: Result<(), NotSelected>, subtracted_half_width: f64) -> Measured {
     let sample = |process: u32| {
         let times = f64::from(1 + process % 2);
         Sample {
@@ -293,7 +293,8 @@ fn command(stratum: Result<Stratum, NotSelected>, subtracted_half_width: f64) ->
             ..Sample::default()
         }
     };
-    let reference = Some(Loop { sibling_ns: 10_000.0, frequency_ns: 10_000.0 });
+    let idle = Loop { sibling_ns: 10_000.0, frequency_ns: 10_000.0 };
+    let states = Some(CoreStates { idle, reported: Stratum::ToItself, visits: [10, 0, 10] });
     let samples = (0..20).map(sample).collect();
     let own = OwnMetric {
         id: "bench.x".to_owned(),
@@ -303,15 +304,15 @@ fn command(stratum: Result<Stratum, NotSelected>, subtracted_half_width: f64) ->
         expects: Counters::NONE,
         noise_limit: 0.05,
     };
-    let processes = Processes { samples, stratum, reference, clean_min: 9, subtracted_half_width };
+    let processes = Processes { samples, selection, states, subtracted_half_width };
     Measured { own: Some(own), processes: Some(processes), ..Measured::default() }
 }
 
 #[test]
 fn processes_of_an_own_metric_are_selected_where_that_is_allowed() {
-    let summary = |stratum, half_width| -> Summary {
+    let summary = |selection, half_width| -> Summary {
         let (_, heard) = run(Vec::new(), false, Ending::Done, |recorder| {
-            recorder.record(command(stratum, half_width));
+            recorder.record(command(selection, half_width));
         });
         let record = heard.document.expect("a document").records.swap_remove(0);
         assert_eq!((record.metric.as_str(), record.title.as_str()), ("bench.x", "x"));
@@ -319,15 +320,15 @@ fn processes_of_an_own_metric_are_selected_where_that_is_allowed() {
         assert_eq!(record.samples.expect("samples").len(), 20);
         record.summary.expect("a summary")
     };
-    let selected = summary(Ok(Stratum::FullSpeed), 0.0);
-    assert_eq!((selected.stratum, selected.median), (Stratum::FullSpeed, 1e6 + 9.0));
-    assert_eq!(selected.full_speed.map(|it| (it.visits, it.of)), Some((10, 20)));
+    let selected = summary(Ok(()), 0.0);
+    assert_eq!((selected.stratum, selected.median), (Stratum::ToItself, 1e6 + 9.0));
+    assert_eq!(selected.in_state.map(|it| (it.visits, it.of)), Some((10, 20)));
     assert_eq!(selected.as_found.map(|it| it.visits), Some(20));
     let found = summary(Err(NotSelected::NotPinned), 0.0);
     assert_eq!((found.n, found.not_selected), (20, Some(NotSelected::NotPinned)));
     // What was subtracted is as uncertain as its interval says.
     let [low, high] = selected.interval.expect("an interval").limits();
-    let wide = summary(Ok(Stratum::FullSpeed), 40.0).interval.expect("an interval");
+    let wide = summary(Ok(()), 40.0).interval.expect("an interval");
     let median = selected.median;
     let expected = [median - (median - low).hypot(40.0), median + (high - median).hypot(40.0)];
     assert_eq!(wide.limits(), expected);

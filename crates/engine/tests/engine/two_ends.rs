@@ -134,7 +134,7 @@ fn probe_with_a_far_end_has_records_of_both_ends() {
         let far = sample.far.as_ref().expect("a far end");
         assert_eq!((far.cpu, far.disturbance.involuntary_switches), (3, 3));
         assert_eq!(record.checks["far end: echoes"], "200");
-        assert_eq!(sample.histogram.as_ref().map(Histogram::len), Some(12 * 16 * 200));
+        assert_eq!(sample.histogram.as_ref().map(Histogram::len), Some(7 * 16 * 200));
     }
     assert_eq!(document.far_host(&there.params), Some(&host()));
     assert_eq!(document.far_host(&here.params), None);

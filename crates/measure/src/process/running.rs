@@ -1,19 +1,21 @@
 //! A running process with its process group.
 
+use std::ffi::CString;
 use std::io::{ErrorKind, Result, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdout, Command, ExitStatus};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{ChildStdin, ChildStdout, Command, ExitStatus};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
-    pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, pidfd_open,
+    pidfd_send_signal, waitid, waitpid,
 };
 
 use super::descendants::descendants;
 use super::output::{CollectError, Limits, read_from, readable};
 use super::tie::end_with;
+use super::vfork;
 use crate::affinity;
 use crate::clock::monotonic_raw_ns;
 
@@ -26,9 +28,13 @@ const CLOSE_NS: u64 = 100_000_000;
 /// it kills the group.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
+    pid: Pid,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<OwnedFd>,
     pidfd: Option<OwnedFd>,
     is_reaped: bool,
+    status: Option<ExitStatus>,
     /// Stdout and stderr as collected so far.
     pub output: [Vec<u8>; 2],
 }
@@ -40,8 +46,30 @@ impl Running {
     /// As [`Command::spawn`].
     pub fn start(command: &mut Command) -> Result<Self> {
         let child = command.process_group(0).spawn()?;
-        let pidfd = pidfd_open(pid(child.id())?, PidfdFlags::empty()).ok();
-        Ok(Self { child, pidfd, is_reaped: false, output: [Vec::new(), Vec::new()] })
+        let (pid, stderr) = (pid(child.id())?, child.stderr.map(OwnedFd::from));
+        Ok(Self::new(pid, child.stdin, child.stdout, stderr))
+    }
+
+    /// Starts a program with pipes as its standard input, output and error, found as by execvp(3).
+    /// The kernel kills it when this thread ends. Faster than [`Self::start_tied`], since this
+    /// process is not copied.
+    ///
+    /// # Errors
+    /// If no process can be created or the program not be executed.
+    pub fn start_vforked(arguments: &[CString]) -> Result<Self> {
+        let (pid, [stdin, stdout, stderr]) = vfork::start(arguments)?;
+        Ok(Self::new(pid, Some(stdin.into()), Some(stdout.into()), Some(stderr)))
+    }
+
+    fn new(
+        pid: Pid,
+        stdin: Option<ChildStdin>,
+        stdout: Option<ChildStdout>,
+        stderr: Option<OwnedFd>,
+    ) -> Self {
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
+        let (is_reaped, status, output) = (false, None, [Vec::new(), Vec::new()]);
+        Self { pid, stdin, stdout, stderr, pidfd, is_reaped, status, output }
     }
 
     /// Starts a process that the kernel kills when this one ends. That is set up between fork and
@@ -77,7 +105,7 @@ impl Running {
     }
 
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.pid.as_raw_nonzero().get() as u32
     }
 
     /// Writes its standard input, which must be a pipe, and closes it.
@@ -85,7 +113,7 @@ impl Running {
     /// # Errors
     /// If writing fails. A closed pipe is no error: the exit status is more informative.
     pub fn write_input(&mut self, bytes: &[u8]) -> Result<()> {
-        match self.child.stdin.take().map_or(Ok(()), |mut pipe| pipe.write_all(bytes)) {
+        match self.stdin.take().map_or(Ok(()), |mut pipe| pipe.write_all(bytes)) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             outcome => outcome,
         }
@@ -94,7 +122,7 @@ impl Running {
     /// # Errors
     /// If its standard output is not a pipe.
     pub fn stdout(&mut self) -> Result<&mut ChildStdout> {
-        self.child.stdout.as_mut().ok_or_else(|| Errno::BADF.into())
+        self.stdout.as_mut().ok_or_else(|| Errno::BADF.into())
     }
 
     /// Collects its output until it has closed its standard output and ended, then kills the rest
@@ -108,8 +136,7 @@ impl Running {
         stop: BorrowedFd<'_>,
     ) -> std::result::Result<ExitStatus, CollectError> {
         let until_ns = monotonic_raw_ns().saturating_add(limits.time_ns);
-        let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
-        let (mut out, mut err) = (out.map(OwnedFd::from), err.map(OwnedFd::from));
+        let (mut out, mut err) = (self.stdout.take().map(OwnedFd::from), self.stderr.take());
         // Some programs close their output long before they end, such as dd.
         while out.is_some() || !self.has_ended()? {
             let pidfd = self.pidfd.as_ref().filter(|_| out.is_none());
@@ -177,18 +204,22 @@ impl Running {
             self.signal_group(Signal::KILL);
             self.is_reaped = true;
         }
-        self.child.wait()
+        if self.status.is_none() {
+            let ended = retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty()))?;
+            self.status = ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw()));
+        }
+        self.status.ok_or_else(|| Errno::CHILD.into())
     }
 
     fn signal_group(&self, signal: Signal) {
         // The group may have ended.
-        let _ = pid(self.id()).and_then(|group| kill_process_group(group, signal));
+        let _ = kill_process_group(self.pid, signal);
     }
 
     /// Whether it has ended, without reaping it.
     fn has_ended(&self) -> std::result::Result<bool, Errno> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        Ok(self.is_reaped || waitid(WaitId::Pid(pid(self.id())?), options)?.is_some())
+        Ok(self.is_reaped || waitid(WaitId::Pid(self.pid), options)?.is_some())
     }
 }
 

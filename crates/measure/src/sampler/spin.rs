@@ -5,7 +5,7 @@
 //! long beside a busy sibling. The other part waits for multiplications, so that it depends on the
 //! frequency only.
 
-use fathom_analysis::clean::Loop;
+use fathom_analysis::core_state::Loop;
 use serde::{Deserialize, Serialize};
 
 use crate::affinity;
@@ -72,32 +72,6 @@ pub fn calibration(clock: Specification, cpu: u32) -> Vec<LoopTime> {
     // In a thread of its own, because pinning would change the caller's affinity.
     let loops = std::thread::Builder::new().spawn(take).map(std::thread::JoinHandle::join);
     loops.ok().and_then(Result::ok).unwrap_or_default()
-}
-
-/// Attempts of a visit to run at full speed, and the pause between them.
-const ATTEMPTS: u32 = 5;
-const ATTEMPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
-
-/// Waits some milliseconds for the calling thread's core to reach full speed. Returns the reference
-/// loops, and whether the last of them is at full speed.
-pub fn wait_for(
-    mut reference_loop: impl FnMut() -> LoopTime,
-    reference: &Loop,
-) -> (Vec<LoopTime>, bool) {
-    let mut loops = Vec::new();
-    for attempt in 0..ATTEMPTS {
-        if attempt > 0 {
-            std::thread::sleep(ATTEMPT_PAUSE);
-        }
-        // The frequency ramps up first.
-        std::hint::black_box(chain(REFERENCE_ITERATIONS));
-        let one = reference_loop();
-        loops.push(one);
-        if one.parts().is_at(reference) {
-            return (loops, true);
-        }
-    }
-    (loops, false)
 }
 
 /// A chain of dependent multiplications: latency-bound, so that a sibling does not slow it. Aligned

@@ -44,7 +44,6 @@ fn settings() -> Settings {
         batch_floor_ns: 10_000.0,
         time_limit_ns: 1e9,
         trials: false,
-        only_at: None,
         injected: Dose::default(),
     }
 }
@@ -207,21 +206,6 @@ fn every_reference_loop_is_kept() {
     assert_eq!(sample.frequency_ns, (1..=9).map(|it| f64::from(10 * it + 4)).collect::<Vec<_>>());
     assert_eq!((sample.values_per_round, sample.warmup_dropped), (1, 1));
     assert_eq!((sample.values.len(), sample.disturbed), (7, vec![3]));
-}
-
-#[test]
-fn visit_at_full_speed_waits_or_has_no_rounds() {
-    let with = |frequency_ns: f64| {
-        let fake = Rc::new(FakeClock::new(0));
-        let only_at = Some(Loop { sibling_ns: frequency_ns / 10.0, frequency_ns });
-        let (clock, settings) = (Clock::fake(Rc::clone(&fake)), Settings { only_at, ..settings() });
-        let mut sampler = Sampler::new(clock, settings, 1, Box::new(Script::default()));
-        sampler.run(vec![Work::batched(0, kernel(&fake, 5, 0))]);
-        let visit = sampler.finish();
-        (visit.loops.len(), visit.samples[0].as_ref().unwrap().values.len())
-    };
-    assert_eq!(with(24.0), (2 + 9, 7), "the second loop of the script is at that speed");
-    assert_eq!(with(1000.0), (5, 0), "five attempts");
 }
 
 #[test]

@@ -69,13 +69,11 @@ impl Probe for FileCall {
 
     fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         // No device is involved.
-        Ok(Stratum::FullSpeed)
+        Ok(Stratum::ToItself)
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        Call::NAMED
-            .map(|(call, _)| Case { params: Params::one("call", call), cost_ns: 12e6 })
-            .into()
+        Call::NAMED.map(|(call, _)| Case { params: Params::one("call", call), cost_ns: 8e6 }).into()
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {

@@ -52,16 +52,15 @@ pub(crate) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scrat
     Ok(scratch)
 }
 
-/// The large file of the run, with the sums of each part.
+/// The large file of the run.
 pub(super) struct LargeFile {
     pub(super) source: Source,
     pub(super) seed: u64,
     pub(super) bytes: u64,
-    part: u64,
-    sums: Vec<Sum>,
 }
 
 impl LargeFile {
+    /// At least as large as a part.
     pub(super) fn open(files: &Files, part: u64) -> Result<Self> {
         let why = |error| Fault::Failed(format!("the large file: {error}"));
         let source = Source::open(&files.large).map_err(why)?;
@@ -70,18 +69,16 @@ impl LargeFile {
             let text = format!("the large file has {bytes} bytes, less than a part of {part}");
             return Err(Fault::Failed(text));
         }
-        let sums = (0..bytes / part).map(|number| sum_of(files.seed, number * part, part));
-        let sums = sums.collect::<Result<_, _>>()?;
-        Ok(Self { source, seed: files.seed, bytes, part, sums })
+        Ok(Self { source, seed: files.seed, bytes })
     }
 
     pub(super) fn file(&self) -> &File {
         self.source.file()
     }
 
-    /// Offset and sums of a part; wraps after the last.
-    pub(super) fn part(&self, number: usize) -> (u64, Sum) {
-        let number = number % self.sums.len();
-        (number as u64 * self.part, self.sums[number])
+    /// Offset and sums of each part. All of the data is generated for it.
+    pub(super) fn parts(&self, part: u64) -> Result<Vec<(u64, Sum)>> {
+        let offsets = (0..self.bytes / part).map(|number| number * part);
+        offsets.map(|at| Ok((at, sum_of(self.seed, at, part)?))).collect()
     }
 }

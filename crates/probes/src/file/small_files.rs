@@ -31,7 +31,7 @@ pub struct SmallFileMetric {
 pub static CREATE: SmallFileMetric = SmallFileMetric {
     about: &CREATE_ABOUT,
     count: SET,
-    cost_ns: 40e6,
+    cost_ns: 15e6,
     check: ("files", "64 files of the right size after each pass"),
     operation: |set, clock| {
         let start = clock.start();
@@ -49,7 +49,7 @@ pub static CREATE: SmallFileMetric = SmallFileMetric {
 pub static DELETE: SmallFileMetric = SmallFileMetric {
     about: &DELETE_ABOUT,
     count: SET,
-    cost_ns: 40e6,
+    cost_ns: 15e6,
     check: ("files", "0 of 64 files left after each pass"),
     operation: |set, clock| {
         set.create()?;
@@ -66,7 +66,7 @@ pub static DELETE: SmallFileMetric = SmallFileMetric {
 pub static FSYNC: SmallFileMetric = SmallFileMetric {
     about: &FSYNC_ABOUT,
     count: 1,
-    cost_ns: 60e6,
+    cost_ns: 16e6,
     check: ("written", "no dirty page after each fsync, by cachestat where available"),
     operation: |set, clock| {
         let file = set.open(0)?;

@@ -66,7 +66,7 @@ impl State {
                 "the file system keeps no page of a file that was read",
                 Remedy::OtherFolder,
             )),
-            (Self::Warm, InMemory::Warm) | (Self::Cold | Self::Direct, InMemory::Cold) => Ok(is),
+            _ if self.is_state_of(&is) => Ok(is),
             _ => {
                 let text = format!("requested {}, but {}", self.name(), describe(&is));
                 Err(Fault::WrongWork(text))
@@ -74,10 +74,19 @@ impl State {
         }
     }
 
+    /// Whether a pass may begin: all pages are cached, or none.
+    pub(super) fn is_state_of(self, is: &Residency) -> bool {
+        match self {
+            Self::Warm => is.state == InMemory::Warm,
+            Self::Cold | Self::Direct => is.state == InMemory::Cold,
+        }
+    }
+
     /// Whether a file stayed in this state during a pass: by its residency after the pass, and by
     /// the bytes that the pass fetched from devices.
     pub(super) fn was_kept(self, file: &File, fetched: Option<u64>) -> bool {
-        self.is_kept(&residency::of(file), fetched)
+        // Any residency is right after a cold read, and counting all pages takes a millisecond.
+        self == Self::Cold || self.is_kept(&residency::of(file), fetched)
     }
 
     /// The fault if a file did not stay in this state.
@@ -90,7 +99,7 @@ impl State {
         }
     }
 
-    fn is_kept(self, is: &Residency, fetched: Option<u64>) -> bool {
+    pub(super) fn is_kept(self, is: &Residency, fetched: Option<u64>) -> bool {
         match self {
             // Memory pressure may evict a few pages; if nothing was fetched, no read missed one.
             Self::Warm => {

@@ -56,7 +56,7 @@ impl Probe for WriteThroughput {
             let params = Params::one("block", block.min(most)).and("sync", sync);
             Case { params: params.and("file_bytes", bytes), cost_ns }
         };
-        [(64 << 10, "none", 200e6), (1 << 20, "data", 400e6)].map(case).into()
+        [(64 << 10, "none", 80e6), (1 << 20, "data", 160e6)].map(case).into()
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {

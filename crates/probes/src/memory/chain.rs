@@ -15,8 +15,8 @@ use crate::prelude::*;
 pub(crate) const LOADS: u64 = 16;
 /// Parallel walks of a warm-up: about as many misses as a core keeps in flight.
 const WALKERS: usize = 16;
-/// Untimed dependent loads before the first round: about 40 ms at memory latency.
-const SETTLING_LOADS: u64 = 1 << 18;
+/// Walks of a small set that leave nothing to settle.
+const SETTLING_WALKS: usize = 4;
 /// Consecutive elements of one walker.
 const STRETCH: usize = 256;
 
@@ -138,16 +138,23 @@ impl<'b> Chain<'b> {
 
     /// The element of this rank.
     fn element(&self, rank: usize) -> *mut Element {
-        let offset = self.order[rank % self.order.len()] as usize * self.step_bytes;
+        self.start_of(self.order[rank % self.order.len()])
+    }
+
+    fn start_of(&self, index: u32) -> *mut Element {
         // SAFETY: each index of the order times the step is inside the buffer, which is borrowed.
-        unsafe { self.start.add(offset) }.cast()
+        unsafe { self.start.add(index as usize * self.step_bytes) }.cast()
     }
 
     fn link(&mut self) {
+        // No remainder for each element: the stores of a large set then overlap.
+        let mut at = self.element(0);
         for rank in 0..self.order.len() {
-            let element = Element { next: self.element(rank + 1), rank };
+            let next =
+                self.order.get(rank + 1).map_or_else(|| self.element(0), |it| self.start_of(*it));
             // SAFETY: inside the buffer, aligned to the step, and mutably borrowed.
-            unsafe { self.element(rank).write(element) };
+            unsafe { at.write(Element { next, rank }) };
+            at = next;
         }
     }
 
@@ -172,11 +179,12 @@ impl<'b> Chain<'b> {
         (self.position, self.rank) = (self.element(0), 0);
     }
 
-    /// Chases until a shared cache holds what it holds at the access rate of a chase. The ten times
-    /// faster warm-up loses fewer lines, and fewer page-table lines, to other users of the cache.
-    /// Returns whether the chase ended at the expected element.
-    pub(crate) fn settle(&mut self) -> bool {
-        self.chase(SETTLING_LOADS / LOADS) > 0
+    /// Chases until a shared cache holds what it holds at the access rate of a chase, at most this
+    /// many loads. The ten times faster warm-up loses fewer lines, and fewer page-table lines, to
+    /// other users of the cache. Returns whether the chase ended at the expected element.
+    pub(crate) fn settle(&mut self, loads_max: usize) -> bool {
+        let loads = loads_max.min(SETTLING_WALKS * self.order.len());
+        self.chase((loads as u64).div_ceil(LOADS)) > 0
     }
 
     /// Executes `iterations` × [`LOADS`] dependent loads. Returns the iterations done, or 0 where
@@ -349,11 +357,11 @@ mod tests {
         assert_eq!(chain.chase(1), 1, "before the shortcut");
         assert_eq!(chain.chase(3), 0);
         let mut chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::Random), 3);
-        assert!(chain.settle());
+        assert!(chain.settle(1 << 18));
         let shortcut = chain.element(17).cast_const();
         // SAFETY: as above.
         unsafe { (*chain.element(chain.rank + 30)).next = shortcut };
-        assert!(!chain.settle());
+        assert!(!chain.settle(1 << 18));
     }
 
     #[test]

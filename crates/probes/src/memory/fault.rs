@@ -110,12 +110,12 @@ impl FaultKind {
         Params::one("kind", Self::ALL[self as usize].1)
     }
 
-    /// About 20 passes, with a margin.
+    /// About 10 passes, with a margin.
     fn cost_ns(self) -> f64 {
         match self {
-            Self::Huge => 40e6,
-            Self::Major => 400e6,
-            _ => 30e6,
+            Self::Huge => 10e6,
+            Self::Major => 30e6,
+            _ => 20e6,
         }
     }
 

@@ -10,7 +10,7 @@ use self::load::{LoadControl, LoadTask};
 use super::chain::{Chain, LOADS, Pattern, Shape};
 use super::cpu_selection;
 use super::latency::cases::{self, ChaseCase};
-use super::latency::{NOT_ONE_CYCLE, line_bytes};
+use super::latency::{NOT_ONE_CYCLE, line_bytes, settling_loads};
 use super::stream::ThreadMemory;
 use super::thread_team::{TaskFactory, ThreadTeam};
 use crate::prelude::*;
@@ -99,8 +99,8 @@ impl Probe for Loaded {
             (false, true) => (Page::Huge, cases::largest(host)),
             (false, false) => (Page::Base, cases::largest(host)),
         };
-        // 15 ms of rounds, and a share of linking, filling and verifying.
-        let cost_ns = 20e6 + 0.6 * set_bytes as f64;
+        // 8 ms of rounds, and a share of linking, filling and verifying.
+        let cost_ns = 8e6 + 0.25 * set_bytes as f64;
         LOADS_PERCENT
             .map(|percent| LoadCase { page, set_bytes, percent })
             .map(|case| Case { params: case.params(), cost_ns })
@@ -156,7 +156,7 @@ fn measure_group(group: &[(LoadCase, usize)], sampler: &mut Sampler) -> Result<(
     let shape = Shape { set_bytes, line_bytes, page_bytes, pattern: Pattern::Random };
     let mut chain = Chain::of(&mut buffer, shape, settings.seed);
     chain.warm();
-    if !chain.settle() {
+    if !chain.settle(settling_loads(set_bytes, &host)) {
         return Err(Fault::WrongWork(NOT_ONE_CYCLE.to_owned()));
     }
     // The idle case first: once the readers have a task, they poll between batches.

@@ -31,7 +31,8 @@ static ABOUT: About = About {
     parameters: &[
         Parameter::new(
             "bytes",
-            "4 KiB, 1, 256, 1024 MiB (touched=no); 1, 16, 64 MiB (touched=yes)",
+            "4 KiB, 1, 256, 1024 MiB (touched=no); 1, 16 MiB, from standard effort on 64 MiB \
+             (touched=yes)",
             "size of the mapping",
         ),
         Parameter::new(
@@ -62,10 +63,15 @@ impl Probe for Munmap {
     }
 
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
-        let touched = if sizes.smoke { &TOUCHED[..1] } else { &TOUCHED[..] };
+        let touched = match (sizes.smoke, sizes.effort) {
+            (true, _) => &TOUCHED[..1],
+            // Each value of 64 MiB costs 16384 page faults.
+            (false, Effort::Quick) => &TOUCHED[..2],
+            (false, _) => &TOUCHED[..],
+        };
         let untouched = SIZES.iter().map(|bytes| Case::usual(params(*bytes, false)));
-        // 20 times 500 ns per page fault and 100 ns to free the page.
-        let cost_ns = |bytes: u64| 20.0 * 600.0 * (bytes / 4096) as f64;
+        // 10 times 600 ns per page fault and 200 ns to free the page.
+        let cost_ns = |bytes: u64| 10.0 * 800.0 * (bytes / 4096) as f64;
         let touched = touched
             .iter()
             .map(|bytes| Case { params: params(*bytes, true), cost_ns: cost_ns(*bytes) });

@@ -46,7 +46,7 @@ impl Probe for ConnectionMetric {
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         match (self.timed, sizes.effort) {
             (Timed::CloseReset, Effort::Quick) => Vec::new(),
-            _ => vec![Case { params: Params::one("to", LOOPBACK), cost_ns: 60e6 }],
+            _ => vec![Case { params: Params::one("to", LOOPBACK), cost_ns: 30e6 }],
         }
     }
 

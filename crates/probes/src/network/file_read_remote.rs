@@ -140,10 +140,10 @@ impl Remote {
 
     fn case(self) -> Case {
         let blocks = (self.bytes / BLOCK as i64).min(BLOCKS as i64) as f64;
-        let block_ns = if self.is_cold { 400e3 } else { 150e3 };
+        let block_ns = if self.is_cold { 400e3 } else { 100e3 };
         let pass_ns = blocks * block_ns + if self.is_cold { 5e6 } else { 0.0 };
         let far_ns = if self.to == LOOPBACK { self.bytes as f64 * 10.0 } else { 300e6 };
-        Case { params: self.params(), cost_ns: 60e6 + 14.0 * pass_ns + far_ns }
+        Case { params: self.params(), cost_ns: 10e6 + 8.0 * pass_ns + far_ns }
     }
 }
 

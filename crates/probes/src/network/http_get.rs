@@ -66,8 +66,8 @@ impl Probe for HttpGet {
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         let is_quick = sizes.effort == Effort::Quick;
         let chosen = SIZES.into_iter().filter(|bytes| !is_quick || *bytes == SIZES[1]);
-        // 13 rounds of three batches, each of a request at least.
-        let cost_ns = |bytes: i64| 40e6 + 40.0 * bytes as f64;
+        // 7 rounds of three batches, each of a request at least.
+        let cost_ns = |bytes: i64| 12e6 + 20.0 * bytes as f64;
         chosen
             .map(|bytes| Case { params: params(bytes, LOOPBACK), cost_ns: cost_ns(bytes) })
             .collect()

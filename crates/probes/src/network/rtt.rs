@@ -76,7 +76,7 @@ impl Probe for Rtt {
 
     fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         match case.params.integer("cpus") {
-            Some(1) => Ok(Stratum::FullSpeed),
+            Some(1) => Ok(Stratum::ToItself),
             _ => Err(NotSelected::SecondCpu),
         }
     }
@@ -91,7 +91,8 @@ impl Probe for Rtt {
         };
         let case = |(bytes, cpus, busy)| {
             let to = LOOPBACK.to_owned();
-            Case { params: Trip { bytes, cpus, busy, to }.params(), cost_ns: 10e6 }
+            let cost_ns = if self.transport == Transport::Udp { 25e6 } else { 10e6 };
+            Case { params: Trip { bytes, cpus, busy, to }.params(), cost_ns }
         };
         let is_all = sizes.effort != Effort::Quick;
         kinds.filter(|kind| is_all || is_quick(kind)).map(case).collect()

@@ -142,7 +142,11 @@ impl Probe for Bandwidth {
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        let case = |chunk, cpus| Case { params: params(chunk, cpus), cost_ns: 12e6 };
+        let case = |chunk, cpus| {
+            // Both sides may sleep for each 64 KiB.
+            let cost_ns = if (chunk, cpus) == (LARGE, 2) { 50e6 } else { 30e6 };
+            Case { params: params(chunk, cpus), cost_ns }
+        };
         vec![case(LARGE, 1), case(LARGE, 2), case(SMALL, 1), case(SMALL, 2)]
     }
 

@@ -117,7 +117,7 @@ impl Probe for Multiplex {
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        let case = |fds: &i64| Case { params: params(*fds), cost_ns: 8e6 + 4e3 * *fds as f64 };
+        let case = |fds: &i64| Case { params: params(*fds), cost_ns: 6e6 + 4e3 * *fds as f64 };
         SIZES.iter().map(case).collect()
     }
 

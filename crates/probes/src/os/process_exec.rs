@@ -152,7 +152,7 @@ impl Probe for ProcessExec {
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         // Both parts together: about 30 starts of 100 µs, or of 700 µs through a shell.
-        let cost_ns = if self.method == Method::Shell { 9e6 } else { 2e6 };
+        let cost_ns = if self.method == Method::Shell { 4e6 } else { 2e6 };
         let case = |part| Case { params: params(part), cost_ns };
         vec![case("first_instruction"), case("total")]
     }

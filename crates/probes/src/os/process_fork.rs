@@ -45,7 +45,7 @@ static ABOUT: About = About {
         ),
         Parameter::new(
             "rss_bytes",
-            "1, 16, 256, 1024 MiB",
+            "1, 16, 256 MiB; from standard effort on 1024 MiB",
             "resident memory in base pages, in addition to the worker's own",
         ),
     ],
@@ -61,10 +61,10 @@ const PARTS: [&str; 2] = ["fork", "total"];
 /// The child's exit status, unlikely to come from anything else.
 const EXIT_STATUS: i32 = 7;
 
-/// An upper estimate: 500 ns to make a page resident, 14 forks of 200 µs plus 250 ns a page.
+/// 500 ns to make a page resident, 8 forks of 500 µs plus 300 ns a page.
 fn cost_ns(rss_bytes: u64) -> f64 {
     let pages = rss_bytes as f64 / 4096.0;
-    (500.0 * pages + 14.0 * (200_000.0 + 250.0 * pages)) / PARTS.len() as f64
+    (500.0 * pages + 8.0 * (500_000.0 + 300.0 * pages)) / PARTS.len() as f64
 }
 
 fn params(part: &str, rss_bytes: u64) -> Params {
@@ -77,7 +77,12 @@ impl Probe for ProcessFork {
     }
 
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
-        let steps = if sizes.smoke { &RSS_BYTES[..1] } else { &RSS_BYTES[..] };
+        let steps = match (sizes.smoke, sizes.effort) {
+            (true, _) => &RSS_BYTES[..1],
+            // A visit of 1 GiB takes a second.
+            (false, Effort::Quick) => &RSS_BYTES[..3],
+            (false, _) => &RSS_BYTES[..],
+        };
         let parts = |rss: &u64| {
             PARTS.map(|part| Case { params: params(part, *rss), cost_ns: cost_ns(*rss) })
         };
@@ -88,7 +93,7 @@ impl Probe for ProcessFork {
         // 4 ms and more, a tenth of a typical burst of SMT contention: too long to select clean
         // ones.
         let is_long = rss_of(case) >= 256 * MIB;
-        if is_long { Err(NotSelected::LongOperation) } else { Ok(Stratum::FullSpeed) }
+        if is_long { Err(NotSelected::LongOperation) } else { Ok(Stratum::ToItself) }
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {

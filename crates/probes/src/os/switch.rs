@@ -89,7 +89,7 @@ impl Probe for Switch {
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         // Includes the subtracted loop and the peer's start and exit. With the largest set a turn
         // is longer than the shortest batch.
-        let cost_ns = |bytes| if bytes < 1 << 20 { 12e6 } else { 25e6 };
+        let cost_ns = |bytes| if bytes < 1 << 20 { 10e6 } else { 14e6 };
         let case =
             |bytes| Case { params: Params::one("set_bytes", bytes), cost_ns: cost_ns(bytes) };
         SET_BYTES.map(case).into()

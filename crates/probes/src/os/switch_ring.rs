@@ -63,7 +63,7 @@ impl Probe for SwitchRing {
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         // As os.switch.process, plus 200 µs to start and end each process.
-        let cost_ns = |processes| 12e6 + 2e5 * processes as f64;
+        let cost_ns = |processes| 10e6 + 2e5 * processes as f64;
         RINGS.map(|ring| Case { params: params(ring), cost_ns: cost_ns(ring.0) }).into()
     }
 

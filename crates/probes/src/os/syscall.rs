@@ -75,7 +75,7 @@ impl Probe for Syscall {
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        let cost_ns = |call| if call == "getppid_called" { 1.2e8 } else { 1e7 };
+        let cost_ns = |call| if call == "getppid_called" { 1e8 } else { 6e6 };
         let case = |call| Case { params: Params::one("call", call), cost_ns: cost_ns(call) };
         CALLS.map(case).into()
     }

@@ -36,8 +36,8 @@ static ABOUT: About = About {
     ..super::TURNS
 };
 
-/// An upper estimate: 300 µs for each process, up to 16 in a round.
-const COST_NS: f64 = 60e6;
+/// About 20 processes of 300 µs.
+const COST_NS: f64 = 6e6;
 
 impl Probe for SyscallFresh {
     fn about(&self) -> &'static About {

@@ -59,7 +59,7 @@ static CREATE_JOIN: About = About {
 };
 
 /// An upper estimate: 50 µs for each thread, up to 16 in a round.
-const COST_NS: f64 = 10e6;
+const COST_NS: f64 = 4e6;
 
 impl Probe for ThreadCreate {
     fn about(&self) -> &'static About {

@@ -59,7 +59,7 @@ impl Probe for Wake {
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        VIA.map(|via| Case { params: Params::one("via", via), cost_ns: 10e6 }).into()
+        VIA.map(|via| Case { params: Params::one("via", via), cost_ns: 7e6 }).into()
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {

@@ -129,7 +129,7 @@ fn compared(ratio: &Record, commands: &[&Record]) -> String {
         return format!("{of} and {to}{suffix}: no ratio");
     };
     let mut parts = vec![format!("{}{suffix}", difference(summary, of, to))];
-    parts.extend(at_full_speed(ratio).map(|words| words.replace(" runs", " pairs")));
+    parts.extend(in_state(ratio).map(|words| words.replace(" runs", " pairs")));
     let find = |name: &str| {
         let is = |record: &&&Record| {
             record.metric.as_str() == format!("bench.{name}")
@@ -282,7 +282,7 @@ fn remarks(commands: &[&Record], width: usize) -> String {
         if !record.verdict.shows_number() || record.verdict.state == State::Noisy {
             parts.insert(0, record.verdict.state.word().to_owned());
         }
-        parts.extend(at_full_speed(record));
+        parts.extend(in_state(record));
         if !parts.is_empty() {
             lines.push((label(record), parts.join("; ")));
         }
@@ -308,10 +308,10 @@ fn disturbed(record: &Record) -> Option<f64> {
     record.quantity_of(facts::DISTURBED).filter(|count| *count > 0.0)
 }
 
-fn at_full_speed(record: &Record) -> Option<String> {
+fn in_state(record: &Record) -> Option<String> {
     let summary = record.shown_summary().filter(|it| it.stratum != Stratum::AsFound)?;
-    let (clean, all) = (summary.full_speed.as_ref()?, summary.as_found.as_ref()?);
-    let unfiltered = glued(&quantity(all.median, record.unit));
+    let (clean, all) = (summary.in_state.as_ref()?, summary.as_found.as_ref()?);
+    let of_all = glued(&quantity(all.median, record.unit));
     let words = summary.stratum.words();
-    Some(format!("{words}: {} of {} runs; unfiltered {unfiltered}", clean.visits, clean.of))
+    Some(format!("{words}: {} of {} runs; all {of_all}", clean.visits, clean.of))
 }

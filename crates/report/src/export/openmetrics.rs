@@ -196,7 +196,7 @@ fn add_record(
         ("fathom_case_noisy", "1 where a value is noisy", record.verdict.state == State::Noisy),
         (
             "fathom_case_unfiltered",
-            "1 where a value includes disturbed processes although clean ones were looked for",
+            "1 where a value is over all processes, in any state of the core",
             cells::is_as_found(record),
         ),
     ] {
@@ -213,7 +213,7 @@ fn add_typical(record: &Record, case: &str, gauges: &mut Vec<Gauge>) {
     let help = "-1 where a value is worse than the range of such machines, 0 in it, 1 better";
     let position = match typical.position {
         Position::Worse => -1.0,
-        Position::Typical => 0.0,
+        Position::Typical | Position::NotJudged => 0.0,
         Position::Better => 1.0,
     };
     add(gauges, ("fathom_case_typical_position", "", help), case, position);

@@ -149,7 +149,10 @@ impl Points<'_> {
         let all = glued("`fathom show --all`");
         let found = self.select(|record| shown(record).is_some() && is_as_found(record));
         if !found.is_empty() && found.len() < self.select(|it| shown(it).is_some()).len() {
-            lines.push(format!("unfiltered at {}", self.named(&found)));
+            lines.push(format!(
+                "over all processes, in any state of the core, at {}",
+                self.named(&found)
+            ));
         }
         let between = self.select(|record| Fact::are_on_edge(&record.facts));
         if !between.is_empty() {

@@ -135,7 +135,7 @@ fn matrices_at_60_80_and_140_columns() {
 /// The remedies in [`troubled`], and their texts.
 const REMEDIES: [(Remedy, &str); 4] = [
     (Remedy::QuieterHost, "measure on a quieter or dedicated host"),
-    (Remedy::MeasureLonger, "measure longer: --thorough"),
+    (Remedy::MeasureLonger, "measure longer: --time, or --thorough"),
     (Remedy::MountProc, "mount /proc"),
     (Remedy::RunToEnd, "let the run finish"),
 ];

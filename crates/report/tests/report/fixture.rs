@@ -112,8 +112,8 @@ impl Build for Record {
         self.with(|summary| {
             let estimate = estimate(summary, 1.0);
             summary.as_found = Some(self::estimate(summary, as_found / summary.median));
-            summary.full_speed = Some(Estimate { of, ..estimate });
-            summary.stratum = Stratum::FullSpeed;
+            summary.in_state = Some(Estimate { of, ..estimate });
+            summary.stratum = Stratum::ToItself;
         })
     }
 
@@ -354,7 +354,11 @@ pub(crate) fn run() -> Run {
             basis: ReferenceBasis::EarlierRuns,
             visits: 126,
             clean: 58,
+            shared: 68,
+            state: Some(Stratum::ToItself),
+            ..Reference::default()
         }),
+        left_out: Vec::new(),
         clock: ClockFacts {
             source: "tsc".to_owned(),
             hz: 2.4e9,

@@ -225,7 +225,7 @@ pub(crate) fn outline_has_the_headlines_of_its_run() {
     }
     let whole = |id: &str| Outline::from(&store.document(id, false).unwrap());
     let selected = &whole(RUN).headlines[0];
-    assert_eq!((selected.stratum, selected.as_found), (Stratum::FullSpeed, Some(120.25)));
+    assert_eq!((selected.stratum, selected.as_found), (Stratum::ToItself, Some(120.25)));
     assert_eq!(example::history(&store), [whole(RUN), whole(ids[0]), whole(ids[1])]);
     assert!(store.history("os.syscall").unwrap().0.is_empty());
     let newest = |host: &str, most| store.newest_of(host, Effort::Quick, None, most).unwrap().0;

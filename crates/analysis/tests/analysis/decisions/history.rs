@@ -163,20 +163,20 @@ fn series_never_mixes_strata() {
     for document in &mut documents {
         let summary = summary(document);
         let as_found = Estimate { median: 2.0 * summary.median, ..Estimate::default() };
-        (summary.stratum, summary.as_found) = (Stratum::FullSpeed, Some(as_found));
+        (summary.stratum, summary.as_found) = (Stratum::ToItself, Some(as_found));
     }
     let first = |documents: &[Document]| {
         let series = of("here", documents).series.remove(0);
         (series.stratum, series.points[0].value, series.points[15].value, series.changes.len())
     };
-    assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), Some(110.0), 1));
+    assert_eq!(first(&documents), (Stratum::ToItself, Some(100.0), Some(110.0), 1));
     let one = summary(&mut documents[15]);
     (one.stratum, one.median) = (Stratum::AsFound, 220.0);
-    assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), Some(220.0), 1));
+    assert_eq!(first(&documents), (Stratum::ToItself, Some(100.0), Some(220.0), 1));
     assert!(of("here", &documents).series[0].points[15].slow, "left out");
     // Invalid runs do not affect the stratum.
     documents[15].records[0].verdict.state = State::Invalid;
-    assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), None, 1));
+    assert_eq!(first(&documents), (Stratum::ToItself, Some(100.0), None, 1));
 }
 
 /// Runs at full speed with these values, all twice as slow unfiltered.
@@ -185,7 +185,7 @@ fn at_full_speed(values: impl IntoIterator<Item = f64>) -> Vec<Document> {
         let mut document = document(number, "here", "6.1", value);
         let summary = summary(&mut document);
         let as_found = Estimate { median: 2.0 * value, ..Estimate::default() };
-        (summary.stratum, summary.as_found) = (Stratum::FullSpeed, Some(as_found));
+        (summary.stratum, summary.as_found) = (Stratum::ToItself, Some(as_found));
         document
     };
     values.into_iter().enumerate().map(one).collect()
@@ -214,7 +214,7 @@ fn slow_spell_is_left_out_of_the_detection() {
     documents[8..13].iter_mut().for_each(|one| slow_down(one, 1.3));
     assert!(changes(&documents).is_empty());
     let series = of("here", &documents).series.remove(0);
-    assert_eq!(series.stratum, Stratum::FullSpeed);
+    assert_eq!(series.stratum, Stratum::ToItself);
     assert_eq!(series.points.iter().filter(|point| point.slow).count(), 5);
 }
 
@@ -243,8 +243,14 @@ fn with_core(mut documents: Vec<Document>, times: impl Fn(usize) -> f64) -> Vec<
     for (number, document) in documents.iter_mut().enumerate() {
         let (frequency_ns, basis) = (8_600.0 * times(number), ReferenceBasis::ThisRun);
         let loop_ns = frequency_ns;
-        document.run.reference =
-            Some(Reference { loop_ns, frequency_ns, basis, visits: 5, clean: 5 });
+        document.run.reference = Some(Reference {
+            loop_ns,
+            frequency_ns,
+            basis,
+            visits: 5,
+            clean: 5,
+            ..Reference::default()
+        });
     }
     documents
 }

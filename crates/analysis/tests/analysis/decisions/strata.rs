@@ -27,9 +27,9 @@ fn selected(number: usize, full: f64, found: f64, slower: f64) -> Document {
     let mut run = run(number, full, 10);
     run.run = found.run.clone();
     let summary = summary(&mut run);
-    summary.full_speed = Some(Estimate { of: 21, ..estimate(summary, 1.0) });
+    summary.in_state = Some(Estimate { of: 21, ..estimate(summary, 1.0) });
     summary.as_found = self::summary(&mut found).as_found.take();
-    summary.stratum = Stratum::FullSpeed;
+    summary.stratum = Stratum::ToItself;
     run
 }
 
@@ -59,7 +59,7 @@ fn sides(row: &Compared) -> (Stratum, f64, f64) {
 fn full_speed_is_compared_where_all_runs_have_it() {
     let (a, b) = (selected(1, 100.0, 150.0, 1.5), selected(2, 110.0, 130.0, 1.3));
     let full = row(&a, &b);
-    assert_eq!(sides(&full), (Stratum::FullSpeed, 100.0, 110.0));
+    assert_eq!(sides(&full), (Stratum::ToItself, 100.0, 110.0));
     assert_eq!((full.word, full.visits_a, full.visits_b), (Word::Slower, 21, 21));
     let found = as_found(2, 130.0, 1.3);
     assert_eq!(sides(&row(&a, &found)), (Stratum::AsFound, 150.0, 130.0));
@@ -83,7 +83,7 @@ fn other_full_speed_of_one_core_is_compared_as_found() {
     let mut with_governor = b;
     with_governor.host.cpu.governor = Some("powersave".to_owned());
     for b in [of_other_cpu, with_governor] {
-        assert_eq!(sides(&row(&a, &b)), (Stratum::FullSpeed, 100.0, 150.0));
+        assert_eq!(sides(&row(&a, &b)), (Stratum::ToItself, 100.0, 150.0));
     }
 }
 
@@ -94,12 +94,12 @@ fn wandering_frequency_is_one_full_speed() {
     let at = |full: f64| {
         let mut b = selected(2, full, 130.0, 1.3);
         set_reference(&mut b, 1.028 * LOOP_NS, 1.028 * FREQUENCY_NS);
-        let full_speed = summary(&mut b).full_speed.as_mut().expect("an estimate");
+        let full_speed = summary(&mut b).in_state.as_mut().expect("an estimate");
         full_speed.process_loops = vec![1.028 * LOOP_NS; 10];
         comparison(&[&a], &b)
     };
     let explained = at(103.0);
-    assert_eq!((explained.core, explained.rows[0].stratum), (None, Stratum::FullSpeed));
+    assert_eq!((explained.core, explained.rows[0].stratum), (None, Stratum::ToItself));
     assert_eq!(
         (explained.rows[0].word, explained.rows[0].is_spoiled()),
         (Word::Inconclusive, true)

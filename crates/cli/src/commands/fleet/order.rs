@@ -49,6 +49,13 @@ pub(super) fn arguments(
             check_pair(run, host)?;
             add(&["run", "--json", "--member", "--remote-only", &remote(to)]);
             words.extend(token_file(local)?);
+            // There are many pairs, and few metrics of each.
+            let time = match run.effort {
+                Effort::Quick => "20s",
+                Effort::Standard => "1min",
+                Effort::Thorough => "5min",
+            };
+            words.extend(["--time", time].map(str::to_owned));
             run
         }
     };
@@ -144,7 +151,7 @@ mod tests {
     #[test]
     fn pair_becomes_a_run_to_the_other_alone() {
         let expected = "--host-name=a run --json --member --remote-only --remote=10.0.0.2:40000 \
-                        --token-file /proc/7/fd/3 --quick --only -- network.tcp.rtt";
+                        --token-file /proc/7/fd/3 --time 20s --quick --only -- network.tcp.rtt";
         assert_eq!(line(&pair(&["network.tcp.rtt"]), Some("a")).unwrap(), expected);
         let serve = Order { work: Work::Serve, by_name: false, together: false };
         let expected = "fleet far-end --listen 10.0.0.1 --token-file /proc/7/fd/3";

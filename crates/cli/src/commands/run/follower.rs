@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use fathom_analysis::typical;
-use fathom_engine::{Audience, CaseOfVisit, Plan, Progress, Visits};
-use fathom_metric::Entry;
+use fathom_engine::{Audience, CaseOfVisit, Plan, Progress};
 use fathom_record::{Document, Host, Record};
 use fathom_report::{Layout, Table};
 use fathom_store::{Store, StoreError};
@@ -128,7 +127,7 @@ impl Audience for Follower {
                 self.output.write(&fathom_report::opening(document, width));
             }
             let mut texts: Vec<String> = Vec::new();
-            texts.extend(plan.map(|(plan, estimate_ns)| announcement(plan, estimate_ns)));
+            texts.extend(plan.map(|(plan, time_ns)| announcement(plan, time_ns)));
             texts.extend(self.files.clone());
             for text in texts {
                 match self.overview {
@@ -230,26 +229,19 @@ impl Audience for Follower {
 }
 
 /// What will be measured and how long it takes.
-fn announcement(plan: &Plan, estimate_ns: f64) -> String {
+fn announcement(plan: &Plan, time_ns: f64) -> String {
     let needed: Vec<&str> = plan.metrics(true).iter().map(|entry| entry.about().id).collect();
     let needed_by_models = match needed.as_slice() {
         [] => String::new(),
         ids => format!(" (including {}, needed by predictions)", ids.join(", ")),
     };
-    let measured = plan.units.iter().filter(|unit| matches!(unit.entry, Entry::Probe(_)));
-    let visits: Vec<Visits> = measured.map(|unit| plan.visits(unit)).collect();
-    let least = visits.iter().map(|it| it.processes_min).min().unwrap_or(0);
-    let most = visits.iter().map(|it| it.processes_max).max().unwrap_or(0);
-    let processes = if least == most { least.to_string() } else { format!("{least} to {most}") };
-    let is_longer = visits.iter().any(|it| it.processes_max > it.processes_min);
-    let longest = if is_longer { 2.0 } else { 1.0 };
-    let seconds = (estimate_ns / 1e9).ceil();
-    let time = match longest > 1.0 {
-        true => format!("{seconds:.0} to {:.0} s", (seconds * longest).ceil()),
-        false => format!("about {seconds:.0} s"),
+    let processes = match plan.visits().processes {
+        Some(processes) => format!("{processes} processes each"),
+        None => "as many processes as fit".to_owned(),
     };
+    let seconds = (time_ns / 1e9).ceil();
     format!(
-        "{} of {}{needed_by_models}; {} effort, {processes} processes each, seed {}: {time}",
+        "{} of {}{needed_by_models}; {} effort, {processes}, seed {}: {seconds:.0} s",
         counted(plan.records(), "result"),
         counted(plan.metrics(false).len() + needed.len(), "metric"),
         plan.effort.word(),

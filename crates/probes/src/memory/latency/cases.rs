@@ -16,6 +16,8 @@ const UNKNOWN_LARGEST: usize = 256 * MIB;
 const BEYOND_LLC: usize = 4;
 /// A quick run has few working sets beyond: linking one takes a second for each GiB.
 const QUICK_LARGE: usize = 64 * MIB;
+/// The same with base pages where plateaus are detected with huge ones.
+const QUICK_LARGE_BASE: usize = 8 * MIB;
 /// Octaves after the second-to-last cache with steps of a quarter.
 const QUARTERED: usize = 2;
 /// Strides of lat_mem_rd.
@@ -82,11 +84,11 @@ pub(crate) fn chase_cases(host: &Host, sizes: &Sizes) -> Vec<ChaseCase> {
             }
             continue;
         }
-        let octaves = octaves(SMALLEST, largest);
+        let octaves = octaves(smallest(host, sizes.effort), largest);
         let is_coarse = sizes.effort == Effort::Quick && page == Page::Base && has_huge(host);
         let fine = match is_coarse {
             true => {
-                let is_few = |set: &usize| *set <= QUICK_LARGE || *set == largest;
+                let is_few = |set: &usize| *set <= QUICK_LARGE_BASE || *set == largest;
                 octaves.iter().copied().filter(is_few).collect()
             }
             false => fine(host, sizes.effort, largest),
@@ -125,6 +127,16 @@ pub(crate) fn largest(host: &Host) -> usize {
     octaves(SMALLEST, wanted).into_iter().rfind(|set| fits(*set)).unwrap_or(SMALLEST)
 }
 
+/// The smallest working set. All that are much smaller than L1 are alike: a quick run begins with
+/// about an eighth of it.
+fn smallest(host: &Host, effort: Effort) -> usize {
+    // Some hosts name larger caches only.
+    let first = caches(host).into_iter().next().filter(|cache| cache.level == 1);
+    let eighth = first.map_or(0, |cache| cache.size_bytes as usize / 8);
+    let smaller = octaves(SMALLEST, eighth).into_iter().next_back();
+    smaller.filter(|_| effort == Effort::Quick).unwrap_or(SMALLEST)
+}
+
 /// Whether plateaus are detected in the curve with huge pages.
 pub(crate) fn has_huge(host: &Host) -> bool {
     host.memory.thp.as_deref().is_some_and(|thp| thp != "never")
@@ -139,7 +151,8 @@ fn octaves(from: usize, to: usize) -> Vec<usize> {
 /// Powers of two, with finer steps around the size of each cache, which locate the edges. Where the
 /// caches are unknown, a step between all of them: a plateau of an octave then has three points.
 fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
-    let mut sets = octaves(SMALLEST, largest);
+    let smallest = smallest(host, effort);
+    let mut sets = octaves(smallest, largest);
     if host.last_level_cache().is_none() {
         let is_few = |set: &&usize| effort != Effort::Quick || **set <= QUICK_LARGE;
         let between: Vec<usize> = sets.iter().filter(is_few).map(|set| set / 2 * 3).collect();
@@ -169,7 +182,7 @@ fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
             sets.extend(quarters.iter().map(|quarters| set / 4 * quarters));
         }
     }
-    sets.retain(|set| (SMALLEST..=largest).contains(set) && set.is_multiple_of(KIB));
+    sets.retain(|set| (smallest..=largest).contains(set) && set.is_multiple_of(KIB));
     sets.sort_unstable();
     sets.dedup();
     sets

@@ -1,6 +1,7 @@
-//! Selection of undisturbed visits, independent of their values (METHOD 23a and 23b).
+//! The states of the core, and the visits that count by them, independent of their values (METHOD
+//! 23a and 23b).
 
-use fathom_analysis::clean::{Conditions, Loop, reference, select};
+use fathom_analysis::core_state::{Conditions, CoreStates, Loop, reference};
 use fathom_analysis::strata::Strata;
 use fathom_record::{NotSelected, Sample, Stratum};
 use proptest::collection::vec;
@@ -59,13 +60,17 @@ fn slowed(process: u32, before: f64, after: f64) -> Sample {
     }
 }
 
-fn chosen(samples: &[Sample], reference: &Loop, wanted: usize) -> String {
-    let conditions: Vec<Conditions> = samples.iter().map(Conditions::of).collect();
-    format!("{:?}", select(&conditions, Some(reference), wanted))
+fn states(reported: Stratum, idle: Loop) -> CoreStates {
+    CoreStates { idle, reported, visits: [0; 3] }
 }
 
-fn strata(samples: &[Sample], wanted: u32) -> Strata {
-    Strata::of(samples, Ok(Stratum::FullSpeed), (wanted, wanted), samples.len() as u32, Some(&FULL))
+fn chosen(samples: &[Sample], states: &CoreStates) -> String {
+    let conditions: Vec<Conditions> = samples.iter().map(Conditions::of).collect();
+    format!("{:?}", states.select(&conditions))
+}
+
+fn strata(samples: &[Sample]) -> Strata {
+    Strata::new(samples, Ok(()), Some(&states(Stratum::ToItself, FULL)))
 }
 
 /// Loops with varying frequency, `clean` of them with an idle sibling.
@@ -91,7 +96,7 @@ proptest! {
 
     #[test]
     fn values_never_change_the_choice(
-        samples in visits(), wanted in 1..8_u32, noise in vec(-1e9..1e9_f64, 24 * 24),
+        samples in visits(), at in 0..3_usize, noise in vec(-1e9..1e9_f64, 24 * 24),
     ) {
         // Values that are their own index, and random values at the same indices.
         let with = |value: &dyn Fn(usize) -> f64| {
@@ -101,12 +106,10 @@ proptest! {
             samples
         };
         let (places, others) = (with(&|at| at as f64), with(&|at| noise[at]));
-        let wanted_visits = wanted as usize;
-        prop_assert_eq!(
-            chosen(&places, &FULL, wanted_visits),
-            chosen(&others, &FULL, wanted_visits)
-        );
-        let (places, others) = (strata(&places, wanted), strata(&others, wanted));
+        let states = states(Stratum::STATES[at], FULL);
+        prop_assert_eq!(chosen(&places, &states), chosen(&others, &states));
+        let [places, others] =
+            [places, others].map(|samples| Strata::new(&samples, Ok(()), Some(&states)));
         prop_assert_eq!(places.headline().len(), others.headline().len());
         for (place, other) in places.headline().iter().zip(others.headline()) {
             let expected: Vec<f64> = place.values.iter().map(|at| noise[*at as usize]).collect();
@@ -116,7 +119,7 @@ proptest! {
 
     #[test]
     fn selection_ignores_the_frequency(
-        samples in visits(), wanted in 1..8_usize, times in 0.2..5.0_f64,
+        samples in visits(), at in 0..3_usize, times in 0.2..5.0_f64,
     ) {
         let scaled = |sample: &Sample| {
             let scale = |ns: &Vec<f64>| ns.iter().map(|ns| times * ns).collect();
@@ -131,7 +134,11 @@ proptest! {
             sibling_ns: times * FULL.sibling_ns,
             frequency_ns: times * FULL.frequency_ns,
         };
-        prop_assert_eq!(chosen(&samples, &FULL, wanted), chosen(&slower, &full, wanted));
+        let reported = Stratum::STATES[at];
+        prop_assert_eq!(
+            chosen(&samples, &states(reported, FULL)),
+            chosen(&slower, &states(reported, full))
+        );
     }
 
     #[test]
@@ -154,8 +161,8 @@ proptest! {
     }
 
     #[test]
-    fn as_found_uses_the_first_visits(
-        samples in visits(), order in vec(any::<u64>(), 24), wanted in 1..24_u32,
+    fn as_found_uses_all_visits_in_order(
+        samples in visits(), order in vec(any::<u64>(), 24),
     ) {
         let mut ordered: Vec<(u64, Sample)> = order.into_iter().zip(samples).collect();
         ordered.sort_by_key(|(at, _)| *at);
@@ -166,9 +173,9 @@ proptest! {
                 ..sample
             })
             .collect();
-        let found = strata(&shuffled, wanted).summarise().and_then(|it| it.as_found);
-        let first = (0..shuffled.len().min(wanted as usize)).map(|at| at as f64);
-        prop_assert_eq!(found.expect("values").process_medians, first.collect::<Vec<f64>>());
+        let found = strata(&shuffled).summarise().and_then(|it| it.as_found);
+        let all = (0..shuffled.len()).map(|at| at as f64);
+        prop_assert_eq!(found.expect("values").process_medians, all.collect::<Vec<f64>>());
     }
 }
 
@@ -184,7 +191,7 @@ fn loop_slow_after_the_first_round_is_own_work() {
     let of = |visits: &[(f64, f64)]| {
         let visits = (0..).zip(visits);
         let samples: Vec<Sample> = visits.map(|(at, (a, b))| slowed(at, *a, *b)).collect();
-        strata(&samples, 3).summarise().expect("values").not_selected
+        strata(&samples).summarise().expect("values").not_selected
     };
     let (own, others) = ((1.0, 1.6), (1.6, 1.6));
     assert_eq!(of(&[own; 3]), Some(NotSelected::SlowsItself));
@@ -198,14 +205,14 @@ fn loop_slow_after_the_first_round_is_own_work() {
     for sample in &mut partly {
         sample.reference_ns[..8].fill(FULL.sibling_ns);
     }
-    let summary = strata(&partly, 3).summarise().expect("values");
+    let summary = strata(&partly).summarise().expect("values");
     assert_eq!(summary.not_selected, Some(NotSelected::TooFewClean), "slow from round 8 on");
 }
 
 #[test]
-fn full_speed_uses_clean_rounds_only() {
-    let mut samples: Vec<Sample> = (0..5).map(|process| slowed(process, 1.0, 1.0)).collect();
-    // A busy sibling in five rounds of twelve, and in four of another visit.
+fn rounds_beside_slow_loops_are_left_out_of_a_core_to_itself() {
+    let mut samples: Vec<Sample> = (0..6).map(|process| slowed(process, 1.0, 1.0)).collect();
+    // A busy sibling in five loops of thirteen, and in four of another visit.
     samples[0].reference_ns[..5].fill(1.9 * FULL.sibling_ns);
     samples[1].reference_ns[..4].fill(1.9 * FULL.sibling_ns);
     samples[1].values = (0..2 * ROUNDS).map(|at| (at / 2) as f64).collect();
@@ -213,51 +220,176 @@ fn full_speed_uses_clean_rounds_only() {
     samples[2].disturbed = vec![3];
     samples[2].reference_ns[ROUNDS] = 1.9 * FULL.sibling_ns;
     samples[2].values[3] = 9.0;
-    let strata = strata(&samples, 3);
+    let strata = strata(&samples);
     let kept: Vec<usize> = strata.headline().iter().map(|sample| sample.values.len()).collect();
-    assert_eq!(kept, [16, 10, 12], "the visit with seven clean rounds is not clean");
+    assert_eq!(kept, [16, 10, 12, 12, 12], "a core to itself in 8 of 13 loops is not one");
     let summary = strata.summarise().expect("values");
-    let (full, found) = (summary.full_speed.expect("three"), summary.as_found.expect("visits"));
-    assert_eq!(summary.stratum, Stratum::FullSpeed);
-    assert_eq!((full.process_medians, full.visits, full.of), (vec![7.5, 1.0, 1.0], 3, 5));
-    assert_eq!((found.process_medians, found.visits, found.of), (vec![1.0, 5.5, 1.0], 3, 3));
-    assert_eq!(full.process_loops, [9_000.0; 3]);
+    let (one, found) = (summary.in_state.expect("five"), summary.as_found.expect("visits"));
+    assert_eq!(summary.stratum, Stratum::ToItself);
+    assert_eq!(one.process_medians, [7.5, 1.0, 1.0, 1.0, 1.0]);
+    assert_eq!((one.visits, one.of), (5, 6));
+    assert_eq!(found.process_medians, [1.0, 5.5, 1.0, 1.0, 1.0, 1.0]);
+    assert_eq!(one.process_loops, [9_000.0; 5]);
 }
 
 #[test]
 fn nothing_is_selected_without_a_reference() {
     let samples: Vec<Sample> = (0..3).map(|process| slowed(process, 1.0, 1.0)).collect();
-    let of = |stratum, reference| {
-        let strata = Strata::of(&samples, stratum, (3, 3), 3, reference);
+    let of = |selection, reported: Option<Stratum>| {
+        let states = reported.map(|reported| states(reported, FULL));
+        let strata = Strata::new(&samples, selection, states.as_ref());
         let summary = strata.summarise().expect("values");
         (summary.stratum, summary.not_selected)
     };
-    let none = (Stratum::AsFound, Some(NotSelected::NoReference));
-    assert_eq!(of(Ok(Stratum::FullSpeed), None), none);
-    let device = (Stratum::AsFound, Some(NotSelected::Device));
-    assert_eq!(of(Err(NotSelected::Device), Some(&FULL)), device);
-    let core = (Stratum::CoreAtFullSpeed, None);
-    assert_eq!(of(Ok(Stratum::CoreAtFullSpeed), Some(&FULL)), core);
+    let found = |why| (Stratum::AsFound, Some(why));
+    let to_itself = Some(Stratum::ToItself);
+    assert_eq!(of(Ok(()), None), found(NotSelected::NoReference));
+    assert_eq!(of(Err(NotSelected::Device), to_itself), found(NotSelected::Device));
+    assert_eq!(of(Ok(()), Some(Stratum::AsFound)), found(NotSelected::Continuum));
+    assert_eq!(of(Ok(()), to_itself), (Stratum::ToItself, None));
 }
 
 #[test]
-fn visits_that_waited_are_not_as_found() {
-    // Three unfiltered, one of them clean; then three that waited for full speed.
-    let visit = |process: u32| Sample {
-        waited: process >= 3,
-        ..slowed(process, 1.0, if process == 0 || process >= 3 { 1.0 } else { 1.5 })
+fn all_visits_in_the_state_count() {
+    let samples = |to_itself: u32| -> Vec<Sample> {
+        let slow = |process| if process < to_itself { 1.0 } else { 2.2 };
+        (0..12)
+            .map(|at| Sample {
+                values: vec![f64::from(at); ROUNDS],
+                ..slowed(at, slow(at), slow(at))
+            })
+            .collect()
     };
-    let samples: Vec<Sample> = (0..6).map(visit).collect();
-    let of = |wanted: (u32, u32)| {
-        let strata = Strata::of(&samples, Ok(Stratum::FullSpeed), wanted, 6, Some(&FULL));
-        let summary = strata.summarise().unwrap();
-        let visits = |estimate: Option<fathom_record::Estimate>| estimate.map(|it| it.visits);
-        (visits(summary.full_speed), visits(summary.as_found))
+    let of = |to_itself, reported| {
+        let states = states(reported, FULL);
+        let strata = Strata::new(&samples(to_itself), Ok(()), Some(&states));
+        let summary = strata.summarise().expect("values");
+        assert_eq!(summary.as_found.expect("all").visits, 12);
+        (summary.in_state.map(|it| (it.visits, it.of, it.median)), summary.not_selected)
     };
-    assert_eq!(of((3, 3)), (Some(3), Some(3)));
-    // Extended to six, with no more clean ones: the minimum of the effort applies.
-    assert_eq!(of((6, 3)), (Some(3), Some(3)));
-    assert_eq!(of((6, 6)), (None, Some(3)));
+    assert_eq!(of(7, Stratum::ToItself), (Some((7, 12, 3.0)), None));
+    assert_eq!(of(7, Stratum::Shared), (Some((5, 12, 9.0)), None));
+    assert_eq!(of(12, Stratum::ToItself), (Some((12, 12, 5.5)), None));
+    assert_eq!(of(8, Stratum::Shared), (None, Some(NotSelected::TooFewClean)), "four");
+    assert_eq!(of(7, Stratum::SlowerClock), (None, Some(NotSelected::TooFewClean)));
+}
+
+#[test]
+fn state_of_a_visit_is_that_of_two_loops_in_three() {
+    let of = |fast: usize, (contention, clock): (f64, f64)| {
+        let slow = Loop {
+            sibling_ns: FULL.sibling_ns * contention * clock,
+            frequency_ns: FULL.frequency_ns * clock,
+        };
+        let loops = [vec![FULL; fast], vec![slow; 12 - fast]].concat();
+        states(Stratum::AsFound, FULL).of(&Conditions::with_loops(loops))
+    };
+    let (shared, slower, both) = ((2.2, 1.0), (1.0, 1.2), (2.2, 1.2));
+    for slow in [shared, slower, both] {
+        assert_eq!(of(8, slow), Some(Stratum::ToItself), "{slow:?}");
+        assert_eq!(of(7, slow), Some(Stratum::Shared), "in part of the visit: {slow:?}");
+    }
+    assert_eq!(of(0, shared), Some(Stratum::Shared));
+    assert_eq!(of(0, slower), Some(Stratum::SlowerClock));
+    assert_eq!(of(0, both), Some(Stratum::Shared));
+    assert_eq!(of(0, (0.9, 0.9)), Some(Stratum::ToItself), "faster than the reference");
+    assert_eq!(states(Stratum::AsFound, FULL).of(&Conditions::default()), None, "without loops");
+}
+
+/// A run by the contention and the clock of its visits, each of three loops of one cycle a branch.
+fn run(visits: &[(f64, f64)], earlier: Option<Loop>) -> CoreStates {
+    let one = |(contention, clock): &(f64, f64)| {
+        let frequency_ns = 9_000.0 * clock;
+        vec![Loop { sibling_ns: contention * frequency_ns, frequency_ns }; 3]
+    };
+    let loops: Vec<Vec<Loop>> = visits.iter().map(one).collect();
+    let conditions: Vec<Conditions> = loops.iter().cloned().map(Conditions::with_loops).collect();
+    CoreStates::new(&loops.concat(), &conditions, earlier).expect("loops")
+}
+
+/// So many of 100 visits on a core to itself, the others beside a sibling that varies.
+fn mixed(to_itself: usize) -> Vec<(f64, f64)> {
+    let one = |at: usize| if at < to_itself { 1.0 } else { 2.1 + 0.03 * (at % 10) as f64 };
+    (0..100).map(|at| (one(at), 1.0)).collect()
+}
+
+#[test]
+fn fastest_state_with_three_tenths_of_the_visits_is_reported() {
+    for (to_itself, reported) in [
+        (100, Stratum::ToItself),
+        (95, Stratum::ToItself),
+        (50, Stratum::ToItself),
+        (46, Stratum::ToItself),
+        (30, Stratum::ToItself),
+        (29, Stratum::Shared),
+        (5, Stratum::Shared),
+        (0, Stratum::Shared),
+    ] {
+        let states = run(&mixed(to_itself), None);
+        assert_eq!(states.reported, reported, "{to_itself} % to itself");
+        assert_eq!(states.visits, [to_itself, 0, 100 - to_itself]);
+        let share = if reported == Stratum::ToItself { to_itself } else { 100 - to_itself };
+        assert!((states.share() - share as f64 / 100.0).abs() < 1e-12, "{to_itself}");
+        assert!((states.idle.contention() - 1.0).abs() < 1e-9, "{to_itself}: {states:?}");
+    }
+    // No state has three tenths: the one that most visits had.
+    let clock = |at: usize| if at < 25 { 1.0 } else { 1.2 };
+    let slower: Vec<(f64, f64)> = (0..100).map(|at| (1.0, clock(at))).collect();
+    assert_eq!(run(&slower, None).reported, Stratum::SlowerClock);
+    assert_eq!(run(&slower, None).visits, [25, 75, 0]);
+}
+
+#[test]
+fn continuum_is_one_state() {
+    let even = |most: f64| (0..100).map(|at| (1.0 + most * f64::from(at) / 99.0, 1.0)).collect();
+    let of = |visits: Vec<(f64, f64)>| {
+        let states = run(&visits, None);
+        (states.reported, states.share())
+    };
+    for most in [0.1, 0.15] {
+        assert_eq!(of(even(most)), (Stratum::AsFound, 1.0), "{most}");
+    }
+    let clocks = (0..100).map(|at| (1.0, 1.0 + 0.2 * f64::from(at) / 99.0)).collect();
+    assert_eq!(of(clocks).0, Stratum::AsFound, "of the clock");
+    assert_eq!(of(even(0.03)).0, Stratum::ToItself, "within the tolerance");
+    // Denser in the middle: the fastest cluster has many faster visits, so it is none.
+    let triangle = |at: i32| 1.0 + 0.002 * f64::from((7 * at) % 50 + (3 * at) % 50);
+    assert_eq!(of((0..100).map(|at| (triangle(at), 1.0)).collect()).0, Stratum::AsFound);
+}
+
+#[test]
+fn loop_lengthened_by_an_interrupt_is_no_idle_core() {
+    // A sibling that is always as busy, but for a few visits.
+    let with = |few: (f64, f64)| {
+        let visits: Vec<(f64, f64)> =
+            (0..100).map(|at| if at < 4 { few } else { (2.2, 1.0) }).collect();
+        run(&visits, None)
+    };
+    // The part of the frequency took 2.2 times as long, the other as long as ever.
+    let interrupted = with((1.0, 2.2));
+    assert!((interrupted.idle.contention() - 2.2).abs() < 1e-9, "{interrupted:?}");
+    assert_eq!(interrupted.visits, [96, 4, 0], "the fastest of this run");
+    let idle = with((1.0, 1.0));
+    assert!((idle.idle.contention() - 1.0).abs() < 1e-9, "{idle:?}");
+    assert_eq!((idle.reported, idle.visits), (Stratum::Shared, [4, 0, 96]));
+}
+
+#[test]
+fn earlier_runs_know_the_idle_core() {
+    let shared = vec![(2.2, 1.0); 100];
+    let reported = |earlier: Option<(f64, f64)>| {
+        let known = earlier.map(|(contention, clock)| Loop {
+            sibling_ns: 9_000.0 * contention * clock,
+            frequency_ns: 9_000.0 * clock,
+        });
+        let states = run(&shared, known);
+        ((10.0 * states.idle.contention()).round(), states.reported)
+    };
+    assert_eq!(reported(None), (22.0, Stratum::ToItself), "the fastest of this run");
+    assert_eq!(reported(Some((1.0, 1.0))), (10.0, Stratum::Shared));
+    assert_eq!(reported(Some((1.0, 1.04))), (10.0, Stratum::Shared), "the clock wanders");
+    assert_eq!(reported(Some((1.0, 1.3))), (22.0, Stratum::ToItself), "another clock");
+    assert_eq!(reported(Some((2.2, 1.0))), (22.0, Stratum::ToItself), "no faster");
 }
 
 /// A visit of three rounds of two values, with all loops at full speed.
@@ -275,7 +407,7 @@ fn pairs(disturbed: Vec<u32>, warmup_dropped: u32) -> Sample {
 
 /// The values of the clean rounds of the only visit.
 fn clean_values(sample: Sample) -> Vec<f64> {
-    strata(&[sample], 1).headline()[0].values.clone()
+    strata(&[sample]).headline()[0].values.clone()
 }
 
 #[test]

@@ -1,0 +1,75 @@
+//! The state of the core over a run, in words: said once for all results.
+
+use fathom_record::quantity::percent;
+use fathom_record::{Reference, ReferenceBasis, Run, Stratum};
+
+use crate::wrap::glued;
+
+/// A smaller drift of the core's speed is not said.
+const DRIFT_MIN: f64 = 0.01;
+
+/// `core shared (SMT sibling busy) in 98 % of processes: ± 6.1 % from second to second`.
+pub(crate) fn core_state(reference: &Reference) -> String {
+    let Reference { visits, clean, shared, slower_clock, deviation, .. } = *reference;
+    let share = |count: u32| glued(&percent(f64::from(count) / f64::from(visits.max(1))));
+    let spread =
+        || format!(": {} from second to second", glued(&format!("± {}", percent(deviation))));
+    let drift = match reference.drift {
+        drift if drift >= DRIFT_MIN => format!(", its speed ± {}", glued(&percent(drift))),
+        _ => String::new(),
+    };
+    match reference.state {
+        // Runs up to version 0.2.0 counted those on a core to itself only.
+        None | Some(Stratum::ToItself | Stratum::CoreAtFullSpeed) => {
+            format!("core to itself in {} of processes{drift}", share(clean))
+        }
+        Some(Stratum::Shared) => {
+            format!("core shared (SMT sibling busy) in {} of processes{}", share(shared), spread())
+        }
+        Some(Stratum::SlowerClock) => {
+            format!("frequency capped in {} of processes{}", share(slower_clock), spread())
+        }
+        Some(Stratum::AsFound) => format!("speed of the core varies without steps{}", spread()),
+    }
+}
+
+/// The evidence that a core to itself was at full speed.
+pub(crate) fn basis_words(reference: &Reference) -> &'static str {
+    match reference.basis {
+        ReferenceBasis::HighestFrequency => "at its highest frequency",
+        ReferenceBasis::EarlierRuns => "as fast as in earlier runs",
+        ReferenceBasis::ThisRun => "the fastest seen in this run",
+    }
+}
+
+/// What did not fit into the time of a run, with the command that measures it.
+pub(crate) fn left_out(run: &Run) -> Option<String> {
+    let metrics = run.left_out.join(" ");
+    (!metrics.is_empty()).then(|| {
+        let count = run.left_out.len();
+        let of = if count == 1 { "1 metric".to_owned() } else { format!("{count} metrics") };
+        format!("{of} did not fit into the time → {}", glued(&format!("`fathom run {metrics}`")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_of_a_run_has_its_share_and_its_spread() {
+        let one = Reference { visits: 200, clean: 190, shared: 10, ..Reference::default() };
+        assert_eq!(core_state(&one), "core to itself in 95\u{a0}% of processes");
+        let of = |state, clean, shared, slower_clock| {
+            let deviation = 0.061;
+            let state = Some(state);
+            core_state(&Reference { state, clean, shared, slower_clock, deviation, ..one })
+        };
+        let shared = of(Stratum::Shared, 2, 198, 0).replace('\u{a0}', " ");
+        let words =
+            "core shared (SMT sibling busy) in 99 % of processes: ± 6.1 % from second to second";
+        assert_eq!(shared, words);
+        assert!(of(Stratum::SlowerClock, 0, 0, 100).starts_with("frequency capped in 50"));
+        assert!(of(Stratum::AsFound, 100, 100, 0).contains("without steps"));
+    }
+}
