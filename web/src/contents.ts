@@ -364,7 +364,10 @@ const MODES = ['several_modes', 'two_clusters'];
  */
 export function widthText(record: Result, run: Document['run']): string {
   if (edgeOf(record, run)) return '';
-  if (record.verdict.reasons.some(({ cause }) => MODES.includes(cause))) return '';
+  if (record.verdict.reasons.some(({ cause }) => MODES.includes(cause))) {
+    const { modes = [], clusters = [] } = record.summary ?? {};
+    return `${Math.max(modes.length, clusters.length, 2)} modes`;
+  }
   const [value, ends] = [numberOf(record, run), intervalOf(record, run)];
   if (value === null || value === 0 || !ends) return '';
   const [up, down] = [(ends[1] - value) / Math.abs(value), (value - ends[0]) / Math.abs(value)];

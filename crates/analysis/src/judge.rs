@@ -45,6 +45,10 @@ const STALL_TIMES: f64 = 10.0;
 const DOSES_MIN: usize = 3;
 /// The fewest undisturbed processes that show the headline without the disturbed ones.
 const OTHERS_MIN: usize = 3;
+/// The fewest processes whose quantiles say how many would be enough, and the most that a run of an
+/// effort has.
+const PROCESSES_MIN: usize = 5;
+const PROCESSES_MAX: usize = 40;
 
 /// The name of the fact by which a probe states the share of the requested rate that it sent.
 pub const RATE_REACHED: &str = "share of the rate";
@@ -95,8 +99,9 @@ pub fn judge(
     if is_wide && reasons.is_empty() && shapes.is_empty() {
         let moved = others.first().map(|it| it.reason.text.as_str());
         let of_run = states.filter(|_| case.depends_on_core()).and_then(of_whole_run);
-        let levels = || case.levels().filter(|_| moved.is_none());
-        reasons.push(of_run.or_else(levels).unwrap_or_else(|| case.unknown_cause(moved)));
+        let by_values =
+            || case.levels().or_else(|| case.few_processes()).filter(|_| moved.is_none());
+        reasons.push(of_run.or_else(by_values).unwrap_or_else(|| case.unknown_cause(moved)));
     }
     // What the values show beside a narrow interval is a remark.
     reasons.extend(shapes);
@@ -520,6 +525,28 @@ impl Case<'_> {
             Better::Higher => theirs.iter().all(|it| *it < ours),
             Better::Neither => true,
         })
+    }
+
+    /// An interval that is wide only because it is over few processes: with the quantiles of these,
+    /// that of [`PROCESSES_MAX`] or fewer is within the limit.
+    fn few_processes(&self) -> Option<Reason> {
+        let medians = self.processes().into_iter().map(|(_, median)| median);
+        let medians = sorted_finite(&medians.collect::<Vec<f64>>());
+        let have = medians.len();
+        let half_width = |count: usize| {
+            // Of the ranks around a median, by the normal approximation.
+            let reach = 0.98 / (count as f64).sqrt();
+            let [low, high] = [0.5 - reach, 0.5 + reach].map(|at| quantile(&medians, at));
+            Some((high? - low?) / 2.0 / self.summary.median.abs())
+        };
+        let is_enough =
+            |count: &usize| half_width(*count).is_some_and(|it| it <= self.expectation.noise_limit);
+        if have < PROCESSES_MIN || self.is_narrow(&medians) {
+            return None;
+        }
+        let enough = (have + 1..=PROCESSES_MAX).find(is_enough)?;
+        let text = format!("wide interval over {have} processes; about {enough} would narrow it");
+        Some(Reason::new(Cause::FewProcesses, text).with_remedy(Remedy::MeasureLonger))
     }
 
     /// `moved`: what a counter or sensor shows that does not explain the interval.

@@ -381,7 +381,7 @@ fn derived_verdict(
     for record in inputs.iter().filter(|record| record.verdict.state == State::Noisy) {
         own.state = State::Noisy;
         // Noisy inputs explain a wide interval.
-        own.reasons.retain(|it| !matches!(it.cause, Cause::Spread | Cause::LevelOfProcess));
+        own.reasons.retain(|it| !it.cause.is_of_spread());
         for reason in &record.verdict.reasons {
             if !own.reasons.iter().any(|known| known.cause == reason.cause) {
                 let text = format!("{}: {}", record.name(), reason.text);
@@ -503,7 +503,7 @@ pub(crate) fn fill(
 fn name_drift(verdict: &mut Verdict, summary: &Summary, noise_limit: f64, drift: f64) {
     let half_width = summary.relative_half_width().unwrap_or_default();
     let own = (half_width.powi(2) - drift.powi(2)).max(0.0).sqrt();
-    let is_unknown = |it: &Reason| matches!(it.cause, Cause::Spread | Cause::LevelOfProcess);
+    let is_unknown = |it: &Reason| it.cause.is_of_spread();
     if own <= noise_limit && verdict.reasons.iter().any(is_unknown) {
         verdict.reasons.retain(|reason| !is_unknown(reason));
         let text = "the speed of the core drifted over the run";

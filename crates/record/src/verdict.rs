@@ -130,7 +130,8 @@ impl Reason {
 }
 
 /// Causes of a verdict. Most are detected by a counter, a sensor or a check. `Spread`, `Stalled`,
-/// `Drift`, `TwoClusters`, `LevelOfProcess` and `SeveralModes` describe the values themselves.
+/// `Drift`, `FewProcesses`, `TwoClusters`, `LevelOfProcess` and `SeveralModes` describe the values
+/// themselves.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -164,6 +165,9 @@ pub enum Cause {
     Drift,
     /// The machine became faster or slower during the run, or its speed is autocorrelated.
     MachineDrift,
+    /// The interval is wide because it is over few processes: more, as different as they are, would
+    /// narrow it to the limit.
+    FewProcesses,
     /// The interval is wide, and no counter explains it.
     Spread,
     /// Bimodal across processes: the mode of a process is decided at its start.
@@ -204,4 +208,12 @@ pub enum Cause {
     SearchLimit,
     /// The CPU is emulated: times and rates are the emulator's. Counts hold.
     Emulated,
+}
+
+impl Cause {
+    /// Whether it says no more than that processes differ, so that any other cause explains more.
+    #[must_use]
+    pub const fn is_of_spread(self) -> bool {
+        matches!(self, Self::Spread | Self::FewProcesses | Self::LevelOfProcess)
+    }
 }

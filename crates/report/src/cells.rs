@@ -195,7 +195,7 @@ const LOPSIDED_MIN: f64 = 0.05;
 /// Half the interval's width ÷ the headline, or the trimmed protocol's deviation ÷ its mean.
 pub(crate) fn uncertainty(record: &Record, protocol: Protocol) -> String {
     let Some(summary) = summary_with_width(record) else {
-        return NOTHING.to_owned();
+        return modes(record).map_or_else(|| NOTHING.to_owned(), |n| format!("{n} modes"));
     };
     if protocol == Protocol::Trimmed {
         return match &summary.trimmed {
@@ -219,12 +219,17 @@ pub(crate) fn uncertainty(record: &Record, protocol: Protocol) -> String {
 /// The summary, if half a width describes its number.
 pub(crate) fn summary_with_width(record: &Record) -> Option<&Summary> {
     let summary = record.summary.as_ref()?;
-    // Half a width around the middle of two modes describes neither.
-    let modes = [Cause::SeveralModes, Cause::TwoClusters];
-    let has_modes = record.verdict.reasons.iter().any(|reason| modes.contains(&reason.cause));
     // The limits of an edge are its number.
     let is_edge = summary.interval.and_then(Interval::edge).or(record.on_cliff()).is_some();
-    (summary.bound.is_none() && !has_modes && !is_edge).then_some(summary)
+    (summary.bound.is_none() && modes(record).is_none() && !is_edge).then_some(summary)
+}
+
+/// How many modes the verdict names: half a width around the middle of two describes neither.
+fn modes(record: &Record) -> Option<usize> {
+    let named = [Cause::SeveralModes, Cause::TwoClusters];
+    record.verdict.reasons.iter().find(|reason| named.contains(&reason.cause))?;
+    let summary = record.summary.as_ref()?;
+    (summary.bound.is_none()).then_some(summary.modes.len().max(summary.clusters.len()).max(2))
 }
 
 /// `+54 −1 %` without its blank, if one arm of a wide interval is at least three times the other:
@@ -408,6 +413,6 @@ mod tests {
         let mut record = Record { summary: Some(summary), ..Record::default() };
         assert_ne!(uncertainty(&record, Protocol::Median), NOTHING);
         record.verdict = Verdict::because(State::Noisy, Cause::SeveralModes, "two");
-        assert_eq!(uncertainty(&record, Protocol::Median), NOTHING);
+        assert_eq!(uncertainty(&record, Protocol::Median), "2 modes");
     }
 }

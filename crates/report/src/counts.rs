@@ -83,6 +83,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::TooShort => "too short",
         Cause::Drift => "drift while sampling",
         Cause::MachineDrift => "machine drift",
+        Cause::FewProcesses => "few processes",
         Cause::Spread => "no counter or sensor explains it",
         Cause::TwoClusters => "bimodal across processes",
         Cause::LevelOfProcess => "differs by process",

@@ -2,7 +2,7 @@
 
 use fathom_analysis::judge::{Expectation, judge};
 use fathom_analysis::statistics::{order_interval, summarise};
-use fathom_record::{Better, Cause, Counters, Summary};
+use fathom_record::{Better, Counters, Summary};
 
 use crate::chance::Rate;
 use crate::parallel::each;
@@ -41,12 +41,10 @@ impl Figure {
         let samples = world.samples(source, processes, ROUNDS);
         let Some(summary) = summarise(&samples) else { return };
         let kept = interval_contains(&summary, TRUTH);
-        // A mark is any reason in the verdict or a list of modes. The cause `Spread` is excluded:
-        // it would count each interval that is too narrow as marked.
+        // A mark is any reason in the verdict or a list of modes, but not a wide interval: that
+        // would count each one that is too narrow as marked.
         let reasons = judge(&samples, &summary, EXPECTED, None).reasons;
-        let has_shape = reasons
-            .iter()
-            .any(|reason| !matches!(reason.cause, Cause::Spread | Cause::LevelOfProcess));
+        let has_shape = reasons.iter().any(|reason| !reason.cause.is_of_spread());
         let marked = has_shape || !summary.modes.is_empty();
         self.kept.count(kept);
         self.marked.count(marked);

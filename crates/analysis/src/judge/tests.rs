@@ -276,8 +276,8 @@ fn smt_contention_and_frequency_are_distinguished() {
     let text = "lower frequency: core up to 1.20× slower in 2 of 7 processes";
     assert_eq!(cause(&with_loops(low, QUIET)), (Cause::SlowCore, text));
     let device = expecting(Counters::DEVICE);
-    assert_eq!(causes(&with_loops(contended, device)), [Cause::Spread]);
-    assert_eq!(causes(&with_loops(FULL_SPEED, QUIET)), [Cause::Spread], "no core was slow");
+    assert_eq!(causes(&with_loops(contended, device)), [Cause::FewProcesses]);
+    assert_eq!(causes(&with_loops(FULL_SPEED, QUIET)), [Cause::FewProcesses], "no core was slow");
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn rounds_that_widen_the_interval_are_named() {
         verdict(&samples, QUIET)
     };
     assert_eq!(causes(&of(vec![100.0, 120.0, 121.0])), [Cause::Contention]);
-    assert_eq!(causes(&of(vec![118.0, 120.0, 121.0])), [Cause::Spread]);
+    assert_eq!(causes(&of(vec![118.0, 120.0, 121.0])), [Cause::FewProcesses]);
 }
 
 #[test]
@@ -493,7 +493,7 @@ fn change_as_large_as_the_noise_limit_is_valid() {
     assert_eq!(shifted(&[74.0, 74.0, 74.0, 100.0, 100.0, 100.0, 100.0]), [Cause::Steal]);
     let wide = |half| processes(&[100.0 - half, 100.0, 100.0, 100.0, 100.0 + half], &[], &quiet());
     assert_eq!(causes(&verdict(&wide(25.0), quarter)), []);
-    assert_eq!(causes(&verdict(&wide(25.1), quarter)), [Cause::Spread]);
+    assert_eq!(causes(&verdict(&wide(25.1), quarter)), [Cause::FewProcesses]);
     let samples = narrow(&Disturbance { migrations: 1, ..quiet() });
     let summary = summarise(&samples).expect("values");
     let of = |summary| judge(&samples, &summary, quarter, None);
@@ -582,8 +582,8 @@ fn threads_of_the_probe_may_slow_its_core() {
         causes(&judge(samples, &summary, QUIET, Some(&states(Stratum::ToItself))))
     };
     assert_eq!(of(None, &samples), [Cause::SlowCore]);
-    assert_eq!(of(Some(NotSelected::Device), &samples), [Cause::Spread], "it waits");
-    assert_eq!(of(Some(NotSelected::SecondCpu), &samples), [Cause::Spread]);
+    assert_eq!(of(Some(NotSelected::Device), &samples), [Cause::FewProcesses], "it waits");
+    assert_eq!(of(Some(NotSelected::SecondCpu), &samples), [Cause::FewProcesses]);
     samples[0].frequency_ns.clear();
-    assert_eq!(of(None, &samples), [Cause::Spread], "a process without loops");
+    assert_eq!(of(None, &samples), [Cause::FewProcesses], "a process without loops");
 }

@@ -333,7 +333,7 @@ fn noise_limit_is_that_of_the_case() {
         let document = run_quietly(&mut script, &plan);
         let records = document.records.iter().filter(|it| it.metric.as_str() == "memory.latency");
         let reasons = records.flat_map(|record| &record.verdict.reasons);
-        let is_wide = |it: &&Reason| matches!(it.cause, Cause::Spread | Cause::LevelOfProcess);
+        let is_wide = |it: &&Reason| it.cause.is_of_spread();
         reasons.filter(is_wide).count()
     };
     // Half of the interval over five processes is half of this.

@@ -49,8 +49,8 @@ fn memory_explains_values_that_follow_the_time_of_a_load() {
     let found = sensed(slower.map(|ns| 1e9 / ns), ns, Better::Higher);
     assert_eq!(cause(&found), (Cause::SlowMemory, text));
     let apart = [160.0, 150.0, 155.0, 180.0, 170.0];
-    assert_eq!(causes(&sensed(slower, apart, Better::Lower)), [Cause::Spread]);
-    assert_eq!(causes(&sensed(slower, ns, Better::Higher)), [Cause::Spread]);
+    assert_eq!(causes(&sensed(slower, apart, Better::Lower)), [Cause::FewProcesses]);
+    assert_eq!(causes(&sensed(slower, ns, Better::Higher)), [Cause::FewProcesses]);
 }
 
 #[test]
@@ -58,6 +58,17 @@ fn slow_core_does_not_explain_better_processes() {
     let contended = Loop { sibling_ns: 17_100.0, ..FULL_SPEED };
     let rate = Expectation { better: Better::Higher, ..QUIET };
     assert_eq!(causes(&with_loops(contended, rate)), [Cause::Spread]);
+}
+
+#[test]
+fn wide_interval_of_few_processes_names_how_many_would_do() {
+    let of = |medians: &[f64]| verdict(&processes(medians, &[], &quiet()), QUIET);
+    let even = [94.0, 98.0, 100.0, 102.0, 107.0];
+    let text = "wide interval over 5 processes; about 6 would narrow it";
+    assert_eq!(cause(&of(&even)), (Cause::FewProcesses, text));
+    // In the middle they are as far apart as at the ends: no number of them is enough.
+    assert_eq!(causes(&of(&[80.0, 81.0, 100.0, 119.0, 120.0])), [Cause::Spread]);
+    assert_eq!(causes(&of(&[99.0, 99.5, 100.0, 100.5, 101.0])), []);
 }
 
 #[test]
@@ -73,7 +84,7 @@ fn rounds_that_agree_show_levels_of_processes() {
     let text = "processes differ by 22 %, rounds within one by 1.8 %";
     assert_eq!(cause(&of(levels, 1.0, 12)), (Cause::LevelOfProcess, text));
     // The middle half of the rounds is 6 wide: 24 are 4 times that, not more.
-    assert_eq!(causes(&of(levels, 3.0, 12)), [Cause::Spread]);
+    assert_eq!(causes(&of(levels, 3.0, 12)), [Cause::FewProcesses]);
     assert_eq!(causes(&of(levels, 1.0, 4)), [Cause::Spread], "too few rounds");
     let mut grid = summarise(&processes(&levels, &[], &quiet())).expect("values");
     grid.interval = Some(Interval { low: 64.0, high: 128.0, level: 0.9375, basis: Basis::Grid });

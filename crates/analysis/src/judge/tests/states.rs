@@ -40,11 +40,11 @@ fn wide_interval_of_a_shared_core_is_said_of_the_run() {
         for not_selected in [None, Some(NotSelected::TooFewClean), Some(NotSelected::SecondCpu)] {
             assert_eq!(of(reported, not_selected, QUIET), [Cause::CoreShared], "{not_selected:?}");
         }
-        assert_eq!(of(reported, device, QUIET), [Cause::Spread], "it waits for a device");
-        assert_eq!(of(reported, None, expecting(Counters::DEVICE)), [Cause::Spread]);
+        assert_eq!(of(reported, device, QUIET), [Cause::FewProcesses], "it waits for a device");
+        assert_eq!(of(reported, None, expecting(Counters::DEVICE)), [Cause::FewProcesses]);
     }
     for reported in [Stratum::ToItself, Stratum::AsFound] {
-        assert_eq!(of(reported, None, QUIET), [Cause::Spread]);
+        assert_eq!(of(reported, None, QUIET), [Cause::FewProcesses]);
     }
     let stolen = processes(&WIDE, &[5, 6], &stolen());
     let summary = summarise(&stolen).expect("values");
