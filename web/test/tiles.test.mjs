@@ -154,6 +154,7 @@ named('page begins with a verdict, then three lists', async () => {
     'Nothing: 9 compared with a prediction.',
   );
   assert.deepEqual(await sections.nth(2).locator('code').allTextContents(), [
+    '--time',
     '--thorough',
     'fathom doctor',
   ]);
