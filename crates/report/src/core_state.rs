@@ -5,6 +5,8 @@ use fathom_record::{Reference, ReferenceBasis, Run, Stratum};
 
 use crate::wrap::glued;
 
+/// So many of what did not fit into the time are named, if they are too many for a command.
+const NAMED_MAX: usize = 8;
 /// A smaller drift of the core's speed is not said.
 const DRIFT_MIN: f64 = 0.01;
 
@@ -44,12 +46,20 @@ pub(crate) fn basis_words(reference: &Reference) -> &'static str {
 
 /// What did not fit into the time of a run, with the command that measures it.
 pub(crate) fn left_out(run: &Run) -> Option<String> {
-    let metrics = run.left_out.join(" ");
-    (!metrics.is_empty()).then(|| {
-        let count = run.left_out.len();
-        let of = if count == 1 { "1 metric".to_owned() } else { format!("{count} metrics") };
-        format!("{of} did not fit into the time → {}", glued(&format!("`fathom run {metrics}`")))
-    })
+    let names = &run.left_out;
+    let command = |metrics: &str| glued(&format!("`fathom run {metrics}`"));
+    let (of, remedy) = match names.as_slice() {
+        [] => return None,
+        [one] => ("1 metric".to_owned(), command(one)),
+        [_, _] | [_, _, _] => (format!("{} metrics", names.len()), command(&names.join(" "))),
+        [first @ .., _] => {
+            let named = &first[..NAMED_MAX.min(first.len())];
+            let more = names.len() - named.len();
+            let list = format!("{} and {more} more", named.join(", "));
+            (format!("{} metrics", names.len()), format!("a longer --time; {list}"))
+        }
+    };
+    Some(format!("{of} did not fit into the time → {remedy}"))
 }
 
 #[cfg(test)]
@@ -71,5 +81,20 @@ mod tests {
         assert_eq!(shared, words);
         assert!(of(Stratum::SlowerClock, 0, 0, 100).starts_with("frequency capped in 50"));
         assert!(of(Stratum::AsFound, 100, 100, 0).contains("without steps"));
+    }
+
+    #[test]
+    fn what_did_not_fit_is_named_with_a_command_of_one_line() {
+        let of = |count: usize| {
+            let names = (0..count).map(|at| format!("os.m{at}")).collect();
+            let run = Run { left_out: names, ..Run::default() };
+            left_out(&run).map(|text| text.replace('\u{a0}', " "))
+        };
+        assert_eq!(of(0), None);
+        let two = "2 metrics did not fit into the time → `fathom run os.m0 os.m1`";
+        assert_eq!(of(2).as_deref(), Some(two));
+        let many = "12 metrics did not fit into the time → a longer --time; os.m0, os.m1, os.m2, \
+                    os.m3, os.m4, os.m5, os.m6, os.m7 and 4 more";
+        assert_eq!(of(12).as_deref(), Some(many));
     }
 }
