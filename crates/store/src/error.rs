@@ -10,8 +10,8 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi;
 use rustix::io::Errno;
 
-use crate::space;
 use crate::tables::VERSION;
+use crate::{space, sqlite};
 
 /// Wait for a lock: longer than any transaction here takes on a slow disk.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -156,6 +156,12 @@ impl StoreError {
             }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { action, path },
             ErrorCode::NotADatabase => Self::not_a_store(&path, NOT_SQLITE),
+            // A view in the place of a table.
+            ErrorCode::AuthorizationForStatementDenied => Self::not_a_store(&path, reason),
+            ErrorCode::OperationInterrupted => {
+                let reason = format!("a statement exceeds {} steps", sqlite::STEPS_MAX);
+                Self::Corrupt { action, path, reason }
+            }
             ErrorCode::ReadOnly => Self::other(action, &path, READ_ONLY),
             ErrorCode::DatabaseCorrupt => Self::Corrupt { action, path, reason },
             // SQLite's message repeats the path and omits the reason.
