@@ -158,7 +158,7 @@ impl Parsed {
 const BYTES_MAX: usize = 64 << 20;
 /// Of a series with its record, of a sample, and of a value in all.
 const SERIES_BYTES: usize = 4 << 10;
-const PROCESS_BYTES: usize = 1 << 10;
+const PROCESS_BYTES: usize = 4 << 10;
 const VALUE_BYTES: usize = 64;
 
 /// What a number of a tool is.

@@ -156,8 +156,6 @@ impl StoreError {
             }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { action, path },
             ErrorCode::NotADatabase => Self::not_a_store(&path, NOT_SQLITE),
-            // A view in the place of a table.
-            ErrorCode::AuthorizationForStatementDenied => Self::not_a_store(&path, reason),
             ErrorCode::OperationInterrupted => {
                 let reason = format!("a statement exceeds {} steps", sqlite::STEPS_MAX);
                 Self::Corrupt { action, path, reason }
