@@ -10,11 +10,13 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi;
 use rustix::io::Errno;
 
+use crate::space;
 use crate::tables::VERSION;
-use crate::{space, sqlite};
 
 /// Wait for a lock: longer than any transaction here takes on a slow disk.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Steps of SQLite's machine for a statement, about a minute: one here takes some tens a row.
+pub(crate) const STEPS_MAX: u64 = 1 << 33;
 /// Attempts at an operation that fails with a device error.
 const DEVICE_ATTEMPTS: u32 = 3;
 
@@ -157,7 +159,7 @@ impl StoreError {
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { action, path },
             ErrorCode::NotADatabase => Self::not_a_store(&path, NOT_SQLITE),
             ErrorCode::OperationInterrupted => {
-                let reason = format!("a statement exceeds {} steps", sqlite::STEPS_MAX);
+                let reason = format!("a statement exceeds {} steps", STEPS_MAX);
                 Self::Corrupt { action, path, reason }
             }
             ErrorCode::ReadOnly => Self::other(action, &path, READ_ONLY),

@@ -12,6 +12,7 @@ use rusqlite::{Connection, ToSql, params_from_iter};
 
 use crate::StoreError;
 use crate::database::{Access, Database, Each, Row, Value};
+use crate::error::STEPS_MAX;
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {
@@ -33,7 +34,7 @@ impl Sqlite {
         let calls = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&calls);
         let is_over = move || (counted.fetch_add(1, Relaxed) + 1) * STEPS_A_CALL > steps_max;
-        // Without one SQLite has no bound of its own; it fails for another thread's connection only.
+        // It fails only for a connection of another owner.
         let _ = connection.progress_handler(STEPS_A_CALL as i32, Some(is_over));
         Self { connection, path: path.to_owned(), action: Cell::new(READ), calls }
     }
@@ -49,8 +50,6 @@ impl Sqlite {
 }
 
 const READ: &str = "read";
-/// About a minute. A statement here takes some tens of steps a row.
-pub(crate) const STEPS_MAX: u64 = 1 << 33;
 const STEPS_A_CALL: u64 = 1 << 20;
 
 impl Database for Sqlite {
