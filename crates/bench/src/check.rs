@@ -27,7 +27,11 @@ impl Request {
             let text = "name a command: fathom bench 'CMD A' ['CMD B'…], or fathom bench -- CMD";
             return Err(ProcedureError::usage(text));
         }
+        at_most_cases(self.commands.len(), "commands")?;
+        at_most_cases(self.parameters.len(), "parameters")?;
         self.check_parameters()?;
+        let counts = self.commands.iter().map(|command| scan::count(&self.used(command)));
+        at_most_cases(counts.fold(0, usize::saturating_add), "commands with their parameters")?;
         self.check_settings()?;
         let shell = self.settings.shell.as_deref().map(shell_program).transpose()?;
         let names = case::names(&self.commands)?;
@@ -50,12 +54,6 @@ impl Request {
                     params,
                 });
             }
-        }
-        if cases.len() > CASES_MAX {
-            return Err(ProcedureError::usage(format!(
-                "{} commands with their parameters, at most {CASES_MAX}; name fewer values",
-                cases.len()
-            )));
         }
         Ok(Work { cases, shell })
     }
@@ -201,6 +199,14 @@ impl Request {
         let program = program.ok_or_else(|| ProcedureError::usage("a zero byte in a command"))?;
         Ok((program, text))
     }
+}
+
+fn at_most_cases(count: usize, what: &str) -> Result<(), ProcedureError> {
+    if count > CASES_MAX {
+        let text = format!("{count} {what}, at most {CASES_MAX}; name fewer values");
+        return Err(ProcedureError::usage(text));
+    }
+    Ok(())
 }
 
 /// The shell that does nothing: its start.

@@ -1,7 +1,7 @@
 //! Parameters of commands: their values, and what replaces `{name}`.
 
 use fathom_metric::notation::{NotationError, sizes};
-use fathom_record::{ParamValue, Params};
+use fathom_record::{ParamValue, Params, escaped, is_hidden};
 
 /// A parameter and the values that replace `{name}` in commands and hooks.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,10 +49,13 @@ pub(crate) fn check(parameter: &Parameter) -> Result<(), String> {
     }
     let is_bad = |value: &&ParamValue| match value {
         ParamValue::Integer(_) => false,
-        ParamValue::Text(text) => text.is_empty() || text.contains([',', '{', '}']),
+        ParamValue::Text(text) => {
+            text.is_empty() || text.contains(|it| ",{}".contains(it) || is_hidden(it))
+        }
     };
     if let Some(bad) = values.iter().find(is_bad) {
-        return Err(format!("parameter {name}: value `{bad}` is empty or has a comma or brace"));
+        let why = "is empty or has a comma, a brace or a control character";
+        return Err(format!("parameter {name}: value `{}` {why}", escaped(&bad.to_string())));
     }
     let twice = values.iter().enumerate().find(|(at, value)| values[..*at].contains(value));
     twice.map_or(Ok(()), |(_, value)| Err(format!("parameter {name}: `{value}` is given twice")))
@@ -78,6 +81,11 @@ pub(crate) fn substituted(text: &str, params: &Params) -> String {
         text.replace(&format!("{{{name}}}"), &value.to_string())
     };
     params.0.iter().fold(text.to_owned(), replace)
+}
+
+/// How many combinations there are.
+pub(crate) fn count(parameters: &[Parameter]) -> usize {
+    parameters.iter().map(|it| it.values.len()).fold(1, usize::saturating_mul)
 }
 
 /// Every value of a parameter with every value of the others, the last one changing fastest.
@@ -120,9 +128,15 @@ mod tests {
 
     #[test]
     fn wrong_parameters_are_refused() {
-        for (name, values) in
-            [("", "1"), ("a b", "1"), ("of", "1"), ("x", "1,1"), ("x", "a,,b"), ("x", "{y}")]
-        {
+        for (name, values) in [
+            ("", "1"),
+            ("a b", "1"),
+            ("of", "1"),
+            ("x", "1,1"),
+            ("x", "a,,b"),
+            ("x", "{y}"),
+            ("x", "a\n| b=1"),
+        ] {
             assert!(check(&list(name, values)).is_err(), "{name} {values}");
         }
         assert_eq!(check(&list("x", "01,1,-2,a")), Ok(()));

@@ -33,6 +33,7 @@ mod trends;
 mod typical;
 mod ui;
 
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
@@ -49,9 +50,9 @@ use crate::arguments::{Arguments, ColorName, Command};
 use crate::exit::{OrUsage, Status, UsageError, is_usage};
 use crate::{remedy, terminal};
 
-/// The answer of `fathom check` to a wrong command line, which was reported.
-pub fn unknown_health() -> ExitCode {
-    let _ = print_text("FATHOM UNKNOWN - wrong command line, see `fathom check --help`\n");
+/// The answer of `fathom check` to an error that was reported.
+pub fn unknown_health(why: &str) -> ExitCode {
+    let _ = print_text(&format!("FATHOM UNKNOWN - {why}\n"));
     Status::Health(3).into()
 }
 
@@ -63,10 +64,23 @@ pub fn main(arguments: Arguments) -> ExitCode {
         ColorName::Never => ColorChoice::Never,
     }
     .write_global();
-    let outcome = check_open_files()
-        .and_then(|()| setup::name_host(arguments.host_name.as_deref()))
-        .and_then(|()| execute(&arguments.command));
-    ended(outcome)
+    terminal::report_panics(
+        "this is a defect of fathom: report it with the command line, its files and \
+         `fathom --version`",
+    );
+    let outcome = || {
+        check_open_files()
+            .and_then(|()| setup::name_host(arguments.host_name.as_deref()))
+            .and_then(|()| execute(&arguments.command))
+    };
+    match std::panic::catch_unwind(AssertUnwindSafe(outcome)) {
+        Ok(outcome) => ended(outcome),
+        Err(_) if matches!(arguments.command, Command::Check(_)) => {
+            unknown_health("a defect of fathom, see standard error")
+        }
+        // As Rust ends a program.
+        Err(_) => ExitCode::from(101),
+    }
 }
 
 /// Executes `fathom worker`.
@@ -79,6 +93,9 @@ fn serve_worker() -> anyhow::Result<Status> {
 }
 
 fn execute(command: &Command) -> anyhow::Result<Status> {
+    if std::env::var_os("FATHOM_PANIC").is_some_and(|it| it == "command") {
+        panic!("as FATHOM_PANIC asks\nfor a test");
+    }
     match command {
         Command::Run(run) => run::run(run),
         Command::Doctor(doctor) => doctor::doctor(doctor),

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Err(error) => match (arguments::report_parse_error(&error), error.use_stderr()) {
             // The status 2 would be "critical" for a monitoring plugin.
             (_, true) if std::env::args_os().nth(1).is_some_and(|it| it == "check") => {
-                fathom_cli::unknown_health()
+                fathom_cli::unknown_health("wrong command line, see `fathom check --help`")
             }
             (status, _) => status,
         },

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::folder::write_cause;
-use fathom_record::SystemCause;
+use fathom_record::{SystemCause, escaped, shortened};
 use fathom_report::{cut, visible};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -162,6 +162,19 @@ pub fn warn(text: &str) {
     let text = text.replace('\u{1b}', r"\u001b");
     // In one write, so that lines of other processes do not interleave.
     let _ = anstream::stderr().write_all(format!("fathom: {}\n", visible(&text)).as_bytes());
+}
+
+/// Reports each panic in one line, which ends with what follows from it.
+pub fn report_panics(then: &'static str) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = std::thread::current();
+        let (name, payload) = (thread.name().unwrap_or("?"), panic.payload());
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let why = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("?");
+        let at = panic.location().map_or(String::new(), |at| format!(" at {at}"));
+        let why = shortened(&escaped(why), 1_000);
+        warn(&format!("thread {name} panicked{at}: {why}; {then}"));
+    }));
 }
 
 /// Whether standard error is a terminal.

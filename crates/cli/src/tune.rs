@@ -7,8 +7,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fathom_fileio::read_bytes;
 use fathom_record::Host;
 use serde::{Deserialize, Serialize};
+
+const JOURNAL_MAX: u64 = 1 << 20;
 
 /// The changes in force. Dropping them restores the settings.
 pub struct Tuning {
@@ -115,7 +118,10 @@ impl Drop for Tuning {
 
 /// Restores the settings that a killed run left changed; a message if there were any.
 pub fn recover(journal: &Path) -> Option<String> {
-    let undo: Undo = serde_json::from_slice(&fs::read(journal).ok()?).ok()?;
+    if !journal.is_file() {
+        return None;
+    }
+    let undo: Undo = serde_json::from_slice(&read_bytes(journal, JOURNAL_MAX).ok()?).ok()?;
     if Path::new("/proc").join(undo.pid.to_string()).exists() {
         return None;
     }

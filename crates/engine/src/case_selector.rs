@@ -1,8 +1,10 @@
 //! Selection of cases on the command line: a metric, a group, or some cases of a metric, such as
 //! `os.syscall{call=stat}`.
 
+use std::collections::BTreeSet;
+
 use fathom_metric::{About, Case, notation};
-use fathom_record::{ParamValue, Params};
+use fathom_record::{ParamValue, Params, escaped, is_hidden};
 
 use crate::PlanError;
 
@@ -22,6 +24,9 @@ impl CaseSelector {
     /// # Errors
     /// If braces do not contain `name=value` pairs.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
+        if text.contains(is_hidden) {
+            return Err(malformed(&escaped(text)));
+        }
         let (name, parameters) = match text.split_once('{') {
             None => (text, Vec::new()),
             Some((name, rest)) => (name, pairs(rest).ok_or_else(|| malformed(text))?),
@@ -39,12 +44,9 @@ impl CaseSelector {
         self.parameters.len()
     }
 
-    /// Whether the other one has the same metric and requirements, in any order.
-    pub fn is_like(&self, other: &Self) -> bool {
-        let has_all = |one: &Self, of: &Self| {
-            of.parameters.iter().all(|parameter| one.parameters.contains(parameter))
-        };
-        self.name == other.name && has_all(self, other) && has_all(other, self)
+    /// Metric and requirements: the same for selectors of the same cases.
+    pub fn key(&self) -> (&str, BTreeSet<&(String, String)>) {
+        (&self.name, self.parameters.iter().collect())
     }
 
     /// The selector of these cases of a metric, quoted for a shell.

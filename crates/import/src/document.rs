@@ -1,5 +1,7 @@
 //! One run of the files of one tool.
 
+use std::collections::HashMap;
+
 use fathom_analysis::judge::{Expectation, judge};
 use fathom_analysis::statistics;
 use fathom_record::run::ClockFacts;
@@ -149,18 +151,23 @@ fn merged(sources: &[Source]) -> Result<Parsed, Conflict> {
     let mut before = 0;
     for source in sources {
         for series in &source.parsed.series {
-            let mut processes = vec![Vec::new(); before];
-            processes.extend(series.processes.iter().cloned());
+            let later = |(process, values): (&usize, &Vec<f64>)| (before + process, values.clone());
+            let processes = series.processes.iter().map(later).collect();
             let added = merged.add(Series { processes, ..series.clone() });
             added.map_err(|why| Conflict::Series { b: source.name.clone(), why })?;
         }
         let notes = source.parsed.notes.iter();
         merged.notes.extend(notes.map(|note| format!("{}: {note}", source.name)));
-        before += source.parsed.series.iter().map(|one| one.processes.len()).max().unwrap_or(0);
+        let last = source.parsed.series.iter().filter_map(|one| one.processes.keys().next_back());
+        before += last.max().map_or(0, |last| last + 1);
     }
     // The cases of a metric together, as views show them.
-    let ids: Vec<String> = merged.series.iter().map(|series| series.id.clone()).collect();
-    merged.series.sort_by_key(|series| ids.iter().position(|id| *id == series.id));
+    let mut first = HashMap::new();
+    for series in &merged.series {
+        let next = first.len();
+        first.entry(series.id.clone()).or_insert(next);
+    }
+    merged.series.sort_by_key(|series| first.get(&series.id).copied());
     Ok(merged)
 }
 
@@ -184,10 +191,8 @@ fn record(series: &Series, measured_by: &MeasuredBy, run: &str) -> Record {
     let samples: Vec<Sample> = series
         .processes
         .iter()
-        .enumerate()
-        .filter(|(_, values)| !values.is_empty())
         .map(|(process, values)| Sample {
-            process: process as u32,
+            process: *process as u32,
             batch: series.batch,
             values: values.clone(),
             values_per_round: 1,

@@ -1,5 +1,7 @@
 //! What is wrong with a file, and where.
 
+use crate::name::title;
+
 /// Why a text is no result of its tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
@@ -11,7 +13,7 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(line: usize, what: impl Into<String>) -> Self {
-        Self { line: line.max(1), what: what.into() }
+        Self { line: line.max(1), what: title(&what.into()) }
     }
 
     /// At the last line with this text, as JSON has it.

@@ -49,6 +49,8 @@ struct Latency {
     percentile: BTreeMap<String, Number>,
 }
 
+/// Options of a job in its record.
+const OPTIONS_MAX: usize = 200;
 /// Those that are read, as fio writes them.
 const PERCENTILES: [(&str, &str); 3] =
     [("50.000000", "50"), ("99.000000", "99"), ("99.900000", "99.9")];
@@ -57,11 +59,12 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     // Warnings come first.
     let is_json = |line: &str| line.trim_start().starts_with('{');
     let before = text.lines().take_while(|line| !is_json(line)).count();
-    let rest = text.split_inclusive('\n').skip(before).collect::<String>();
+    let skipped = text.split_inclusive('\n').take(before).map(str::len).sum::<usize>();
+    let rest = &text[skipped..];
     if rest.is_empty() {
         return Err(ParseError::new(1, "no JSON; run fio with --output-format=json"));
     }
-    let output: Output = json::read(&rest, before)?;
+    let output: Output = json::read(rest, before)?;
     let version = output.version.trim_start_matches("fio-");
     if !version.starts_with("3.") {
         let what = format!("fio {version}; the output of fio 3 is read");
@@ -109,18 +112,17 @@ impl Job {
         if all.is_empty() && self.error != 0 {
             all.push(Series::new(&title, &id, &Params::none(), Kind::NUMBER));
         }
-        let options: Vec<String> = global
-            .iter()
-            .filter(|(key, _)| !self.options.contains_key(*key))
-            .chain(&self.options)
-            .map(
-                |(key, value)| {
-                    if value.is_empty() { key.clone() } else { format!("{key}={value}") }
-                },
-            )
-            .collect();
+        if all.is_empty() {
+            return all;
+        }
+        let options = global.iter().filter(|(key, _)| !self.options.contains_key(*key));
+        let options = options.chain(&self.options).take(OPTIONS_MAX).map(|(key, value)| {
+            let (key, value) = (name::title(key), name::title(value));
+            if value.is_empty() { key } else { format!("{key}={value}") }
+        });
+        let options = name::title(&options.collect::<Vec<String>>().join(" "));
         for one in &mut all {
-            one.facts.push(Fact::text("options", name::title(&options.join(" "))));
+            one.facts.push(Fact::text("options", options.clone()));
             one.failure =
                 (self.error != 0).then(|| format!("fio: error {} of the job", self.error));
         }

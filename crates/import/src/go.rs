@@ -13,6 +13,9 @@ const BENCHMARK: &str = "Benchmark";
 /// Lines of settings at the beginning.
 const SETTINGS: [&str; 4] = ["goos: ", "goarch: ", "pkg: ", "cpu: "];
 
+/// Words of a line with a result.
+const WORDS_MAX: usize = 1_000;
+
 /// Whether a line is of no other format.
 pub(crate) fn is_of_go(line: &str) -> bool {
     let is_result = line.starts_with(BENCHMARK) && matches!(result(line), Ok(Some(_)));
@@ -159,7 +162,7 @@ struct Line<'l> {
 /// and for one that is followed by what the benchmark itself printed or logged.
 fn result(line: &str) -> Result<Option<Line<'_>>, String> {
     const FORM: &str = "a result is `BenchmarkName N VALUE UNIT …`";
-    let words: Vec<&str> = line.split_whitespace().collect();
+    let words: Vec<&str> = line.split_whitespace().take(WORDS_MAX + 1).collect();
     let [name, iterations, pairs @ ..] = words.as_slice() else { return Ok(None) };
     let name = name.strip_prefix(BENCHMARK).unwrap_or(name);
     let name = if name.is_empty() { BENCHMARK } else { name };
@@ -172,6 +175,9 @@ fn result(line: &str) -> Result<Option<Line<'_>>, String> {
             _ => Ok(None),
         };
     };
+    if words.len() > WORDS_MAX {
+        return Err(format!("more than {WORDS_MAX} words; {FORM}"));
+    }
     if pairs.is_empty() || pairs.len() % 2 == 1 {
         return Err(format!("a value without its unit; {FORM}"));
     }
@@ -241,7 +247,7 @@ mod tests {
         let text =
             format!("{one}BenchmarkSum-2 9 6 ns/op\nPASS\nok  \texample.com/sums\t1s\n{one}");
         let parsed = parse(&text).expect("results");
-        assert_eq!(parsed.series[0].processes, [vec![5.0, 6.0], vec![5.0]]);
+        assert_eq!(parsed.series[0].processes, [(0, vec![5.0, 6.0]), (1, vec![5.0])].into());
         let Series { id, params, .. } = &parsed.series[0];
         assert_eq!(format!("{id}{params}"), "sums.Sum{procs=2}");
     }

@@ -65,6 +65,8 @@ enum TimeUnit {
     S,
 }
 
+/// User's counters of a row.
+const COUNTERS_MAX: usize = 500;
 /// Numbers of a row that are no results.
 const NO_RESULTS: [&str; 5] =
     ["family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads"];
@@ -124,6 +126,9 @@ impl Row {
             return vec![Ok(failed)];
         }
         let Some(real) = self.real_time else { return vec![Err("no `real_time`".to_owned())] };
+        if self.more.len() > COUNTERS_MAX {
+            return vec![Err(format!("{} counters, at most {COUNTERS_MAX}", self.more.len()))];
+        }
         let mut all = vec![Series::new(&title, &id, &params, self.time()).with(0, real.0)];
         let aspect = |aspect: &str, kind, value| {
             Series::aspect(&title, &id, aspect, &params, kind).with(0, value)
@@ -170,6 +175,9 @@ fn kind_of(counter: &str) -> Kind {
 
 /// `BM_x/64/threads:2` has the parameters `arg` and `threads`.
 fn named(name: &str) -> ParsedName {
+    if name::is_long(name) {
+        return ParsedName::of(name, ':');
+    }
     let is_setting = |part: &str| SETTINGS.iter().any(|it| part.starts_with(it));
     let (mut kept, mut arguments) = (Vec::new(), Params::none());
     for (at, part) in name.split('/').filter(|part| !is_setting(part)).enumerate() {

@@ -7,8 +7,17 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, Visitor};
 use crate::ParseError;
 use crate::parsed::Kind;
 
+/// Objects and lists of a file, and elements of all: each takes up to 700 and 160 bytes.
+const BRACKETS_MAX: usize = 1 << 16;
+const ELEMENTS_MAX: usize = 1 << 19;
+
 /// Reads a whole text; `before` lines were taken from its beginning.
 pub(crate) fn read<T: DeserializeOwned>(text: &str, before: usize) -> Result<T, ParseError> {
+    let count_of = |marks: &[u8]| text.bytes().filter(|byte| marks.contains(byte)).count();
+    if count_of(b"{[") > BRACKETS_MAX || count_of(b",") > ELEMENTS_MAX {
+        let what = format!("more than {BRACKETS_MAX} objects and lists or {ELEMENTS_MAX} elements");
+        return Err(ParseError::new(before + 1, format!("{what}: import it in parts")));
+    }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let read = serde_path_to_error::deserialize(&mut deserializer);
     let value = read.map_err(|error| {

@@ -1,11 +1,12 @@
 //! Names of benchmarks in ids of metrics and in parameters: safe in a shell, in `{…}` and on a
 //! screen, and the same whatever else a file has.
 
-use fathom_record::{ParamValue, Params, escaped, is_hidden};
+use fathom_record::{ParamValue, Params, escaped, is_hidden, shortened};
 
 /// A longer name is cut, and ends with a checksum of the whole.
 const CHARS_MAX: usize = 80;
 const CHARS_KEPT: usize = CHARS_MAX - 9;
+const TITLE_CHARS_MAX: usize = 1_000;
 
 /// The name with letters, digits, `_`, `-` and `.` only: `sleep 0.1` is `sleep_0.1`.
 pub(crate) fn safe(name: &str) -> String {
@@ -30,15 +31,21 @@ pub(crate) fn safe(name: &str) -> String {
     }
 }
 
-/// The name as people read it.
+/// The name as people read it, and any other text of a file.
 pub(crate) fn title(name: &str) -> String {
-    escaped(name)
+    shortened(&escaped(&shortened(name, TITLE_CHARS_MAX)), TITLE_CHARS_MAX)
+}
+
+/// Whether a name is too long to have parts: nobody wrote it.
+pub(crate) fn is_long(name: &str) -> bool {
+    name.len() > TITLE_CHARS_MAX
 }
 
 /// With a parameter, whose value is an integer if it reads like one.
 #[must_use]
 pub(crate) fn with(params: Params, name: &str, value: &str) -> Params {
     let integer = value.parse().ok().filter(|integer: &i64| integer.to_string() == value);
+    let value = if is_long(value) { safe(value) } else { value.to_owned() };
     let text = || ParamValue::Text(value.replace(|c| "{},=".contains(c) || is_hidden(c), "_"));
     params.and(&safe(name), integer.map_or_else(text, ParamValue::Integer))
 }
@@ -53,6 +60,9 @@ pub(crate) struct ParsedName {
 impl ParsedName {
     /// Parts such as `n=8` or `n:8` are parameters, other parts the id.
     pub(crate) fn of(name: &str, separator: char) -> Self {
+        if is_long(name) {
+            return Self { id: safe(name), params: Params::none() };
+        }
         let (mut id, mut params) = (String::new(), Params::none());
         for part in name.split('/') {
             match part.split_once(separator) {

@@ -1,7 +1,13 @@
 //! What a file has, whatever the tool.
 
-use fathom_record::{Better, Fact, Params, Unit};
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
+
+use fathom_record::plausible::MAGNITUDE_MAX;
+use fathom_record::{Better, Fact, FactValue, Params, Unit};
 use jiff::Timestamp;
+
+use crate::name;
 
 /// A file of one tool.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +22,10 @@ pub struct Parsed {
     pub(crate) date: Option<Date>,
     pub(crate) notes: Vec<String>,
     pub(crate) series: Vec<Series>,
+    /// Where the series of a case is.
+    pub(crate) cases: HashMap<(String, Params), usize>,
+    /// About what all series take, and the records made of them.
+    pub(crate) bytes: usize,
     /// CRC-32 of the text.
     pub(crate) checksum: u32,
 }
@@ -37,8 +47,8 @@ pub(crate) struct Series {
     pub(crate) id: String,
     pub(crate) params: Params,
     pub(crate) kind: Kind,
-    /// Values of each process, in the order measured.
-    pub(crate) processes: Vec<Vec<f64>>,
+    /// Values of each process that has some, in the order measured.
+    pub(crate) processes: BTreeMap<usize, Vec<f64>>,
     /// Operations of one value.
     pub(crate) batch: u64,
     /// Why there is no value.
@@ -56,7 +66,7 @@ impl Series {
             id: id.to_owned(),
             params: params.clone(),
             kind,
-            processes: Vec::new(),
+            processes: BTreeMap::new(),
             batch: 1,
             failure: None,
             remark: None,
@@ -67,9 +77,8 @@ impl Series {
 
     /// Another quantity of the same benchmark, named as its tool does.
     pub(crate) fn aspect(title: &str, id: &str, aspect: &str, params: &Params, kind: Kind) -> Self {
-        let (title, id) =
-            (format!("{title}: {aspect}"), format!("{id}.{}", crate::name::safe(aspect)));
-        Self::new(&title, &id, params, kind)
+        let id = format!("{id}.{}", name::safe(aspect));
+        Self::new(&name::title(&format!("{title}: {aspect}")), &id, params, kind)
     }
 
     /// With a value of one process, in the unit of the tool.
@@ -81,14 +90,17 @@ impl Series {
 
     /// Adds a value of a process, in the unit of the tool.
     pub(crate) fn push(&mut self, process: usize, value: f64) {
-        if self.processes.len() <= process {
-            self.processes.resize(process + 1, Vec::new());
-        }
-        self.processes[process].push(self.kind.in_unit(value));
+        self.processes.entry(process).or_default().push(self.kind.in_unit(value));
     }
 
-    pub(crate) fn is_case(&self, other: &Self) -> bool {
-        self.id == other.id && self.params == other.params
+    fn text_bytes(&self) -> usize {
+        let params = self.params.0.iter();
+        let params = params.map(|(name, value)| name.len() + value.to_string().len() + 64);
+        let facts = self.facts.iter().map(|fact| match &fact.value {
+            FactValue::Text { text } => text.len(),
+            _ => 0,
+        });
+        self.title.len() + self.id.len() + params.chain(facts).sum::<usize>()
     }
 }
 
@@ -96,27 +108,36 @@ impl Parsed {
     /// Adds a series, or its values to those of the same benchmark before it.
     ///
     /// # Errors
-    /// If another benchmark has its id, or it has another unit.
-    pub(crate) fn add(&mut self, series: Series) -> Result<(), String> {
-        let Some(known) = self.series.iter_mut().find(|known| known.is_case(&series)) else {
-            self.series.push(series);
-            return Ok(());
-        };
-        if known.title != series.title {
-            let (one, other, id) = (&known.title, &series.title, &series.id);
-            return Err(format!("`{one}` and `{other}` have one id, {id}: rename one of them"));
-        }
-        if known.kind.unit != series.kind.unit {
-            return Err(format!("`{}` has two units", series.title));
-        }
-        for (process, values) in series.processes.into_iter().enumerate() {
-            if known.processes.len() <= process {
-                known.processes.resize(process + 1, Vec::new());
+    /// If another benchmark has its id, it has another unit, or all take too much memory.
+    pub(crate) fn add(&mut self, mut series: Series) -> Result<(), String> {
+        let case = (series.id.clone(), series.params.clone());
+        let at = *self.cases.entry(case).or_insert(self.series.len());
+        let (processes, mut bytes) = (std::mem::take(&mut series.processes), 0);
+        if let Some(known) = self.series.get_mut(at) {
+            if known.title != series.title {
+                let (one, other, id) = (&known.title, &series.title, &series.id);
+                return Err(format!("`{one}` and `{other}` have one id, {id}: rename one of them"));
             }
-            known.processes[process].extend(values);
+            if known.kind.unit != series.kind.unit {
+                return Err(format!("`{}` has two units", series.title));
+            }
+            known.failure = known.failure.take().or(series.failure);
+            known.remark = known.remark.take().or(series.remark);
+        } else {
+            bytes += SERIES_BYTES + 4 * series.text_bytes();
+            self.series.push(series);
         }
-        known.failure = known.failure.take().or(series.failure);
-        known.remark = known.remark.take().or(series.remark);
+        for (process, values) in processes {
+            bytes += VALUE_BYTES * values.len();
+            let place = self.series[at].processes.entry(process);
+            bytes += if let Entry::Vacant(_) = place { PROCESS_BYTES } else { 0 };
+            place.or_default().extend(values);
+        }
+        self.bytes += bytes;
+        if self.bytes > BYTES_MAX {
+            let (count, mib) = (self.series.len(), BYTES_MAX >> 20);
+            return Err(format!("{count} results take more than {mib} MiB: import it in parts"));
+        }
         Ok(())
     }
 
@@ -125,15 +146,20 @@ impl Parsed {
     /// # Errors
     /// If the file has it before.
     pub(crate) fn add_new(&mut self, series: Series, remedy: &str) -> Result<(), String> {
-        if self.series.iter().any(|known| known.is_case(&series) && known.title == series.title) {
+        let known = self.cases.get(&(series.id.clone(), series.params.clone()));
+        if known.is_some_and(|at| self.series[*at].title == series.title) {
             return Err(format!("`{}` is there twice: {remedy}", series.title));
         }
         self.add(series)
     }
 }
 
-/// No measurement has a larger number, and the square of one would overflow.
-const LARGEST: f64 = 1e100;
+/// The memory of all results of a file, at most.
+const BYTES_MAX: usize = 64 << 20;
+/// Of a series with its record, of a sample, and of a value in all.
+const SERIES_BYTES: usize = 4 << 10;
+const PROCESS_BYTES: usize = 4 << 10;
+const VALUE_BYTES: usize = 64;
 
 /// What a number of a tool is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +194,7 @@ impl Kind {
     /// The value, if it can be a result: a time, an amount and a rate are not below 0.
     pub(crate) fn checked(self, value: f64) -> Result<f64, &'static str> {
         match value {
-            _ if !value.is_finite() || value.abs() > LARGEST => Err("out of range"),
+            _ if !value.is_finite() || value.abs() > MAGNITUDE_MAX => Err("out of range"),
             _ if value < 0.0 && self.better != Better::Neither => Err("below 0"),
             _ => Ok(value),
         }
@@ -209,7 +235,7 @@ mod tests {
         let mut parsed = Parsed::default();
         parsed.add(series("a b").with(0, 1.0)).expect("new");
         parsed.add(series("a b").with(0, 2.0).with(1, 3.0)).expect("the same");
-        assert_eq!(parsed.series[0].processes, [vec![1.0, 2.0], vec![3.0]]);
+        assert_eq!(parsed.series[0].processes, [(0, vec![1.0, 2.0]), (1, vec![3.0])].into());
         assert!(
             parsed.add(series("a/b")).unwrap_err().contains("`a b` and `a/b` have one id, a_b")
         );

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::json::{self, Number};
-use crate::name;
+use crate::name::{self, title};
 use crate::parsed::{Date, Kind, Series};
 use crate::{ParseError, Parsed};
 
@@ -42,9 +42,8 @@ type Metadata = BTreeMap<String, Value>;
 struct Known<'m>(Vec<&'m Metadata>);
 
 impl Known<'_> {
-    fn text(&self, key: &str) -> Option<String> {
-        let value = self.0.iter().find_map(|metadata| metadata.get(key))?;
-        value.as_str().map(str::to_owned)
+    fn text(&self, key: &str) -> Option<&str> {
+        self.0.iter().find_map(|metadata| metadata.get(key))?.as_str()
     }
 
     fn count(&self, key: &str) -> Option<u32> {
@@ -65,16 +64,16 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
         let Some(title) = known.text("name") else {
             return Err(ParseError::at_last(text, "benchmarks", "a benchmark without a name"));
         };
-        let at = |what| ParseError::at_last(text, &title, what);
+        let at = |what| ParseError::at_last(text, title, what);
         let unit = known.text("unit");
-        let kind = match unit.as_deref() {
+        let kind = match unit {
             None | Some("second") => Kind::SECONDS,
             Some("byte") => Kind::amount(Unit::Bytes),
             Some("integer") => Kind::NUMBER,
             Some(other) => return Err(at(format!("unknown unit `{other}`"))),
         };
-        let shown = name::title(&title);
-        let mut series = Series::new(&shown, &name::safe(&title), &Params::none(), kind);
+        let shown = name::title(title);
+        let mut series = Series::new(&shown, &name::safe(title), &Params::none(), kind);
         for run in benchmark.runs.iter().filter(|run| !run.values.is_empty()) {
             let process = series.processes.len();
             run.values.iter().for_each(|value| series.push(process, value.0));
@@ -82,7 +81,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
             note_origin(&mut parsed, &all);
             for (fact, key) in [("Python", "python_version"), ("platform", "platform")] {
                 let text = all.text(key).filter(|_| process == 0);
-                series.facts.extend(text.map(|text| Fact::text(fact, name::title(&text))));
+                series.facts.extend(text.map(|text| Fact::text(fact, name::title(text))));
             }
         }
         if series.processes.is_empty() {
@@ -95,7 +94,9 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
 
 /// Of the first run that has it; the date of the earliest.
 fn note_origin(parsed: &mut Parsed, known: &Known<'_>) {
-    let or = |had: &mut Option<String>, key: &str| *had = had.take().or_else(|| known.text(key));
+    let or = |had: &mut Option<String>, key: &str| {
+        *had = had.take().or_else(|| known.text(key).map(title))
+    };
     or(&mut parsed.version, "pyperf_version");
     or(&mut parsed.version, "perf_version");
     or(&mut parsed.host, "hostname");
@@ -104,7 +105,7 @@ fn note_origin(parsed: &mut Parsed, known: &Known<'_>) {
     let date = known.text("date").and_then(|text| {
         // The time of the host's zone, which the file does not name.
         let moment = text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp();
-        Some(Date { text, moment })
+        Some(Date { text: title(text), moment })
     });
     let is_earlier = |date: &Date| parsed.date.as_ref().is_none_or(|it| date.moment < it.moment);
     if let Some(date) = date.filter(is_earlier) {

@@ -1,10 +1,12 @@
 //! The paths of requests: from a pattern, or from a list of files.
 
 use fathom_metric::notation::NotationError;
+use fathom_record::shortened;
 
 /// The paths of a pattern: every number of `{0..99}`, with its leading zeroes.
 pub fn expand(pattern: &str) -> Result<Vec<String>, NotationError> {
-    let wrong = || NotationError::new(pattern, "a path with one range, such as /f{0..9999}");
+    let wrong =
+        || NotationError::new(&shown(pattern), "a path with one range, such as /f{0..9999}");
     let Some((head, rest)) = pattern.split_once('{') else { return Ok(vec![pattern.to_owned()]) };
     let (range, tail) = rest.split_once('}').ok_or_else(wrong)?;
     let (from, to) = range.split_once("..").ok_or_else(wrong)?;
@@ -14,6 +16,11 @@ pub fn expand(pattern: &str) -> Result<Vec<String>, NotationError> {
         return Err(wrong());
     }
     let width = if from.starts_with('0') && from.len() > 1 { from.len() } else { 0 };
+    let bytes = u64::from(last - first + 1) * (head.len() + width + tail.len()) as u64;
+    if width > DIGITS_MAX || bytes > BYTES_MAX {
+        let what = "at most 10 digits a number, and 256 MiB of paths";
+        return Err(NotationError::new(&shown(pattern), what));
+    }
     Ok((first..=last).map(|at| format!("{head}{at:0width$}{tail}")).collect())
 }
 
@@ -22,13 +29,13 @@ const SHOWN_MAX: usize = 120;
 
 /// A path in a message.
 pub fn shown(path: &str) -> String {
-    let mut shown: String = path.chars().take(SHOWN_MAX).collect();
-    if shown.len() < path.len() {
-        shown.push('…');
-    }
-    shown
+    shortened(path, SHOWN_MAX)
 }
 
+/// Those of a `u32`.
+const DIGITS_MAX: usize = 10;
+/// Bytes of all paths of a pattern without their numbers, at most.
+const BYTES_MAX: u64 = 256 << 20;
 /// Most paths of a pattern or list.
 pub const PATHS_MAX: u32 = 1 << 20;
 

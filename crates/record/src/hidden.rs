@@ -24,6 +24,15 @@ pub fn escaped(text: &str) -> String {
     shown
 }
 
+/// The beginning of a text of another party, for a message.
+pub fn shortened(text: &str, chars_max: usize) -> String {
+    let mut shown: String = text.chars().take(chars_max).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// Of a hidden character.
 pub fn escape(letter: char) -> String {
     format!("\\u{:04x}", u32::from(letter))

@@ -46,7 +46,7 @@ pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatisti
 pub use diagnosis::{Diagnosis, Finding, Fix, Severity};
 pub use fact::{BETWEEN_LEVELS, Fact, FactValue};
 pub use heat_map::HeatMap;
-pub use hidden::{escape, escaped, is_hidden};
+pub use hidden::{escape, escaped, is_hidden, shortened};
 pub use histogram::Histogram;
 pub use host::Host;
 pub use load_window::{LoadSlot, LoadThread, LoadWindow, SERVER_TOKEN};

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::Host;
+use crate::{Host, Interval, Record, Sample, Summary};
 
 type Limits = RangeInclusive<u64>;
 
@@ -16,6 +16,8 @@ pub const CPUS: Limits = 1..=8192;
 pub const TOTAL: Limits = 0..=1 << 60;
 /// Counters of one visit; sums over visits do not overflow.
 pub const VISIT: Limits = 0..=1 << 53;
+/// A number of a measurement, in any base unit: the square of a larger one would overflow.
+pub const MAGNITUDE_MAX: f64 = 1e100;
 /// Bytes of the name of a TCP congestion control: TCP_CA_NAME_MAX of Linux, without its NUL.
 pub const CONGESTION: Limits = 1..=15;
 
@@ -40,6 +42,52 @@ impl Host {
         let figures: Vec<_> = figures.into_iter().flatten().collect();
         implausible(&figures)
     }
+}
+
+impl Record {
+    /// The name of the first number of this record that cannot be.
+    pub fn implausible(&self) -> Option<&'static str> {
+        let of_samples = || self.samples.iter().flatten().find_map(Sample::implausible);
+        let is_ragged = self.series.iter().any(|it| it.times_ns.len() != it.values.len());
+        let of_summary = self.summary.as_ref().and_then(Summary::implausible);
+        of_summary.or(is_ragged.then_some("length of a series")).or_else(of_samples)
+    }
+}
+
+impl Summary {
+    fn implausible(&self) -> Option<&'static str> {
+        let estimates = || self.in_state.iter().chain(&self.as_found);
+        let intervals = estimates().map(|it| it.interval).chain([self.interval]).flatten();
+        let medians = estimates().flat_map(|it| &it.process_medians).chain(&self.process_medians);
+        let numbers = [self.median, self.min, self.max, self.mean, self.sd].into_iter();
+        let numbers = numbers.chain(intervals.clone().flat_map(Interval::limits));
+        let shares = self.modes.iter().chain(&self.clusters).map(|it| it.share);
+        let mut shares = shares.chain(self.quantiles.iter().map(|it| it.q));
+        let is_share = |it: f64| (0.0..=1.0).contains(&it);
+        let has_level = |it: Interval| is_share(it.level);
+        let found = [
+            ("level of an interval", !intervals.clone().all(has_level)),
+            ("share", !shares.all(is_share)),
+            ("number", !numbers.chain(medians.copied()).all(is_number)),
+            ("count of values", !VISIT.contains(&self.n)),
+        ];
+        found.iter().find_map(|(name, is_wrong)| is_wrong.then_some(*name))
+    }
+}
+
+impl Sample {
+    fn implausible(&self) -> Option<&'static str> {
+        let Self { values, reference_ns, frequency_ns, memory_ns, .. } = self;
+        let mut numbers = [values, reference_ns, frequency_ns, memory_ns].into_iter().flatten();
+        if !self.disturbed.iter().all(|at| (*at as usize) < values.len()) {
+            return Some("index of a disturbed value");
+        }
+        (!numbers.all(|it| is_number(*it))).then_some("value")
+    }
+}
+
+fn is_number(number: f64) -> bool {
+    number.abs() <= MAGNITUDE_MAX
 }
 
 #[cfg(test)]

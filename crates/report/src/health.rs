@@ -193,7 +193,7 @@ fn performance(row: &Judged) -> Option<String> {
         _ => ("", 1.0),
     };
     // A label may not contain these.
-    let name = row.name.replace('=', ":").replace('\'', "");
+    let name = plugin_line(&row.name).replace('=', ":").replace('\'', "");
     let end = |value: Option<f64>| value.map_or(String::new(), |it| number(it * factor));
     let low = row.limit.low.map_or("~".to_owned(), |it| number(it * factor));
     let value = number(row.value? * factor);
@@ -212,7 +212,17 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fathom_analysis::limits::Limit;
+
     use super::*;
+
+    #[test]
+    fn name_with_a_line_feed_and_a_bar_is_one_value() {
+        let limit = Limit { low: None, high: Some(2.0) };
+        let mut row = limit.not_measured("a{b=c\nd | e'=1\u{202e}}", Unit::Ratio);
+        row.value = Some(1.0);
+        assert_eq!(performance(&row).as_deref(), Some("'a{b:c\\u000ad / e:1\\u202e}'=1;;~:2"));
+    }
 
     #[test]
     fn numbers_of_a_health_check_have_no_exponent() {

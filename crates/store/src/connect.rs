@@ -139,6 +139,7 @@ fn private_index(path: &Path, open: Open) -> Result<Connection, StoreError> {
 /// change. Reads the header alone, as an immutable file. A file that changes meanwhile can look
 /// torn; then [`schema`] decides under locks.
 fn check_identity(path: &Path) -> Result<(), StoreError> {
+    file::require_regular_beside(path)?;
     match schema::application_id(&immutable(path)?) {
         Ok(id) if id != 0 && id != APPLICATION_ID => Err(schema::not_ours(path, id)),
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
@@ -161,8 +162,24 @@ pub(crate) fn immutable(path: &Path) -> Result<Connection, StoreError> {
     }
     address.push_str("?immutable=1");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    Connection::open_with_flags(address, flags)
-        .map_err(|error| StoreError::from_sqlite("open", path, error))
+    let connection = Connection::open_with_flags(address, flags);
+    let failed = |error| StoreError::from_sqlite("open", path, error);
+    connection.and_then(|it| tables_only(&it).map(|()| it)).map_err(failed)
+}
+
+/// What others wrote into the file is data: no view, trigger or function of its schema runs.
+fn tables_only(connection: &Connection) -> rusqlite::Result<()> {
+    use DbConfig::{
+        SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+    };
+    for code in [
+        SQLITE_DBCONFIG_ENABLE_TRIGGER,
+        SQLITE_DBCONFIG_ENABLE_VIEW,
+        SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+    ] {
+        connection.set_db_config(code, false)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn connect(path: &Path, flags: OpenFlags, open: Open) -> Result<Connection, StoreError> {
@@ -175,6 +192,7 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags, open: Open) -> Result<Conne
         None => Connection::open_with_flags(absolute, flags),
     }
     .map_err(failed)?;
+    tables_only(&connection).map_err(failed)?;
     connection.busy_timeout(open.busy_timeout).map_err(failed)?;
     // SQLite spills into /var/tmp or /tmp, which a service or a container may be unable to write:
     // the record of a large case then failed with "disk I/O error".

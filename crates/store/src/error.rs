@@ -15,6 +15,8 @@ use crate::tables::VERSION;
 
 /// Wait for a lock: longer than any transaction here takes on a slow disk.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Steps of SQLite's machine for a statement, about a minute: one here takes some tens a row.
+pub(crate) const STEPS_MAX: u64 = 1 << 33;
 /// Attempts at an operation that fails with a device error.
 const DEVICE_ATTEMPTS: u32 = 3;
 
@@ -156,6 +158,10 @@ impl StoreError {
             }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { action, path },
             ErrorCode::NotADatabase => Self::not_a_store(&path, NOT_SQLITE),
+            ErrorCode::OperationInterrupted => {
+                let reason = format!("a statement exceeds {} steps", STEPS_MAX);
+                Self::Corrupt { action, path, reason }
+            }
             ErrorCode::ReadOnly => Self::other(action, &path, READ_ONLY),
             ErrorCode::DatabaseCorrupt => Self::Corrupt { action, path, reason },
             // SQLite's message repeats the path and omits the reason.

@@ -147,6 +147,17 @@ fn has_beside(path: &Path, suffix: &str) -> bool {
     std::fs::metadata(beside(path, suffix)).is_ok_and(|facts| facts.len() > 0)
 }
 
+/// Refuses a pipe or a device in the place of what SQLite would open beside the file: it may wait
+/// for ever.
+pub(crate) fn require_regular_beside(path: &Path) -> Result<(), StoreError> {
+    for other in ["-wal", "-journal", "-shm"].map(|suffix| beside(path, suffix)) {
+        if std::fs::metadata(&other).is_ok_and(|facts| !facts.is_file()) {
+            return Err(StoreError::other("open", &other, "not a regular file"));
+        }
+    }
+    Ok(())
+}
+
 /// Whether there is a file that can be a store; an error for anything else that has this name.
 fn exists(path: &Path) -> Result<bool, StoreError> {
     match std::fs::metadata(path) {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use fathom_http::{Trust, client_config};
-use fathom_record::{Activity, system_cause};
+use fathom_record::{Activity, shortened, system_cause};
 use futures_util::StreamExt as _;
 use rustix::io::Errno;
 use tokio::runtime::{Builder, Runtime};
@@ -45,6 +45,8 @@ const PLANS: &str = "SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET random_page_cost = 1.1; SET max_parallel_workers_per_gather = 0; SET jit = off";
 /// Rows that are awaited together.
 const ROWS: usize = 256;
+/// Characters of a message of the server.
+const MESSAGE_MAX: usize = 300;
 
 /// How a database is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,8 +278,13 @@ fn from_postgres(action: &'static str, path: PathBuf, error: &Error) -> StoreErr
         let source = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         return StoreError::Server { action, path, reason: lower_first(&source) };
     };
-    let (code, reason) = (cause.code(), lower_first(cause.message()));
-    let class = &code.code()[..2];
+    from_server(action, path, cause.code(), cause.message())
+}
+
+fn from_server(action: &'static str, path: PathBuf, code: &SqlState, message: &str) -> StoreError {
+    let reason = lower_first(&shortened(message, MESSAGE_MAX));
+    // A server may send any code.
+    let class = code.code().get(..2).unwrap_or_default();
     if *code == SqlState::LOCK_NOT_AVAILABLE {
         return StoreError::Busy { action, path };
     }
@@ -372,6 +379,16 @@ mod tests {
         let error = Postgres::connect(&address, Duration::from_millis(20)).unwrap_err();
         let text = format!("connect to postgres://ada@127.0.0.1:{port}/d: no answer within 0 s");
         assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn any_code_and_message_of_a_server_is_one_error() {
+        for code in ["", "X", "4é", "é", "XX", "57P01"] {
+            let message = "Ω".repeat(10_000_000);
+            let error = from_server(READ, PathBuf::from("p"), &SqlState::from_code(code), &message);
+            assert!(error.to_string().chars().count() < 400, "{code}");
+            assert_eq!(matches!(error, StoreError::Corrupt { .. }), code == "XX");
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(crate) struct Header {
     application_id: i32,
     version: u32,
     is_empty: bool,
+    has_views: bool,
 }
 
 impl Header {
@@ -35,12 +36,15 @@ impl Header {
             true => Some(connection.unchecked_transaction()?),
             false => None,
         };
-        let tables: u32 =
-            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        let count = "SELECT count(*), count(*) FILTER (WHERE type NOT IN ('table', 'index'))
+            FROM sqlite_schema";
+        let (tables, others): (u32, u32) =
+            connection.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(Self {
             application_id: application_id(connection)?,
             version: version(connection)?,
             is_empty: tables == 0,
+            has_views: others > 0,
         })
     }
 
@@ -53,6 +57,9 @@ impl Header {
     /// True for a store of this version, false for an empty file, an error for anything else.
     pub(crate) fn is_store(&self, path: &Path) -> Result<bool, StoreError> {
         match (self.application_id, self.version) {
+            (APPLICATION_ID, _) if self.has_views => {
+                Err(StoreError::not_a_store(path, "it has a view or a trigger"))
+            }
             (APPLICATION_ID, VERSION) => Ok(true),
             (APPLICATION_ID, found) => {
                 Err(StoreError::OtherVersion { path: path.to_owned(), found })

@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 
 use crate::StoreError;
 use crate::database::{Access, Database, Each, Row, Value};
+use crate::error::STEPS_MAX;
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {
@@ -16,11 +20,23 @@ pub(crate) struct Sqlite {
     path: PathBuf,
     /// What a failure interrupts, for its message.
     action: Cell<&'static str>,
+    /// Of the handler that bounds a statement, since it began.
+    calls: Arc<AtomicU64>,
 }
 
 impl Sqlite {
     pub(crate) fn new(connection: Connection, path: &Path) -> Self {
-        Self { connection, path: path.to_owned(), action: Cell::new(READ) }
+        Self::bounded(connection, path, STEPS_MAX)
+    }
+
+    /// A statement takes at most so many steps of SQLite's machine.
+    fn bounded(mut connection: Connection, path: &Path, steps_max: u64) -> Self {
+        let calls = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&calls);
+        let is_over = move || (counted.fetch_add(1, Relaxed) + 1) * STEPS_A_CALL > steps_max;
+        // It fails only for a connection of another owner.
+        let _ = connection.progress_handler(STEPS_A_CALL as i32, Some(is_over));
+        Self { connection, path: path.to_owned(), action: Cell::new(READ), calls }
     }
 
     fn failed(&self, error: rusqlite::Error) -> StoreError {
@@ -28,15 +44,18 @@ impl Sqlite {
     }
 
     fn batch(&self, sql: &str) -> Result<(), StoreError> {
+        self.calls.store(0, Relaxed);
         self.connection.execute_batch(sql).map_err(|error| self.failed(error))
     }
 }
 
 const READ: &str = "read";
+const STEPS_A_CALL: u64 = 1 << 20;
 
 impl Database for Sqlite {
     fn query(&self, sql: &str, arguments: &[Value<'_>], each: Each<'_>) -> Result<(), StoreError> {
         let failed = |error| self.failed(error);
+        self.calls.store(0, Relaxed);
         let mut statement = self.connection.prepare_cached(&dialect(sql)).map_err(failed)?;
         let mut rows = statement.query(params_from_iter(arguments)).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
@@ -85,6 +104,7 @@ impl Database for Sqlite {
 
     fn compact(&self) {
         // The copy is as large as the store: not in memory.
+        self.calls.store(0, Relaxed);
         let _ = self.connection.execute_batch("PRAGMA temp_store = file; VACUUM");
         let _ = self.connection.pragma_update(None, "temp_store", "memory");
     }
@@ -156,6 +176,19 @@ impl Row for SqliteRow<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endless_statement_is_ended() {
+        const ENDLESS: &str =
+            "WITH RECURSIVE n AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT count(*) FROM n";
+        let connection = Connection::open_in_memory().unwrap();
+        let store = Sqlite::bounded(connection, Path::new("x.db"), 3 * STEPS_A_CALL);
+        for _ in 0..2 {
+            let error = store.query(ENDLESS, &[], &mut |_| unreachable!()).unwrap_err();
+            assert!(error.to_string().contains("a statement exceeds"), "{error}");
+            store.batch("SELECT 1").expect("the count begins anew");
+        }
+    }
 
     #[test]
     fn list_is_read_by_json_each() {

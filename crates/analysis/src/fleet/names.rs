@@ -2,10 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_record::shortened;
+
 /// A list names at most this many hosts.
 pub const HOSTS_MAX: usize = 100_000;
 /// Longer numbers do not fit 64 bits.
 const DIGITS_MAX: usize = 18;
+/// A user, `@`, and the longest host name of DNS.
+const NAME_BYTES_MAX: usize = 32 + 1 + 253;
+/// Characters of a list in a message.
+const SHOWN_MAX: usize = 120;
 
 /// Numbers as they are written.
 type Numbers = BTreeSet<(u64, String)>;
@@ -71,10 +77,11 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
     for part in outside_brackets(list) {
         let part = part.trim();
         if part.is_empty() {
-            return Err(format!("hosts: an empty name in {list:?}"));
+            return Err(format!("hosts: an empty name in {:?}", shortened(list, SHOWN_MAX)));
         }
         let room = HOSTS_MAX - names.len();
-        names.extend(expanded(part, room).map_err(|why| format!("hosts: {part}: {why}"))?);
+        let wrong = |why| format!("hosts: {}: {why}", shortened(part, SHOWN_MAX));
+        names.extend(expanded(part, room).map_err(wrong)?);
     }
     let mut seen = BTreeSet::new();
     match names.iter().find(|name| !seen.insert(name.as_str())) {
@@ -92,36 +99,57 @@ fn outside_brackets(list: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The names of a part, from its first brackets to its last.
 fn expanded(part: &str, room: usize) -> Result<Vec<String>, String> {
-    let Some((before, rest)) = part.split_once('[') else {
-        return match (part.contains(']'), room) {
-            (true, _) => Err("] without [".to_owned()),
-            (_, 0) => Err(too_many()),
-            _ => Ok(vec![part.to_owned()]),
-        };
-    };
-    if before.contains(']') {
-        return Err("] without [".to_owned());
-    }
-    let (list, after) = rest.split_once(']').ok_or("[ without ]")?;
-    let tails = if after.is_empty() { vec![String::new()] } else { expanded(after, room)? };
-    let mut names = Vec::new();
-    for range in list.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let [from, to] = [number(first)?, number(last)?];
-        let width = first.len();
-        if from > to || format!("{to:0width$}") != last {
-            return Err(format!("invalid range {range}: write a lower and an upper number, 08-12"));
-        }
-        let count = usize::try_from(to - from + 1).unwrap_or(usize::MAX);
-        if count.saturating_mul(tails.len()) > room - names.len() {
+    let (mut names, mut rest) = (vec![String::new()], part);
+    while let Some((before, brackets)) = rest.split_once('[') {
+        let (list, after) = brackets.split_once(']').ok_or("[ without ]")?;
+        let ranges = list.split(',').map(range).collect::<Result<Vec<_>, String>>()?;
+        let add = |sum: u64, (from, to, _): &Range| sum.saturating_add(to - from + 1);
+        let count = ranges.iter().fold(0, add);
+        if count.saturating_mul(names.len() as u64) > room as u64 {
             return Err(too_many());
         }
-        for at in from..=to {
-            names.extend(tails.iter().map(|tail| format!("{before}{at:0width$}{tail}")));
+        let mut all = Vec::new();
+        for name in &names {
+            let lead = format!("{name}{}", plain(before)?);
+            fits(&lead)?;
+            for (from, to, width) in &ranges {
+                all.extend((*from..=*to).map(|at| format!("{lead}{at:0width$}")));
+            }
         }
+        names = all;
+        rest = after;
     }
-    Ok(names)
+    if names.len() > room {
+        return Err(too_many());
+    }
+    let tail = plain(rest)?;
+    names.iter_mut().for_each(|name| name.push_str(tail));
+    names.iter().try_for_each(|name| fits(name)).map(|()| names)
+}
+
+/// First and last number, and the width of both.
+type Range = (u64, u64, usize);
+
+fn range(text: &str) -> Result<Range, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let ([from, to], width) = ([number(first)?, number(last)?], first.len());
+    if from > to || format!("{to:0width$}") != last {
+        return Err(format!("invalid range {text}: write a lower and an upper number, 08-12"));
+    }
+    Ok((from, to, width))
+}
+
+fn plain(text: &str) -> Result<&str, String> {
+    if text.contains(']') { Err("] without [".to_owned()) } else { Ok(text) }
+}
+
+fn fits(name: &str) -> Result<(), String> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(format!("a name of {} bytes; at most {NAME_BYTES_MAX}", name.len()));
+    }
+    Ok(())
 }
 
 fn too_many() -> String {
@@ -132,7 +160,10 @@ fn number(digits: &str) -> Result<u64, String> {
     let is_number = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit());
     match digits.parse() {
         Ok(number) if is_number && digits.len() <= DIGITS_MAX => Ok(number),
-        _ => Err(format!("{digits:?} is not a number of at most {DIGITS_MAX} digits")),
+        _ => {
+            let shown = shortened(digits, SHOWN_MAX);
+            Err(format!("{shown:?} is not a number of at most {DIGITS_MAX} digits"))
+        }
     }
 }
 

@@ -62,6 +62,7 @@ pub fn median_interval(values: &[f64]) -> Option<([f64; 2], f64)> {
 /// a level that no interval has.
 #[must_use]
 pub fn standard_error([low, high]: [f64; 2], level: f64) -> Option<f64> {
+    let level = Some(level).filter(|level| (0.0..=1.0).contains(level))?;
     let deviations = Normal::standard().inverse_cdf((1.0 + level) / 2.0);
     (deviations > 0.0 && deviations.is_finite()).then(|| (high - low) / 2.0 / deviations)
 }
@@ -79,7 +80,9 @@ mod tests {
     fn standard_error_is_that_of_a_normal_interval() {
         let error = standard_error([-1.959_963_984_540_054, 1.959_963_984_540_054], 0.95).unwrap();
         assert!((error - 1.0).abs() < 1e-9, "{error}");
-        assert_eq!([0.0, 1.0].map(|level| standard_error([0.0, 1.0], level)), [None, None]);
+        for level in [0.0, 1.0, 2.0, -2.0, 1e308, f64::NAN] {
+            assert_eq!(standard_error([0.0, 1.0], level), None, "{level}");
+        }
     }
 
     #[test]

@@ -77,7 +77,7 @@ const HOST_BYTES_MAX: usize = 253;
 
 /// The beginning of a text, for an error message.
 fn shortened(text: &str) -> String {
-    text.chars().take(40).collect()
+    fathom_record::shortened(text, 40)
 }
 
 fn validate(document: &Document, name: &str) -> anyhow::Result<()> {
@@ -99,6 +99,15 @@ fn validate(document: &Document, name: &str) -> anyhow::Result<()> {
     if let Some(record) = document.records.iter().find(|record| !record.is_intact()) {
         let record = record.name();
         bail!("{name} is damaged: checksum mismatch of {record} in run {id}; export the run again");
+    }
+    for record in &document.records {
+        let name_of = record.name();
+        if name_of.chars().any(is_hidden) {
+            bail!("{name}: run {id}: invalid name of a record {:?}", shortened(&name_of));
+        }
+        if let Some(what) = record.implausible() {
+            bail!("{name}: run {id}: {name_of}: implausible {what}; export the run again");
+        }
     }
     let mut names = BTreeSet::new();
     match document.records.iter().map(Record::name).find(|record| !names.insert(record.clone())) {
@@ -274,6 +283,8 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Replayed<A> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::{Params, Quantile, Summary};
+
     use super::*;
 
     /// A document in which every field has a value.
@@ -339,6 +350,27 @@ mod tests {
             assert!(text.contains(why), "{text}");
         }
         assert!(of("histogram", "\"!\"").contains(".histogram`"), "{}", of("histogram", "\"!\""));
+    }
+
+    #[test]
+    fn implausible_numbers_and_names_of_records_are_refused() {
+        let refused = |change: fn(&mut Record, &mut Summary), why: &str| {
+            let mut document: Document = serde_json::from_str(WHOLE).unwrap();
+            let mut record = document.records.remove(0);
+            let mut summary = record.summary.take().unwrap();
+            change(&mut record, &mut summary);
+            record.summary = Some(summary);
+            document.records.insert(0, record.sealed());
+            let text = error_for(&serde_json::to_string(&document).unwrap());
+            assert!(text.contains(why) && !text.contains('\n'), "{text}");
+        };
+        refused(|_, it| it.interval.as_mut().unwrap().level = 2.0, "implausible level");
+        refused(|_, it| it.interval.as_mut().unwrap().level = 1e308, "implausible level");
+        refused(|_, it| it.process_medians[0] = 1e308, "implausible number");
+        refused(|_, it| it.n = u64::MAX, "implausible count");
+        refused(|_, it| it.quantiles.push(Quantile { q: -0.5, value: 1.0 }), "implausible share");
+        refused(|it, _| it.samples.as_mut().unwrap()[0].values[0] = -1e101, "implausible value");
+        refused(|it, _| it.params = Params::one("x", "a\n | y=1"), "invalid name of a record");
     }
 
     /// An endless file that begins with a text, and how many bytes of it were read.

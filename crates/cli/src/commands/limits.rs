@@ -1,6 +1,7 @@
 //! Limits of the user: `--limits` of run, show and check.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
@@ -59,10 +60,10 @@ impl Limits {
         let mut entries = entries.with_context(|| shown.to_string())?;
         // The limit of fewer cases is before that of more.
         entries.sort_by_key(|entry| Reverse(entry.cases.parameters()));
-        let mut twice = entries.iter().enumerate().filter_map(|(at, entry)| {
-            let before = entries[..at].iter().find(|other| other.cases.is_like(&entry.cases))?;
-            Some((before, entry))
-        });
+        let mut known = BTreeMap::new();
+        let mut twice = entries
+            .iter()
+            .filter_map(|entry| Some((known.insert(entry.cases.key(), entry)?, entry)));
         if let Some((first, second)) = twice.next() {
             let [first, second] = [first, second].map(|entry| &entry.cases.text);
             let text = format!("{first} and {second} are the same cases; keep one of them");
@@ -72,25 +73,28 @@ impl Limits {
     }
 
     pub(super) fn judgement(&self, document: &Document) -> Judgement {
-        let mut rows: Vec<Judged> = Vec::new();
-        for row in self.0.iter().flat_map(|entry| entry.judge(document)) {
-            if rows.iter().all(|other| other.name != row.name) {
-                rows.push(row);
+        let mut records: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+        for record in &document.records {
+            records.entry(record.metric.as_str()).or_default().push(record);
+        }
+        let mut rows: BTreeMap<String, Judged> = BTreeMap::new();
+        for entry in &self.0 {
+            let of_metric = records.get(entry.cases.name.as_str());
+            for row in entry.judge(of_metric.map_or(&[], Vec::as_slice)) {
+                rows.entry(row.name.clone()).or_insert(row);
             }
         }
-        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        let rows = rows.into_values().collect();
         let (run, host) = (&document.run, document.host.name.clone());
         Judgement::new([name(&run.id, run.label.as_deref()), host, run.started.clone()], rows)
     }
 }
 
 impl Entry {
-    fn judge(&self, document: &Document) -> Vec<Judged> {
+    /// `records`: those of its metric.
+    fn judge(&self, records: &[&Record]) -> Vec<Judged> {
         let Self { cases, limits, written } = self;
-        let is_meant = |metric: &str| metric == cases.name;
-        let records = document.records.iter();
-        let records =
-            records.filter(|one| is_meant(one.metric.as_str()) && cases.selects(&one.params));
+        let records = records.iter().copied().filter(|one| cases.selects(&one.params));
         let judged = |record: &Record| {
             let (_, limit) = limits.iter().find(|(unit, _)| *unit == record.unit)?;
             Some(limit.judge(record))

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::arguments::serve::{Listen, ServeArguments};
 use crate::exit::{Status, usage_error};
 use crate::interrupt::Interrupt;
-use crate::terminal::warn;
+use crate::terminal::{self, warn};
 
 /// How long responses may take to finish after a signal.
 const GRACE_NS: u64 = 5_000_000_000;
@@ -38,14 +38,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
         receive: arguments.receive.as_deref().map(receive_folder).transpose()?,
     };
     // In one line; it ends the service.
-    std::panic::set_hook(Box::new(|panic| {
-        let thread = std::thread::current();
-        let (name, payload) = (thread.name().unwrap_or("?"), panic.payload());
-        let text = payload.downcast_ref::<String>().map(String::as_str);
-        let why = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("?");
-        let at = panic.location().map_or(String::new(), |at| format!(" at {at}"));
-        warn(&format!("thread {name} panicked{at}: {why}; serving ends"));
-    }));
+    terminal::report_panics("serving ends");
     let server = Server::start(options)?;
     if let Some(path) = token_file.as_deref().filter(|path| is_below(path, &arguments.folder)) {
         let shown = path.display();

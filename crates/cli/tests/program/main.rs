@@ -31,6 +31,7 @@ mod group;
 mod groups;
 mod host_names;
 mod hostile;
+mod hostile_files;
 mod https;
 mod importing;
 mod laboratory;

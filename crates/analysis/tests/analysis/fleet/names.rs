@@ -51,8 +51,14 @@ fn wrong_lists_are_refused_with_their_part() {
         ("n[1-1000]m[1-1000]", "more than 100000 hosts"),
         ("n[1-100000],x", "more than 100000 hosts"),
         ("n[1-99999999999999999999]", "is not a number of at most 18 digits"),
+        (&"[1]".repeat(40_000), "a name of 287 bytes; at most 286"),
+        (&format!("n[1-100000]{}", "[7]".repeat(9_000)), "at most 286"),
+        (&"[".repeat(40_000), "[ without ]"),
+        (&format!("{}]", "[".repeat(40_000)), "is not a number"),
+        (&"n".repeat(10_000_000), "a name of 10000000 bytes"),
     ] {
         let error = expand(list).unwrap_err();
+        assert!(error.len() < 300, "{} bytes", error.len());
         assert!(error.starts_with("hosts: ") && error.contains(part), "{list}: {error}");
     }
     assert_eq!(expand(&format!("n[1-{HOSTS_MAX}]")).unwrap().len(), HOSTS_MAX);

@@ -3,8 +3,10 @@
 #![expect(clippy::print_stdout, reason = "a long test prints its counts")]
 
 use fathom_analysis::compare::{Noise, compare};
+use fathom_analysis::fleet;
 use fathom_record::{Document, Record};
 use fathom_report::compare::render;
+use fathom_report::health::{self, Health};
 use fathom_report::{Layout, export};
 use fathom_store::Store;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,6 +14,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 
 use super::{documents, store_run};
+use crate::commands::group;
 
 /// A whole run in which every field has a value.
 const WHOLE: &str = include_str!("../../../../store/tests/golden/document.json");
@@ -179,6 +182,12 @@ fn fuzz(mutations: u32) -> Counts {
 fn render_all(document: &Document, whole: &Document) {
     let layout = Layout::default();
     let _ = fathom_report::show(document, &layout);
+    let group = [whole, document, whole, document, whole, document, whole];
+    let limits = group::noise_limits();
+    let _ = fleet::judge(&group, &limits);
+    let against = fleet::judge_host(document, &group, &limits);
+    let line = health::line(&[Health::of_host(&against, document)], document).1;
+    assert_eq!(line.matches('\n').count(), 1, "{line}");
     let _ = render(&compare(whole, document, &Noise::default(), 1), &layout);
     let documents = std::slice::from_ref(document);
     let _ = (

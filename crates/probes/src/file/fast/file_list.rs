@@ -1,15 +1,20 @@
 //! The files that the arguments name: files, folders and patterns.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use fathom_fileio::inspect;
 use fathom_fileio::path_info::FileKind;
 use walkdir::WalkDir;
 
+use fathom_record::shortened;
+
 use super::super::by_hand::{Result, printable, printable_list};
 use crate::prelude::*;
 
 const FILES_MAX: usize = 10_000_000;
+/// Each takes its own walk through all folders.
+const RECURSIVE_MAX: usize = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct FileList {
@@ -63,12 +68,25 @@ impl FileList {
     }
 
     fn add_pattern(&mut self, pattern: &Path) -> Result<()> {
-        let text = pattern.to_string_lossy();
-        let paths = glob::glob(&text).map_err(|error| {
+        let mut parts: Vec<String> =
+            pattern.to_string_lossy().split('/').map(str::to_owned).collect();
+        // The same files, each found once.
+        parts.dedup_by(|next, last| next == "**" && last == "**");
+        if parts.iter().filter(|part| *part == "**").count() > RECURSIVE_MAX {
+            let shown = shortened(&printable(pattern), 120);
+            let text = format!("pattern {shown}: ** more than {RECURSIVE_MAX} times; name folders");
+            return Err(ProcedureError::usage(text));
+        }
+        let paths = glob::glob(&parts.join("/")).map_err(|error| {
             ProcedureError::usage(format!("pattern {}: {error}", printable(pattern)))
         })?;
         let before = self.files.len();
-        for path in paths {
+        // What is found in a folder that was added is known.
+        let mut known = BTreeSet::new();
+        let mut is_new = |path: &PathBuf| {
+            !path.ancestors().any(|it| known.contains(it)) && known.insert(path.clone())
+        };
+        for path in paths.filter(|path| path.as_ref().map_or(true, &mut is_new)) {
             match path.map_err(|error| error.to_string()).and_then(|path| {
                 inspect(&path).map(|info| (path, info)).map_err(|error| error.to_string())
             }) {
@@ -126,6 +144,12 @@ mod tests {
         assert_eq!(names, [at("a.txt"), at("b.bin"), at("deep/c.bin")]);
         assert_eq!((list.bytes(), list.skipped), (10, 1));
         assert_eq!(FileList::of(&[at("*.bin")], false).unwrap().bytes(), 3);
+        for all in ["**", "**/**/**/**/**", "**/*", "**/**/*", "**/deep/**"] {
+            let list = FileList::of(&[at(all)], false).unwrap();
+            let each: BTreeSet<_> = list.files.iter().collect();
+            assert!(!each.is_empty() && each.len() == list.files.len(), "{all}: {list:?}");
+        }
+        assert!(FileList::of(&[at("**/*/**/*/**")], false).is_err());
         assert!(FileList::of(&[at("*.none")], false).is_err());
         assert!(FileList::of(&[at("none")], false).is_err());
         let missing = FileList::of(&[at("bad\u{1b}[31m")], false).unwrap_err().to_string();
