@@ -1,7 +1,7 @@
 //! The state of the core over a run, in words: said once for all results.
 
 use fathom_record::quantity::percent;
-use fathom_record::{Reference, ReferenceBasis, Run, Stratum};
+use fathom_record::{Reference, ReferenceBasis, Run, Stratum, shell_word};
 
 use crate::wrap::glued;
 
@@ -44,7 +44,8 @@ pub(crate) fn basis_words(reference: &Reference) -> &'static str {
 
 /// What did not fit into the time of a run, with the command that measures it.
 pub(crate) fn left_out(run: &Run) -> Option<String> {
-    let metrics = run.left_out.join(" ");
+    let metrics: Vec<String> = run.left_out.iter().map(|metric| shell_word(metric)).collect();
+    let metrics = metrics.join(" ");
     (!metrics.is_empty()).then(|| {
         let count = run.left_out.len();
         let of = if count == 1 { "1 metric".to_owned() } else { format!("{count} metrics") };
