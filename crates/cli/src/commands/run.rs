@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use fathom_engine::worker::Workers;
 use fathom_engine::{Audience as _, InjectedSpin, Plan, RunSetup, coordinate};
 use fathom_measure::clock::{self, Watch};
@@ -94,19 +94,7 @@ fn one_run(
     drop(notice);
     let run_mark = bind_run_mark();
     let notes = Vec::from_iter(run_mark.is_none().then(warn_of_other_run));
-    let tuning = match (arguments.tune, &journal_folder) {
-        (false, _) => None,
-        (true, Some(folder)) => Some(Tuning::apply(
-            CPUS.as_ref(),
-            &host,
-            cpu,
-            &tune::journal(folder).context(NO_JOURNAL)?,
-        )),
-        (true, None) => bail!(NO_JOURNAL),
-    };
-    for refusal in tuning.iter().flat_map(|tuning| &tuning.refusals) {
-        terminal::warn(&format!("--tune could not set {refusal}"));
-    }
+    let tuning = tuning(arguments, &host, cpu, journal_folder.as_deref())?;
     leave_cpu(cpu, &host);
     let begun_ns = as_member::wait_for_start(arguments.member)?.unwrap_or(begun_ns);
     let setup = RunSetup {
@@ -245,6 +233,24 @@ fn status(arguments: &RunArguments, document: &Document, follower: &Follower) ->
     } else {
         Status::Success
     }
+}
+
+/// Tunes the machine if that is asked for.
+fn tuning(
+    arguments: &RunArguments,
+    host: &Host,
+    cpu: u32,
+    journal_folder: Option<&Path>,
+) -> anyhow::Result<Option<Tuning>> {
+    if !arguments.tune {
+        return Ok(None);
+    }
+    let journal = tune::journal(journal_folder.context(NO_JOURNAL)?).context(NO_JOURNAL)?;
+    let tuning = Tuning::apply(CPUS.as_ref(), host, cpu, &journal);
+    for refusal in &tuning.refusals {
+        terminal::warn(&format!("--tune could not set {refusal}"));
+    }
+    Ok(Some(tuning))
 }
 
 /// The folder for the journal of `--tune`: that of the user's data, else that of the named store.
