@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fathom_analysis::limits::Limit;
 use fathom_measure::affinity;
 use fathom_metric::ProcedureError;
-use fathom_record::{Activity, Params, Unit, system_cause};
+use fathom_record::{Activity, Params, Unit, shell_word, system_cause};
 use rustix::fs::{Access, access};
 
 use crate::case::{self, Case, Work};
@@ -166,7 +166,7 @@ impl Request {
     ) -> Result<(Program, String), ProcedureError> {
         let substituted = |word: &String| scan::substituted(word, params);
         let line_of = |words: &[String]| {
-            words.iter().map(|word| words::quoted(word)).collect::<Vec<String>>().join(" ")
+            words.iter().map(|word| shell_word(word)).collect::<Vec<String>>().join(" ")
         };
         let (words, text) = match (&command.command, &self.settings.shell) {
             (Invocation::Line(line), Some(shell)) => {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::Parser;
 use fathom_metric::ProcedureError;
 use fathom_metric::notation::{seed, time};
+use fathom_record::shell_word;
 
 use crate::request::{CommandLine, Invocation, Output, RUNS_MAX, Request, Settings};
-use crate::{fields, scan, words};
+use crate::{fields, scan};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,10 +122,10 @@ impl Bench {
     /// The commands, as one would type them.
     pub(crate) fn text(&self) -> String {
         if let Some(file) = &self.file {
-            return format!("-f {}", words::quoted(&file.display().to_string()));
+            return format!("-f {}", shell_word(&file.display().to_string()));
         }
-        let commands = self.commands.iter().map(|line| words::quoted(line));
-        let program = self.program.iter().map(|word| words::quoted(word));
+        let commands = self.commands.iter().map(|line| shell_word(line));
+        let program = self.program.iter().map(|word| shell_word(word));
         let dashes = (!self.program.is_empty()).then(|| "--".to_owned());
         commands.chain(dashes).chain(program).collect::<Vec<String>>().join(" ")
     }

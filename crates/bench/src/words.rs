@@ -67,18 +67,11 @@ fn double(rest: &mut std::str::Chars<'_>) -> Result<String, WordsError> {
     }
 }
 
-/// A word as a shell would read it back.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./:,@%{}".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use fathom_record::shell::HOSTILE;
+    use fathom_record::shell_word;
+
     use super::*;
 
     #[test]
@@ -116,8 +109,8 @@ mod tests {
 
     #[test]
     fn quoted_words_are_read_back() {
-        for word in ["a", "a b", "it's", "$x", "", "a\"b"] {
-            assert_eq!(split(&format!("x {}", quoted(word))).unwrap(), ["x", word]);
+        for word in ["a", "", "a\"b"].into_iter().chain(HOSTILE) {
+            assert_eq!(split(&format!("x {}", shell_word(word))).unwrap(), ["x", word]);
         }
     }
 }

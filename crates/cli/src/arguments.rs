@@ -8,6 +8,7 @@ pub mod crosscheck;
 mod export;
 pub mod fleet;
 mod import;
+mod install;
 mod parse_error;
 pub mod report;
 pub mod serve;
@@ -22,13 +23,13 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
 pub use export::{BetterName, CheckArguments, ExportArguments, FormatName};
 use fathom_analysis::compare::Answer;
 use fathom_metric::notation::{NotationError, seed, time};
 use fathom_record::host::is_name;
 use fathom_record::{Effort, Protocol};
 pub use import::ImportArguments;
+pub use install::{CompletionsArguments, ManArguments};
 pub use parse_error::report_parse_error;
 pub use show::{ShowArguments, UnitsName};
 
@@ -560,31 +561,6 @@ pub struct HistoryArguments {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArguments,
-}
-
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  fathom completions bash > ~/.local/share/bash-completion/completions/fathom
-  fathom completions fish > ~/.config/fish/completions/fathom.fish";
-
-#[derive(Debug, Args)]
-#[command(after_help = COMPLETIONS_EXAMPLES)]
-pub struct CompletionsArguments {
-    /// Shell.
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-const MAN_EXAMPLES: &str = "\
-Examples:
-  fathom man ./man1 && man ./man1/fathom-run.1";
-
-#[derive(Debug, Args)]
-#[command(after_help = MAN_EXAMPLES)]
-pub struct ManArguments {
-    /// Output directory; created if missing.
-    #[arg(value_name = "DIRECTORY")]
-    pub folder: PathBuf,
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fathom_fileio::read_bytes;
+use fathom_fileio::private;
 use fathom_record::Host;
 use serde::{Deserialize, Serialize};
 
-const JOURNAL_MAX: u64 = 1 << 20;
+/// The name of the journal.
+const JOURNAL: &str = "tune.json";
 
 /// The changes in force. Dropping them restores the settings.
 pub struct Tuning {
@@ -100,11 +101,9 @@ impl Tuning {
         }
     }
 
+    /// Whole or not at all: the journal before it has changes that are in force.
     fn write_journal(&self) -> io::Result<()> {
-        if let Some(folder) = self.journal.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        fs::write(&self.journal, serde_json::to_vec(&self.undo)?)
+        private::write(&self.journal, &serde_json::to_vec(&self.undo)?)
     }
 }
 
@@ -116,17 +115,58 @@ impl Drop for Tuning {
     }
 }
 
-/// Restores the settings that a killed run left changed; a message if there were any.
-pub fn recover(journal: &Path) -> Option<String> {
-    if !journal.is_file() {
-        return None;
+/// The path of the journal in a folder, which only this user can change: it is obeyed with the
+/// rights of the next run, which may be root's.
+///
+/// # Errors
+/// If others can change the folder.
+pub fn journal(folder: &Path) -> io::Result<PathBuf> {
+    private::create(folder).map(|folder| folder.join(JOURNAL))
+}
+
+/// Restores the settings below `cpus` that a killed run left changed; a message if there were any,
+/// or if the journal in the folder is not obeyed.
+pub fn recover(cpus: &Path, folder: &Path) -> Option<String> {
+    let path = folder.join(JOURNAL);
+    path.symlink_metadata().ok()?;
+    match undo(cpus, folder) {
+        Ok((undo, _)) if Path::new("/proc").join(undo.pid.to_string()).exists() => None,
+        Ok((undo, journal)) => {
+            restore(&undo, &journal);
+            let count = undo.files.len();
+            Some(format!("restored {count} settings that a killed `--tune` run left changed"))
+        }
+        Err(why) => Some(format!(
+            "{} is not obeyed, and nothing restored: {why}; remove it",
+            path.display()
+        )),
     }
-    let undo: Undo = serde_json::from_slice(&read_bytes(journal, JOURNAL_MAX).ok()?).ok()?;
-    if Path::new("/proc").join(undo.pid.to_string()).exists() {
-        return None;
+}
+
+fn undo(cpus: &Path, folder: &Path) -> io::Result<(Undo, PathBuf)> {
+    let journal = private::folder(folder)?.join(JOURNAL);
+    let undo: Undo = serde_json::from_slice(&private::read(&journal)?)?;
+    match undo.files.iter().find(|(file, before)| !is_setting(cpus, file, before)) {
+        Some((file, _)) => Err(io::Error::other(format!("{file:?} is no setting of `--tune`"))),
+        None => Ok((undo, journal)),
     }
-    restore(&undo, journal);
-    Some(format!("restored {} settings that a killed `--tune` run left changed", undo.files.len()))
+}
+
+/// Whether this is a file that `--tune` changes, with a content that it has.
+fn is_setting(cpus: &Path, file: &Path, content: &str) -> bool {
+    let of_cpu = file.strip_prefix(cpus).ok().and_then(Path::to_str);
+    let Some((cpu, setting)) = of_cpu.and_then(|it| it.strip_prefix("cpu")?.split_once('/')) else {
+        return false;
+    };
+    let is_word = |text: &str| {
+        (1..=16).contains(&text.len()) && text.bytes().all(|b| b == b'_' || b.is_ascii_lowercase())
+    };
+    let is_content = match setting {
+        "online" => content == "1",
+        "cpufreq/scaling_governor" => is_word(content),
+        _ => false,
+    };
+    is_content && !cpu.is_empty() && cpu.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 /// Undoes the last change first, since changes may depend on earlier ones; then the journal.
@@ -166,12 +206,13 @@ mod tests {
     #[test]
     fn settings_are_restored_after_the_run() {
         let (folder, host) = machine();
-        let journal = folder.path().join("state/tune.json");
+        let state = folder.path().join("state");
+        let journal = journal(&state).unwrap();
         let tuning = Tuning::apply(folder.path(), &host, 2, &journal);
         assert_settings(&folder, "performance", "0");
         let governor = tuning.changes.iter().any(|one| one.contains("powersave → performance"));
         assert!(governor && journal.exists(), "{:?}", tuning.changes);
-        assert_eq!(recover(&journal), None, "the run is alive");
+        assert_eq!(recover(folder.path(), &state), None, "the run is alive");
         assert_settings(&folder, "performance", "0");
         drop(tuning);
         assert_settings(&folder, "powersave", "1");
@@ -181,15 +222,54 @@ mod tests {
     #[test]
     fn next_run_restores_after_a_kill() {
         let (folder, host) = machine();
-        let journal = folder.path().join("tune.json");
+        let journal = journal(folder.path()).unwrap();
         let mut tuning = Tuning::apply(folder.path(), &host, 2, &journal);
         // Above the largest pid, which is 2^22.
         tuning.undo.pid = u32::MAX;
         tuning.write_journal().expect("a journal");
         std::mem::forget(tuning);
-        assert!(recover(&journal).is_some_and(|message| message.contains("2 settings")));
+        let recover = || recover(folder.path(), folder.path());
+        assert!(recover().is_some_and(|message| message.contains("2 settings")));
         assert_settings(&folder, "powersave", "1");
-        assert_eq!(recover(&journal), None, "only once");
+        assert_eq!(recover(), None, "only once");
+    }
+
+    #[test]
+    fn journal_restores_settings_and_nothing_else() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let (folder, _) = machine();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "before").expect("a file");
+        let [cpus, state] = [folder.path(), &folder.path().join("state")];
+        let path = journal(state).expect("a folder");
+        let obeys = |file: &str, content: &str| {
+            let files = vec![(cpus.join(file), content.to_owned())];
+            let undo = serde_json::to_vec(&Undo { pid: u32::MAX, files }).expect("JSON");
+            fs::write(&path, undo).expect("a file");
+            recover(cpus, state).expect("a message").starts_with("restored 1")
+        };
+        for (file, content) in [
+            ("victim", "after"),
+            ("cpu6/../victim", "after"),
+            ("cpu6/online", "after"),
+            ("cpu6/online/../../victim", "1"),
+            ("cpu+6/online", "1"),
+            ("cpu2/cpufreq/scaling_max_freq", "1"),
+            ("cpu2/cpufreq/scaling_governor", "power save"),
+            ("/etc/fathom-test", "1"),
+        ] {
+            assert!(!obeys(file, content), "{file}");
+        }
+        assert_eq!(fs::read_to_string(&victim).expect("a file"), "before");
+        assert!(obeys("cpu6/online", "1"));
+        // The same in a folder that others can write, and through a symlink.
+        fs::set_permissions(state, fs::Permissions::from_mode(0o1777)).expect("own folder");
+        assert!(!obeys("cpu6/online", "1") && journal(state).is_err());
+        fs::set_permissions(state, fs::Permissions::from_mode(0o700)).expect("own folder");
+        fs::rename(&path, &victim).expect("a file");
+        symlink(&victim, &path).expect("a link");
+        assert!(!obeys("cpu6/online", "1"));
     }
 
     #[test]

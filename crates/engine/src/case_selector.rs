@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use fathom_metric::{About, Case, notation};
-use fathom_record::{ParamValue, Params, escaped, is_hidden};
+use fathom_record::{ParamValue, Params, escaped, is_hidden, shell_word};
 
 use crate::PlanError;
 
@@ -51,7 +51,7 @@ impl CaseSelector {
 
     /// The selector of these cases of a metric, quoted for a shell.
     pub fn quoted(&self, metric: &str) -> String {
-        if self.has_parameters() { format!("'{}'", self.text) } else { metric.to_owned() }
+        shell_word(if self.has_parameters() { &self.text } else { metric })
     }
 
     /// The selector without the requirements of a parameter.
@@ -144,6 +144,7 @@ mod tests {
         let quoted = |text: &str| CaseSelector::parse(text).unwrap().quoted("os.pipe.bandwidth");
         assert_eq!(quoted("os.pipe.bandwidth{cpus=2}"), "'os.pipe.bandwidth{cpus=2}'");
         assert_eq!(quoted("os.pipe"), "os.pipe.bandwidth");
+        assert_eq!(quoted("os.pipe{a=';x}"), r"'os.pipe{a='\'';x}'");
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //!   and unwritten space; [`residency`]: which pages are in the page cache, and how to evict or
 //!   load them; [`available_memory`]: memory left for the page cache; [`proc_io`]: bytes that
 //!   this process had fetched from devices.
-//! - [`caps`]: I/O limits of the control group; [`folder`]: folders for test files.
+//! - [`caps`]: I/O limits of the control group; [`folder`]: folders for test files;
+//!   [`private`]: folders that only this user can change.
 //! - [`read`]: all ways of reading; [`fast`]: the fastest of them for each part of a file;
 //!   [`write`]: writing; [`loops`]: one system call repeated; [`scratch`]: unnamed temporary
 //!   files.
@@ -28,6 +29,7 @@ pub mod loops;
 pub mod memory;
 pub mod mount;
 pub mod path_info;
+pub mod private;
 pub mod proc_io;
 pub mod read;
 pub mod residency;

@@ -22,7 +22,7 @@ use self::greeting::{Greeted, Greeting};
 pub use self::plan::{Counts, Ended, Failure, Joined, Outcome, Plan, Present, Skew, WorkOf};
 use self::roster::Roster;
 use self::wire::{Item, Wire};
-use crate::protocol::{ToCoordinator, ToMember, line};
+use crate::protocol::{Join, ToCoordinator, ToMember, line};
 
 /// Connections that have not joined, at most; others wait until the kernel is asked for them.
 const STRANGERS_MAX: usize = 64;
@@ -48,6 +48,15 @@ pub(crate) mod fuzz {
 
 /// Who follows a coordinator.
 pub trait Audience {
+    /// Looks at a host before it joins. May give it the id by its name, to keep it apart from
+    /// another host that is known by its id.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn examine(&mut self, _: &mut Join) -> Result<(), String> {
+        Ok(())
+    }
+
     fn joined(&mut self, member: &Joined);
 
     /// A document of a member, with the one to which it has measured: bytes that nobody has looked
@@ -309,7 +318,9 @@ impl Coordinator<'_, '_> {
         let greeted = greeting.hears(message, token).map_err(|error| error.to_string())?;
         let (party, answer) = match greeted {
             Greeted::Goes(next, answer) => (Party::Stranger(next), answer),
-            Greeted::Joins(join) => {
+            Greeted::Joins(mut join) => {
+                join.check()?;
+                self.audience.examine(&mut join)?;
                 let at = self.roster.admit(*join, ip, (self.plan.clock)())?;
                 self.slots.push(Some(slot));
                 self.audience.joined(self.roster.member(at));

@@ -144,8 +144,14 @@ fn by_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Host, D::Error
 }
 
 impl Join {
+    /// # Errors
     /// What of it cannot be.
-    pub(crate) fn implausible(&self) -> Option<&'static str> {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.implausible().map_or(Ok(()), |what| Err(format!("its {what} cannot be")))
+    }
+
+    /// What of it cannot be.
+    fn implausible(&self) -> Option<&'static str> {
         let is_text = |text: &str| text == printable(text);
         let is_id = |id: &Option<String>| id.as_ref().is_none_or(|id| is_text(id));
         let faults = [
@@ -163,7 +169,7 @@ impl Join {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     pub work: Work,
-    /// Whether to name the host by its name, since another member has the same id.
+    /// Whether to name the host by its name, since another host has the same id.
     #[serde(default)]
     pub by_name: bool,
     /// Whether to be ready, and to start at a time to come.

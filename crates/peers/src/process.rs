@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use fathom_measure::clock;
 use fathom_measure::process::{self, CollectError, Limits, Running};
-use fathom_record::{Activity, system_cause};
+use fathom_record::{Activity, shell_word, system_cause};
 use usage::Usage;
 
 pub(crate) const OUTPUT_MAX: usize = 4 << 20;
@@ -49,15 +49,8 @@ impl Invocation {
 impl fmt::Display for Invocation {
     /// Quoted for a shell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=/.,:+%@".contains(&byte);
-        for (at, word) in std::iter::once(&self.program).chain(&self.arguments).enumerate() {
-            let gap = if at == 0 { "" } else { " " };
-            match !word.is_empty() && word.bytes().all(plain) {
-                true => write!(f, "{gap}{word}")?,
-                false => write!(f, "{gap}'{}'", word.replace('\'', r"'\''"))?,
-            }
-        }
-        Ok(())
+        let words = std::iter::once(&self.program).chain(&self.arguments);
+        f.write_str(&words.map(|word| shell_word(word)).collect::<Vec<String>>().join(" "))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The state of the core over a run, in words: said once for all results.
 
 use fathom_record::quantity::percent;
-use fathom_record::{Reference, ReferenceBasis, Run, Stratum};
+use fathom_record::{Reference, ReferenceBasis, Run, Stratum, shell_word};
 
 use crate::wrap::glued;
 
@@ -47,11 +47,14 @@ pub(crate) fn basis_words(reference: &Reference) -> &'static str {
 /// What did not fit into the time of a run, with the command that measures it.
 pub(crate) fn left_out(run: &Run) -> Option<String> {
     let names = &run.left_out;
-    let command = |metrics: &str| glued(&format!("`fathom run {metrics}`"));
+    let command = |metrics: &[String]| {
+        let metrics: Vec<String> = metrics.iter().map(|metric| shell_word(metric)).collect();
+        glued(&format!("`fathom run {}`", metrics.join(" ")))
+    };
     let (of, remedy) = match names.as_slice() {
         [] => return None,
-        [one] => ("1 metric".to_owned(), command(one)),
-        [_, _] | [_, _, _] => (format!("{} metrics", names.len()), command(&names.join(" "))),
+        [_] => ("1 metric".to_owned(), command(names)),
+        [_, _] | [_, _, _] => (format!("{} metrics", names.len()), command(names)),
         [first @ .., _] => {
             let named = &first[..NAMED_MAX.min(first.len())];
             let more = names.len() - named.len();

@@ -18,7 +18,7 @@ mod study;
 
 use fathom_analysis::reference::{Beside, Here, Row};
 use fathom_record::quantity::{NOTHING, quantity, range, rounded};
-use fathom_record::{Document, Protocol, State};
+use fathom_record::{Document, Protocol, State, shell_word};
 
 pub use self::block::Paper;
 use self::block::{Block, Table};
@@ -53,7 +53,7 @@ pub enum Form {
 }
 
 /// What marks a file as a paper that may be replaced.
-pub const MARKS: [&str; 2] = [block::HTML_MARK, "# Measurement report"];
+pub const MARKS: [&str; 3] = [block::HTML_MARK, "# Measurement report", figure::MARK];
 
 /// The paper of these runs, of which the first gives the machine. `classic` has the rows of the
 /// classic table.
@@ -248,7 +248,7 @@ fn repeat(document: &Document) -> String {
                 "standard" => String::new(),
                 word => format!(" --{word}"),
             };
-            let asked: String = run.asked.iter().map(|it| format!(" '{it}'")).collect();
+            let asked: String = run.asked.iter().map(|it| format!(" {}", shell_word(it))).collect();
             format!("fathom run{effort} --seed {} --cpu {}{asked}", run.seed, run.cpu)
         }
     };

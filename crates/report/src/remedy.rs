@@ -2,7 +2,7 @@
 //! numbers, and for findings of the doctor.
 
 use fathom_record::diagnosis::Acceptable;
-use fathom_record::{Fix, Reason, Remedy};
+use fathom_record::{Fix, Reason, Remedy, shell_word};
 
 const QUOTA: &str =
     "raise or remove the quota (cpu.max or cpu.cfs_quota_us), or measure outside the cgroup";
@@ -124,13 +124,14 @@ fn command(fix: &Fix) -> Option<String> {
         F::RaiseCpuQuota { file } => {
             let file = file.as_ref()?;
             let unlimited = if file.ends_with("cpu.max") { "max" } else { "-1" };
-            return Some(format!("echo {unlimited} | sudo tee {file}"));
+            return Some(format!("echo {unlimited} | sudo tee {}", shell_word(file)));
         }
         F::FindClockSource => return Some(format!("cat {AVAILABLE}")),
         F::ChooseTsc => return Some(format!("echo tsc | sudo tee {CURRENT}")),
         F::EnableOffloads { interface, offloads } => {
-            let on: Vec<String> = offloads.iter().map(|name| format!("{name} on")).collect();
-            return Some(format!("sudo ethtool -K {interface} {}", on.join(" ")));
+            let on = offloads.iter().map(|name| format!(" {} on", shell_word(name)));
+            let on = on.collect::<String>();
+            return Some(format!("sudo ethtool -K {}{on}", shell_word(interface)));
         }
         F::CheckPathMtu { payload_bytes } => {
             return Some(format!("ping -M do -c 3 -s {payload_bytes} HOST"));

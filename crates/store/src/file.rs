@@ -160,6 +160,11 @@ pub(crate) fn require_regular_beside(path: &Path) -> Result<(), StoreError> {
 
 /// Whether there is a file that can be a store; an error for anything else that has this name.
 fn exists(path: &Path) -> Result<bool, StoreError> {
+    // SQLite would write through it, with the rights of this user.
+    let logs = ["-wal", "-shm", "-journal"].map(|suffix| beside(path, suffix));
+    if let Some(link) = logs.iter().find(|path| path.is_symlink()) {
+        return Err(StoreError::other("open", link, "a symlink in the place of a log; remove it"));
+    }
     match std::fs::metadata(path) {
         // SQLite would treat a file of one byte as empty, and overwrite it.
         Ok(facts) if facts.is_file() && (1..PAGE_BYTES_MIN).contains(&facts.len()) => {
@@ -270,6 +275,22 @@ mod tests {
         assert!(has_log(&path) && has_journal(&path));
         assert!(!is_full(&path) && is_writable(&path));
         assert_eq!(folder_of(Path::new("x.db")), Path::new("."));
+    }
+
+    #[test]
+    fn log_that_is_a_symlink_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        assert!(prepare(&path, false).unwrap());
+        for suffix in ["-wal", "-shm", "-journal"] {
+            std::os::unix::fs::symlink(folder.path().join("victim"), beside(&path, suffix))
+                .unwrap();
+            let refused =
+                [prepare(&path, false).map(drop), require(&path), examine(&path, false).map(drop)];
+            assert!(refused.iter().all(Result::is_err), "{suffix}: {refused:?}");
+            std::fs::remove_file(beside(&path, suffix)).unwrap();
+        }
+        require(&path).unwrap();
     }
 
     #[test]

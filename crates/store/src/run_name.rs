@@ -117,7 +117,8 @@ impl Store {
 
     /// The name of the host in the last run of this host id: of a clone, or before it was renamed.
     pub fn name_of(&self, host_id: &str) -> Result<Option<String>, StoreError> {
-        let query = "SELECT host_name FROM run WHERE host_id = ?1 ORDER BY number DESC LIMIT 1";
+        let query = "SELECT host_name FROM run WHERE coalesce(host_id, host_name) = ?1
+             ORDER BY number DESC LIMIT 1";
         self.database.first(query, values![host_id], |row| Ok(text(row, 0)))
     }
 

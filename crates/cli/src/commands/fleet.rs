@@ -4,6 +4,7 @@ mod engine;
 mod far_end;
 mod gather;
 mod gathering;
+mod known_hosts;
 mod listening;
 mod load;
 mod manifest;

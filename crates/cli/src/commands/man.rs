@@ -8,9 +8,15 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 use fathom_fileio::folder::write_cause;
 
-use super::output_file;
+use super::output_file::{self, Replaceable};
 use crate::arguments::{Arguments, ManArguments};
 use crate::exit::Status;
+
+const PAGE_BYTES_MAX: u64 = 1 << 20;
+const REPLACEABLE: Replaceable = Replaceable {
+    is_replaceable: is_our_page,
+    refusal: "file exists and is not a man page of `fathom man`",
+};
 
 pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     let folder = &arguments.folder;
@@ -23,16 +29,29 @@ pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     command = command.disable_help_subcommand(true);
     command = command.mut_subcommands(|one| one.disable_help_subcommand(true));
     command.build();
-    write_pages(&command, folder)?;
+    let mut pages = Vec::new();
+    add_pages(&command, &mut pages)?;
+    let folder = folder.canonicalize()?;
+    let names = pages.iter().map(|(name, _)| name.as_str());
+    output_file::check_folder(&folder, names, arguments.force, &REPLACEABLE)?;
+    for (name, page) in &pages {
+        output_file::write(&folder.join(name), page)?;
+    }
     super::print_done(&format!("Wrote the man pages to {path}\n"))
 }
 
-/// Writes the pages of a command and of its subcommands.
-fn write_pages(command: &clap::Command, folder: &Path) -> anyhow::Result<()> {
-    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
-    shown.into_iter().try_for_each(|one| write_pages(one, folder))?;
+/// The file names and pages of a command and of its subcommands.
+fn add_pages(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
+    let mut shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+    shown.try_for_each(|one| add_pages(one, pages))?;
     let man = Man::new(command.clone());
-    output_file::write(&folder.join(man.get_filename()), page(command, &man)?)
+    pages.push((man.get_filename(), page(command, &man)?));
+    Ok(())
+}
+
+fn is_our_page(path: &Path) -> bool {
+    let text = fathom_fileio::read_text(path, PAGE_BYTES_MAX).unwrap_or_default();
+    text.lines().take(5).any(|line| line.starts_with(".TH fathom"))
 }
 
 /// The page of a command. clap_mangen fills and hyphenates examples, and omits the values of

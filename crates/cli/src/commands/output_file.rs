@@ -49,6 +49,27 @@ pub(super) fn check(
     refused(&format!("{}; name another, or replace it with --force", replaceable.refusal))
 }
 
+/// Checks that these files may be written in a folder that is made for them. Their names follow
+/// from another one, so that neither they nor the folder may be symlinks.
+pub(super) fn check_folder<'n>(
+    folder: &Path,
+    names: impl IntoIterator<Item = &'n str>,
+    force: bool,
+    replaceable: &Replaceable,
+) -> anyhow::Result<()> {
+    if fs::symlink_metadata(folder).is_ok_and(|facts| !facts.is_dir()) {
+        return Err(refusal(folder, &"not a directory; name another output"));
+    }
+    for path in names.into_iter().map(|name| folder.join(name)) {
+        // With --force the link is replaced, not followed.
+        if path.is_symlink() && !force {
+            return Err(refusal(&path, &"a symlink; remove it, or replace it with --force"));
+        }
+        check(&path, force || path.is_symlink(), replaceable)?;
+    }
+    Ok(())
+}
+
 /// Writes a file atomically.
 pub(super) fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     write_by(path, |mut file| Ok(file.write_all(text.as_ref())?))

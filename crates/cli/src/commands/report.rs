@@ -100,6 +100,8 @@ fn paper(arguments: &ReportArguments, output: Option<&Path>) -> anyhow::Result<S
     let paper = paper::paper(&documents, &classic, &described, &form);
     let Some(path) = output else { return super::print_text(&paper.text) };
     if !paper.figures.is_empty() {
+        let names = paper.figures.iter().map(|(name, _)| name.as_str());
+        output_file::check_folder(&folder, names, arguments.force, &REPLACEABLE)?;
         create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     }
     for (name, svg) in &paper.figures {

@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use fathom_engine::worker::Workers;
 use fathom_engine::{Audience as _, InjectedSpin, Plan, RunSetup, coordinate};
 use fathom_measure::clock::{self, Watch};
@@ -38,6 +38,7 @@ const LOAD_WINDOW: Duration = Duration::from_millis(100);
 /// A set-up of a second takes a minute on an emulated CPU.
 const EMULATED_GRACE: f64 = 6.0;
 const CPUS: &str = "/sys/devices/system/cpu";
+const NO_JOURNAL: &str = "--tune: no folder for its journal; set HOME, or use --store";
 
 pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen().context("listen to signals")?;
@@ -73,8 +74,9 @@ fn one_run(
     output: Option<&Path>,
 ) -> anyhow::Result<Status> {
     let begun_ns = clock::monotonic_raw_ns();
-    let journal = journal(arguments);
-    if let Some(message) = journal.as_deref().and_then(tune::recover) {
+    let journal_folder = journal_folder(arguments);
+    let recover = |folder: &Path| tune::recover(CPUS.as_ref(), folder);
+    if let Some(message) = journal_folder.as_deref().and_then(recover) {
         terminal::warn(&message);
     }
     let limits = arguments.limits.as_deref().map(Limits::read).transpose()?;
@@ -92,14 +94,7 @@ fn one_run(
     drop(notice);
     let run_mark = bind_run_mark();
     let notes = Vec::from_iter(run_mark.is_none().then(warn_of_other_run));
-    let tuning = match (arguments.tune, &journal) {
-        (false, _) => None,
-        (true, Some(journal)) => Some(Tuning::apply(CPUS.as_ref(), &host, cpu, journal)),
-        (true, None) => bail!("--tune: no folder for its journal; set HOME, or use --store"),
-    };
-    for refusal in tuning.iter().flat_map(|tuning| &tuning.refusals) {
-        terminal::warn(&format!("--tune could not set {refusal}"));
-    }
+    let tuning = tuning(arguments, &host, cpu, journal_folder.as_deref())?;
     leave_cpu(cpu, &host);
     let begun_ns = as_member::wait_for_start(arguments.member)?.unwrap_or(begun_ns);
     let setup = RunSetup {
@@ -240,12 +235,30 @@ fn status(arguments: &RunArguments, document: &Document, follower: &Follower) ->
     }
 }
 
-/// The journal of `--tune`: in the user's data folder, else beside the named store. Never in a
-/// folder that others can write: it is obeyed with the rights of the next run, which may be root's.
-fn journal(arguments: &RunArguments) -> Option<PathBuf> {
+/// Tunes the machine if that is asked for.
+fn tuning(
+    arguments: &RunArguments,
+    host: &Host,
+    cpu: u32,
+    journal_folder: Option<&Path>,
+) -> anyhow::Result<Option<Tuning>> {
+    if !arguments.tune {
+        return Ok(None);
+    }
+    let journal = tune::journal(journal_folder.context(NO_JOURNAL)?).context(NO_JOURNAL)?;
+    let tuning = Tuning::apply(CPUS.as_ref(), host, cpu, &journal);
+    for refusal in &tuning.refusals {
+        terminal::warn(&format!("--tune could not set {refusal}"));
+    }
+    Ok(Some(tuning))
+}
+
+/// The folder for the journal of `--tune`: that of the user's data, else that of the named store.
+fn journal_folder(arguments: &RunArguments) -> Option<PathBuf> {
     let beside = || Some(stored_run::place(&arguments.store).ok()?.file()?.to_owned());
     let store = Store::default_path().ok().or_else(beside)?;
-    Some(store.with_file_name("tune.json"))
+    let folder = store.parent()?;
+    Some(if folder == Path::new("") { PathBuf::from(".") } else { folder.to_owned() })
 }
 
 /// The CPU for the workers, and the reason for it.

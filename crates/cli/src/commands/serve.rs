@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use fathom_measure::process::reap_adopted;
+use fathom_record::shell_word;
 use fathom_service::{Ending, Limits, Options, Server, ServiceError, token_from_file};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -170,15 +171,6 @@ fn opening(arguments: &ServeArguments, server: &Server, token_file: Option<&Path
     }
     text += &format!("Round trips fathom run network --remote {at}{for_load}\n");
     text + "Stop        Ctrl-C\n"
-}
-
-/// A word of a command, quoted for a shell where it needs it.
-fn shell_word(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/=:,+@%".contains(&byte);
-    match !text.is_empty() && text.bytes().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }
 
 /// The directory of `--receive`, by its full path.

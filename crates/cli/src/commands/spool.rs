@@ -5,15 +5,14 @@
 //! The spool has what the database has not acknowledged. Beside it is a store of the last runs that
 //! were sent, without samples: what a measurement needs of earlier ones.
 
-use std::fs::{DirBuilder, Metadata};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use fathom_fileio::mount::Mount;
+use fathom_fileio::private;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::this_program;
 use fathom_record::RunState;
@@ -182,34 +181,22 @@ fn file_name(address: &str) -> String {
 /// several. Created with mode 0700.
 fn folder() -> anyhow::Result<PathBuf> {
     let own = Store::default_path()?.with_file_name("spool");
-    create(&own)?;
-    match Mount::of(&own).is_some_and(|mount| mount.is_network) {
-        false => Ok(own),
-        true => {
-            let user = rustix::process::geteuid().as_raw();
-            let local = PathBuf::from(format!("/var/tmp/fathom-{user}"));
-            create(&local)?;
-            check_own(&local, user)?;
-            Ok(local)
-        }
+    let own = create(&own)?;
+    if !Mount::of(&own).is_some_and(|mount| mount.is_network) {
+        return Ok(own);
     }
+    let user = rustix::process::geteuid().as_raw();
+    create(&PathBuf::from(format!("/var/tmp/fathom-{user}")))
 }
 
-fn create(folder: &Path) -> anyhow::Result<()> {
-    let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    created.with_context(|| format!("create {}", folder.display()))
-}
-
-/// Others can make a folder in /var/tmp first.
-fn check_own(folder: &Path, user: u32) -> anyhow::Result<()> {
-    let is_own =
-        |facts: &Metadata| facts.is_dir() && facts.uid() == user && facts.mode() & 0o77 == 0;
-    match std::fs::symlink_metadata(folder) {
-        Ok(facts) if is_own(&facts) => Ok(()),
-        Ok(_) => bail!("{} is not a folder of this user alone; remove it", folder.display()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("read {}", folder.display())),
+/// The folder, which others may have made before, as in /var/tmp. What is in it is sent in the name
+/// of this user.
+fn create(folder: &Path) -> anyhow::Result<PathBuf> {
+    let own = private::create(folder).with_context(|| format!("create {}", folder.display()))?;
+    if std::fs::metadata(&own).is_ok_and(|facts| facts.mode() & 0o77 != 0) {
+        bail!("{} can be read by others; chmod 700 {0}", own.display());
     }
+    Ok(own)
 }
 
 #[cfg(test)]
@@ -232,13 +219,9 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("spool");
         create(&folder).unwrap();
-        let user = rustix::process::geteuid().as_raw();
-        check_own(&folder, user).unwrap();
-        assert!(check_own(&folder, user + 1).is_err());
-        std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
-        assert!(check_own(&folder, user).is_err());
-        let link = parent.path().join("link");
-        std::os::unix::fs::symlink(parent.path(), &link).unwrap();
-        assert!(check_own(&link, user).is_err());
+        for mode in [0o755, 0o1777] {
+            std::fs::set_permissions(&folder, PermissionsExt::from_mode(mode)).unwrap();
+            assert!(create(&folder).is_err(), "{mode:o}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use fathom_far::{Far, Hello, Message, SetUp, Token, UPGRADE, Work};
@@ -361,6 +362,23 @@ fn token_is_in_no_process_file_or_output() {
         let has = text.windows(token.len()).any(|part| part == token.as_bytes());
         assert!(!has, "{}", String::from_utf8_lossy(text));
     }
+}
+
+#[test]
+fn journal_beside_a_store_in_a_shared_folder_is_not_obeyed() {
+    let env = TestEnv::new();
+    let shared = env.file("shared");
+    std::fs::create_dir(&shared).expect("a folder");
+    std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o1777)).expect("own folder");
+    let victim = env.file("victim");
+    std::fs::write(&victim, "before").expect("a file");
+    let journal = json!({"pid": u32::MAX, "files": [[&victim, "after"]]}).to_string();
+    std::fs::write(shared.join("tune.json"), journal).expect("a file");
+    let mut run = env.command("run no.metric --store shared/s.db");
+    let output = run.env_remove("XDG_DATA_HOME").env_remove("HOME").output().expect("it starts");
+    let said = words(&text(&output.stderr)).join(" ");
+    assert_contains(&said, &["shared/tune.json is not obeyed", "mode 1777", "remove it"]);
+    assert_eq!(std::fs::read_to_string(&victim).expect("a file"), "before");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -220,6 +221,33 @@ fn markdown_has_its_figures_beside_it() {
         assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
+}
+
+#[test]
+fn figures_replace_only_figures() {
+    let env = TestEnv::new();
+    paper(&env, &recorded(), "lab.md");
+    // Its own figures are replaced.
+    paper(&env, &recorded(), "lab.md");
+    let figure = entries(&env.file("lab-figures")).remove(0);
+    let victim = env.file("victim");
+    let refused = |part: &str| {
+        fs::write(&victim, "before").expect("a file");
+        let output = env.run(&["report", "--paper", "run.json", "-o", "lab.md"]);
+        assert_failure(&output, &["lab-figures", part]);
+        assert_eq!(fs::read_to_string(&victim).expect("a file"), "before");
+    };
+    fs::write(&figure, "<svg>of somebody</svg>").expect("a file");
+    refused("file exists and is not a page of `fathom report`");
+    assert_eq!(fs::read_to_string(&figure).expect("a file"), "<svg>of somebody</svg>");
+    fs::remove_file(&figure).expect("a file");
+    symlink(&victim, &figure).expect("a link");
+    refused("a symlink; remove it");
+    assert_status(&env.run(&["report", "--paper", "run.json", "-o", "lab.md", "--force"]), 0);
+    assert!(!figure.is_symlink() && fs::read_to_string(&victim).expect("a file") == "before");
+    fs::rename(env.file("lab-figures"), env.file("other")).expect("a folder");
+    symlink(env.file("other"), env.file("lab-figures")).expect("a link");
+    refused("not a directory");
 }
 
 #[test]

@@ -160,9 +160,7 @@ impl<'p> Roster<'p> {
     /// # Errors
     /// Why it is refused, for itself.
     pub(crate) fn admit(&mut self, join: Join, ip: IpAddr, now_ns: u64) -> Result<usize, String> {
-        if let Some(what) = join.implausible() {
-            return Err(format!("its {what} cannot be"));
-        }
+        join.check()?;
         let Join { rank, node, boot_id, mut host, named_id } = join;
         let name = host.name.clone();
         let others = self.members.iter().filter(|it| it.joined.name == name);
@@ -186,10 +184,10 @@ impl<'p> Roster<'p> {
         // A thousand of them are held.
         host.origins.clear();
         self.members.push(Member {
-            joined: Box::new(Joined { name, node, rank, host }),
             boot_id,
+            by_name: host.id.is_some() && host.id == named_id,
             named_id,
-            by_name: false,
+            joined: Box::new(Joined { name, node, rank, host }),
             ip,
             serves: None,
             partner: None,

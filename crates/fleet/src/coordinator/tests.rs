@@ -24,6 +24,10 @@ struct Heard {
 }
 
 impl Audience for Heard {
+    fn examine(&mut self, join: &mut Join) -> Result<(), String> {
+        if join.host.name == "evil" { Err("the id of a".to_owned()) } else { Ok(()) }
+    }
+
     fn joined(&mut self, member: &Joined) {
         self.events.push(format!("joined {}", member.name));
     }
@@ -114,7 +118,8 @@ impl Scripted {
         Self::joined_as(address, &join(name))
     }
 
-    fn joined_as(address: SocketAddr, join: &ToCoordinator) -> Self {
+    /// With the proof sent.
+    fn greeted(address: SocketAddr) -> Self {
         let mut this = Self::connected(address);
         let own = challenge().unwrap();
         this.0.send(&hello(&own)).unwrap();
@@ -123,6 +128,11 @@ impl Scripted {
         assert_eq!(proof, proof_of(&token, Side::Far, &own, &challenge));
         let proof = proof_of(&token, Side::Near, &own, &challenge);
         this.0.send(&ToCoordinator::Proof { proof }).unwrap();
+        this
+    }
+
+    fn joined_as(address: SocketAddr, join: &ToCoordinator) -> Self {
+        let mut this = Self::greeted(address);
         this.says(join);
         assert_eq!(this.hears(), ToMember::Joined);
         this
@@ -185,6 +195,20 @@ fn members_deliver_when_asked() {
     let expected = ["joined a", "joined b", "delivered a: of a", "delivered b: of b"];
     assert_eq!(events, expected);
     assert!(!outcome.is_stopped && outcome.members.iter().all(|it| it.lost.is_none()));
+}
+
+#[test]
+fn host_that_the_audience_refuses_does_not_join() {
+    let (address, coordinator) = coordinator(1, false, monotonic_raw_ns);
+    let mut evil = Scripted::greeted(address);
+    evil.says(&join("evil"));
+    assert_eq!(evil.refused(), "the id of a");
+    let mut member = Scripted::joined(address, "a");
+    member.ordered().delivers(b"x");
+    assert_eq!(member.refused(), "");
+    drop((evil, member));
+    let (_, events) = coordinator.join().unwrap();
+    assert_eq!(events, ["refused: the id of a", "joined a", "delivered a: x"]);
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub(super) struct Axes {
     pub(super) unit: Unit,
 }
 
+/// At the beginning of every figure.
+pub(super) const MARK: &str = r#"role="img" font-family="system-ui, sans-serif" font-size="13""#;
 const WIDTH: f64 = 720.0;
 /// Left, top, right and bottom of the axes.
 const PLOT: [f64; 4] = [96.0, 14.0, 700.0, 330.0];
@@ -234,8 +236,8 @@ const PREDICTED: &str = "predicted (dashed), with the limits of the prediction (
 
 fn opening(title: &str, height: f64) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         font-family=\"system-ui, sans-serif\" font-size=\"13\" fill=\"{INK}\">\n<title>{}\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         {MARK} fill=\"{INK}\">\n<title>{}\
          </title>\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n",
         escaped(title)
     )

@@ -16,6 +16,7 @@ use fathom_far::Token;
 use fathom_fleet::TOKEN;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::{ErrorFile, Running, exit_text, this_program};
+use fathom_record::shell_word;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::arguments::fleet::GatherArguments;
@@ -255,16 +256,19 @@ impl Engine {
 /// The command on a host. The token comes on standard input, since arguments are visible to all
 /// users there; then the program, if it is copied.
 fn remote(join: &str, host: &str, push: bool) -> String {
+    let [join, host] = [join, host].map(shell_word);
     let member = format!("fleet member --join {join} --node {host} </dev/null");
     let token = format!("IFS= read -r {TOKEN} && export {TOKEN}");
-    match push {
-        false => format!("sh -c '{token} && exec fathom {member}'"),
+    // `\$d`: the trap expands it when it runs, between quotes.
+    let script = match push {
+        false => format!("{token} && exec fathom {member}"),
         true => format!(
-            "sh -c 'd=$(mktemp -d) || exit 1; trap \"rm -rf $d\" EXIT; trap \"exit 143\" HUP INT \
-             TERM; {token} && cat >\"$d/fathom\" && chmod 700 \"$d/fathom\" && \"$d/fathom\" \
-             {member}'"
+            "d=$(mktemp -d) || exit 1; trap \"rm -rf -- \\\"\\$d\\\"\" EXIT; trap \"exit 143\" \
+             HUP INT TERM; {token} && cat >\"$d/fathom\" && chmod -- 700 \"$d/fathom\" && \
+             \"$d/fathom\" {member}"
         ),
-    }
+    };
+    format!("sh -c {}", shell_word(&script))
 }
 
 /// The token in a line, and the program after it: a file in memory that others cannot read.
@@ -280,6 +284,13 @@ fn input(token: &str, program: Option<&Path>) -> anyhow::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_engine::CaseSelector;
+    use fathom_peers::Invocation;
+    use fathom_record::Fix;
+    use fathom_record::shell::HOSTILE;
+    use fathom_report::remedy::advice;
+
+    use super::super::listening;
     use super::*;
 
     #[test]
@@ -311,6 +322,7 @@ mod tests {
         let mut shell = Command::new("sh");
         let path = format!("{}:{}", folder.display(), var("PATH").unwrap());
         shell.args(["-c", script]).env("TMPDIR", folder).env("PATH", path);
+        shell.current_dir(folder.parent().unwrap());
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
         shell.stdin.take().unwrap().write_all(input).unwrap();
@@ -334,5 +346,39 @@ mod tests {
             .unwrap();
         let found = run(&remote("h:1", "a", false), folder.path(), b"secret\n");
         assert_eq!(String::from_utf8_lossy(&found.stdout), expected, "{found:?}");
+    }
+
+    #[test]
+    fn hostile_words_stay_words_in_every_command() {
+        let program = "fathom() { printf '%s\\n' \"$@\"; }\nsudo() { fathom \"$@\"; }\n";
+        for word in HOSTILE {
+            let folder = tempfile::tempdir().unwrap();
+            // Its name begins with that of another folder.
+            let (own, other) = (folder.path().join(format!("my {word}")), folder.path().join("my"));
+            for path in [&own, &other] {
+                std::fs::create_dir(path).unwrap();
+            }
+            let pushed = format!("secret\n#!/bin/sh\n{program}fathom \"$@\"\n");
+            let member = run(&remote(word, word, true), &own, pushed.as_bytes());
+            let expected = format!("fleet\nmember\n--join\n{word}\n--node\n{word}\n");
+            assert_eq!(String::from_utf8_lossy(&member.stdout), expected, "{member:?}");
+            assert_eq!(std::fs::read_dir(&own).unwrap().count(), 0, "the copy is left");
+            let selector = CaseSelector::parse(&format!("os{{a={word}}}")).unwrap();
+            let fixes = [
+                Fix::RaiseCpuQuota { file: Some(word.to_owned()) },
+                Fix::EnableOffloads { interface: word.to_owned(), offloads: Vec::new() },
+            ];
+            let printed = fixes.map(|fix| advice(&fix).command.unwrap()).into_iter().chain([
+                listening::member(word, Some(&own)),
+                format!("fathom run {}", selector.quoted("os")),
+                Invocation::new("fathom", [word]).to_string(),
+            ]);
+            for command in printed {
+                let output = run(&(program.to_owned() + &command), &own, b"");
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(text.contains(word), "{command}: {output:?}");
+            }
+            assert!(other.exists() && !folder.path().join("ran").exists(), "{word} was run");
+        }
     }
 }

@@ -12,10 +12,12 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::engine::{Engine, Source};
 use super::gathering::Gathering;
+use super::known_hosts::KnownHosts;
 use super::listening::{OneTime, listen};
 use crate::arguments::StoreArguments;
 use crate::arguments::fleet::GatherArguments;
 use crate::commands::run_store::RunStore;
+use crate::commands::stored_run;
 use crate::interrupt::Interrupt;
 use crate::terminal;
 
@@ -81,7 +83,11 @@ pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
     let engine = Engine::new(source, &plan.token, join)?;
     let store = request.store.map(|store| RunStore::open(store, &host::read())).transpose()?;
     let store = store.unwrap_or_else(RunStore::none);
-    let mut gathering = Gathering::new(engine, store, request.label.clone(), request.procedure);
+    let known = request.store.filter(|_| store.store().is_some()).map(stored_run::open_store);
+    let warn = |error: &_| terminal::warn(&format!("ids of hosts are not looked up: {error:#}"));
+    let hosts = KnownHosts::read(known.and_then(|store| store.inspect_err(warn).ok()));
+    let label = request.label.clone();
+    let mut gathering = Gathering::new(engine, store, hosts, label, request.procedure);
     let outcome = coordinate(vec![listener], &plan, interrupt.as_fd(), &mut gathering);
     let absent = gathering.end();
     let has_failed = gathering.has_failed();

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::typical;
-use fathom_fleet::{Audience, Counts, Joined, Skew};
+use fathom_fleet::{Audience, Counts, Join, Joined, Skew};
 use fathom_record::{Document, Host, Record, RunState};
 
 use super::bare;
 use super::engine::Engine;
+use super::known_hosts::KnownHosts;
 use crate::commands::documents;
 use crate::commands::run_store::RunStore;
 use crate::terminal::{self, Output, PERCENT_BAR};
@@ -20,6 +21,7 @@ const REFUSALS_MAX: usize = 10;
 pub(super) struct Gathering {
     engine: Engine,
     store: RunStore,
+    hosts: KnownHosts,
     label: String,
     /// The command whose runs are delivered, if it is not `fathom run`.
     procedure: Option<&'static str>,
@@ -37,12 +39,14 @@ impl Gathering {
     pub(super) fn new(
         engine: Engine,
         store: RunStore,
+        hosts: KnownHosts,
         label: String,
         procedure: Option<&'static str>,
     ) -> Self {
         Self {
             engine,
             store,
+            hosts,
             label,
             procedure,
             output: Output::new(),
@@ -94,6 +98,12 @@ impl Gathering {
 }
 
 impl Audience for Gathering {
+    fn examine(&mut self, join: &mut Join) -> Result<(), String> {
+        let warning = self.hosts.examine(join)?;
+        warning.iter().for_each(|warning| self.warn(warning));
+        Ok(())
+    }
+
     fn joined(&mut self, member: &Joined) {
         self.nodes.extend(member.node.clone());
     }
@@ -238,7 +248,7 @@ mod tests {
         let engine = Engine::new(Source::ByHand(2), &Token::new("t"), "h:1".to_owned()).unwrap();
         let arguments = StoreArguments { store: Some(folder.join("s.db")), no_migrate: false };
         let store = RunStore::open(&arguments, &Host::default()).unwrap();
-        Gathering::new(engine, store, "group".to_owned(), None)
+        Gathering::new(engine, store, KnownHosts::read(None), "group".to_owned(), None)
     }
 
     const ID: &str = "0123456789abcdef";

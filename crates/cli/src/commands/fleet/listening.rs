@@ -4,13 +4,14 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow};
 use fathom_far::{Token, nonce};
 use fathom_fleet::{MEMBERS_MAX, TOKEN};
 use fathom_measure::host;
+use fathom_record::shell_word;
 
 use super::engine::Source;
 use crate::arguments::fleet::GatherArguments;
@@ -127,13 +128,15 @@ impl OneTime {
 
     /// How a member is started on each host.
     pub(super) fn command(&self, join: &str) -> String {
-        match &self.file {
-            Some(path) => {
-                let path = path.display();
-                format!("fathom fleet member --join {join} --token-file {path}")
-            }
-            None => format!("fathom fleet member --join {join}    (with the same {TOKEN})"),
-        }
+        member(join, self.file.as_deref())
+    }
+}
+
+pub(super) fn member(join: &str, token_file: Option<&Path>) -> String {
+    let command = format!("fathom fleet member --join {}", shell_word(join));
+    match token_file.map(|path| shell_word(&path.display().to_string())) {
+        Some(path) => format!("{command} --token-file {path}"),
+        None => format!("{command}    (with the same {TOKEN})"),
     }
 }
 

@@ -11,6 +11,7 @@ use fathom_record::Unit;
 use fathom_record::host::{NAME_VARIABLE, is_name};
 use fathom_record::quantity::quantity;
 
+use super::known_hosts::boot_id;
 use super::order;
 use crate::arguments::fleet::MemberArguments;
 use crate::exit::{Status, usage_error};
@@ -22,8 +23,6 @@ const RANKS: [&str; 4] =
     ["SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX"];
 /// What Slurm calls this host.
 const NODE: &str = "SLURMD_NODENAME";
-
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 pub(in super::super) fn member(arguments: &MemberArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen().context("listen to signals")?;
@@ -90,7 +89,7 @@ fn join(arguments: &MemberArguments) -> anyhow::Result<(Join, Option<String>)> {
     // Where each fact comes from is in the document of the run.
     host.origins.clear();
     let rank = RANKS.iter().find_map(|name| var(name).ok()?.parse().ok());
-    let boot_id = reader.text(BOOT_ID).unwrap_or_default().trim().to_owned();
+    let boot_id = boot_id(&reader);
     Ok((Join { rank, node, boot_id, host, named_id }, name))
 }
 

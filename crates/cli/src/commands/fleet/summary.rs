@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::fleet::Judgement;
 use fathom_analysis::fleet::names::fold;
+use fathom_record::shell_word;
 use fathom_report::{Layout, paragraph};
 use serde::Serialize;
 
@@ -206,9 +207,7 @@ impl Summary {
     /// How to judge these runs again.
     pub(super) fn foot(&self, layout: &Layout) -> String {
         let Some(label) = &self.label else { return String::new() };
-        let is_word = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        let label = if is_word { label.clone() } else { format!("'{label}'") };
-        let words = format!("fathom fleet judge {label} judges these runs again");
+        let words = format!("fathom fleet judge {} judges these runs again", shell_word(label));
         format!("\n{}", paragraph(&words, layout.width, "", "  "))
     }
 }

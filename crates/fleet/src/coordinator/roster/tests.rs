@@ -137,12 +137,15 @@ fn eight_deliver_at_a_time() {
 
 #[test]
 fn clones_are_named_and_other_hosts_keep_their_ids() {
-    let plan = plan(3);
+    let plan = plan(4);
     let mut roster = Roster::new(&plan);
-    for name in ["a", "b", "c"] {
+    for name in ["a", "b", "c", "d"] {
         let mut join = join(name, None);
-        if name != "c" {
-            join.host.id = Some("id of an image".to_owned());
+        match name {
+            "c" => {}
+            // The coordinator knows a host with its own id.
+            "d" => join.host.id.clone_from(&join.named_id),
+            _ => join.host.id = Some("id of an image".to_owned()),
         }
         roster.admit(join, HERE, 0).unwrap();
     }
@@ -151,9 +154,9 @@ fn clones_are_named_and_other_hosts_keep_their_ids() {
         ToMember::Order(order) => order.by_name,
         other => panic!("{other:?}"),
     });
-    assert_eq!(by_name.collect::<Vec<bool>>(), [true, true, false]);
-    let ids = (0..3).map(|at| roster.member(at).host.identity().to_owned());
-    let expected = ["id of the name a", "id of the name b", "id of c"];
+    assert_eq!(by_name.collect::<Vec<bool>>(), [true, true, false, true]);
+    let ids = (0..4).map(|at| roster.member(at).host.identity().to_owned());
+    let expected = ["id of the name a", "id of the name b", "id of c", "id of the name d"];
     assert_eq!(ids.collect::<Vec<String>>(), expected);
 }
 
