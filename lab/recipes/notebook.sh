@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Raw values as CSV and Parquet are one table to pandas, as many and the same as in JSON; and
+# Raw values as CSV are one table to pandas, as many and the same as in JSON; and
 # docs/recipes/notebook.ipynb runs from its first cell to its last:
 #   notebook.sh FATHOM
 set -euo pipefail
@@ -16,11 +16,10 @@ export FATHOM_STORE=$out/fathom.db
 for run in 1 2 3; do
   "$fathom" run --quick --only --label "notebook $run" -q memory.latency os.syscall
 done
-"$fathom" export --all --samples --format csv -o samples.csv
-"$fathom" export --all --samples --format parquet -o all.parquet
+"$fathom" export --all --samples --format csv -o all.csv
 "$fathom" export --all --samples --format jsonl -o runs.jsonl
-"$python" "$here/tables.py" samples.csv all.parquet runs.jsonl
-"$fathom" export latest --samples --format parquet -o samples.parquet
+"$python" "$here/tables.py" all.csv runs.jsonl
+"$fathom" export latest --samples --format csv -o samples.csv
 "$fathom" export --all --format csv -o runs.csv
 cp "$recipes/notebook.ipynb" .
 "$python" -m jupyter nbconvert --log-level=WARN --to notebook --execute notebook.ipynb --output done.ipynb

@@ -10,6 +10,6 @@ mod remedy;
 mod terminal;
 mod tune;
 
-pub use commands::{main, unknown_health, worker};
+pub use commands::{main, print_help, unknown_health, worker};
 pub use names::use_built_in_lookup;
 pub use terminal::note_closed_output;

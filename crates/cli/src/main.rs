@@ -20,12 +20,17 @@ fn main() -> ExitCode {
     }
     match Arguments::try_parse() {
         Ok(arguments) => fathom_cli::main(arguments),
-        Err(error) => match (arguments::report_parse_error(&error), error.use_stderr()) {
+        // Help and version are not errors.
+        Err(error) if !error.use_stderr() => {
+            fathom_cli::print_help(&error.render().ansi().to_string())
+        }
+        Err(error) => {
+            let status = arguments::report_parse_error(&error);
             // The status 2 would be "critical" for a monitoring plugin.
-            (_, true) if std::env::args_os().nth(1).is_some_and(|it| it == "check") => {
-                fathom_cli::unknown_health("wrong command line, see `fathom check --help`")
+            if std::env::args_os().nth(1).is_some_and(|it| it == "check") {
+                return fathom_cli::unknown_health("wrong command line, see `fathom check --help`");
             }
-            (status, _) => status,
-        },
+            status
+        }
     }
 }

@@ -3,9 +3,9 @@
 use fathom_record::Host;
 use rustix::io::Errno;
 
-use crate::condition::stat::Stat;
-use crate::host::cpulist;
-use crate::host::tree::Tree;
+use crate::cpulist;
+use crate::stat::Stat;
+use crate::tree::Tree;
 
 /// A set of CPUs, of as many as a kernel can be built for (`NR_CPUS`). `cpu_set_t` of the C library
 /// ends at CPU 1023, and a kernel for more does not write to a shorter one.

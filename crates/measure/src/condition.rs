@@ -10,9 +10,8 @@ mod limits;
 mod load;
 mod network;
 mod permissions;
-pub(crate) mod stat;
 
-pub use stat::MachineTime;
+pub use crate::stat::MachineTime;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +19,7 @@ use std::time::Duration;
 use fathom_record::{Condition, Host};
 
 use crate::affinity;
-use crate::host::tree::Tree;
+use crate::tree::Tree;
 
 /// The abstract socket that a run holds.
 pub const RUN_MARK: &str = "fathom-run";

@@ -10,7 +10,6 @@ pub(crate) mod cgroup;
 mod cpu;
 pub(crate) mod cpuid;
 mod cpuinfo;
-pub(crate) mod cpulist;
 mod damon;
 mod disks;
 mod frequency;
@@ -21,7 +20,6 @@ mod network;
 mod route;
 mod smbios;
 mod topology;
-pub(crate) mod tree;
 mod user_mode;
 mod virtualization;
 
@@ -36,7 +34,8 @@ use rustix::system::{Uname, uname};
 pub use self::cgroup::Controller;
 use self::cpuid::Cpuid;
 use self::cpuinfo::CpuInfo;
-use self::tree::{Fact, Tree};
+use crate::cpulist;
+use crate::tree::{self, Fact, Tree};
 
 /// Reads the facts of this machine, or of one whose files are in a folder.
 #[derive(Clone, Debug)]

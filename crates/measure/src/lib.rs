@@ -4,10 +4,13 @@
 pub mod affinity;
 pub mod clock;
 pub mod condition;
+mod cpulist;
 pub mod disturbance;
 pub mod host;
 pub mod process;
 pub mod sampler;
+mod stat;
+mod tree;
 
 pub use clock::Clock;
 pub use sampler::{Sampler, Work};

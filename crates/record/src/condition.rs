@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Momentary facts about the machine. A fact that cannot be read is absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Condition {
     /// The CPU that a run would measure on now.
     pub cpu: Option<u32>,
@@ -61,7 +61,8 @@ pub struct Condition {
 }
 
 /// CPU activity over a short observation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Look {
     /// Its duration, in nanoseconds.
     pub length_ns: f64,
@@ -72,7 +73,8 @@ pub struct Look {
 }
 
 /// Shares of a CPU's time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuShares {
     /// The CPU; absent for the sum over all CPUs.
     pub cpu: Option<u32>,
@@ -85,7 +87,8 @@ pub struct CpuShares {
 }
 
 /// Throttling by the CPU cgroup since it was created.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Throttling {
     /// Which quotas are visible.
     pub sight: QuotaSight,
@@ -98,7 +101,8 @@ pub struct Throttling {
 }
 
 /// Whether every CPU quota up to the root cgroup is visible.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum QuotaSight {
     /// No CPU controller found.
@@ -113,7 +117,8 @@ pub enum QuotaSight {
 }
 
 /// What this process is permitted to do.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Permissions {
     /// Whether it runs as root.
     pub root: Option<bool>,
@@ -132,7 +137,8 @@ pub struct Permissions {
 }
 
 /// Soft resource limits of this process (getrlimit).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
     /// Processes and threads of this user (`ulimit -u`).
     pub processes: Option<u64>,
@@ -147,7 +153,8 @@ pub struct Limits {
 }
 
 /// Where runs are stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StorePlace {
     /// Path of the store.
     pub path: String,

@@ -1,6 +1,5 @@
 //! The document of a crosscheck: the same work by Fathom and by another program, in turn.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Host, MetricId, Params, Reason, State, Tool, Unit, Verdict};
@@ -9,7 +8,8 @@ use crate::{Host, MetricId, Params, Reason, State, Tool, Unit, Verdict};
 pub const CROSSCHECK_SCHEMA_VERSION: u32 = 2;
 
 /// The JSON document of `fathom crosscheck`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Crosscheck {
     /// Version of this document.
     pub schema: u32,
@@ -37,7 +37,8 @@ impl Crosscheck {
 }
 
 /// One case, measured by both programs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CrossRow {
     /// The other program.
     pub peer: String,
@@ -84,7 +85,8 @@ pub struct CrossRow {
 }
 
 /// Which statistic a peer reports: it decides how CPU time lost to others affects the number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PeerStatistic {
     /// A mean or a total, which includes all lost time.
@@ -97,7 +99,8 @@ pub enum PeerStatistic {
 }
 
 /// Outcome of a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CrossOutcome {
     /// All pairs were measured.
@@ -112,7 +115,8 @@ pub enum CrossOutcome {
 }
 
 /// One pair: each side measured once.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Turn {
     /// Our number.
     pub ours: f64,
@@ -150,7 +154,8 @@ impl Turn {
 }
 
 /// The ratio over several pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PairRatio {
     /// Median of the ratios, computed on logarithms: 2 and ½ average to 1.
     pub median: f64,

@@ -1,6 +1,5 @@
 //! The document of `fathom doctor`: whether a machine can be measured well.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
@@ -11,7 +10,8 @@ use crate::{Host, Tool};
 pub const DIAGNOSIS_SCHEMA_VERSION: u32 = 2;
 
 /// The JSON document of `fathom doctor`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// Version of this document.
     pub schema: u32,
@@ -32,7 +32,8 @@ pub struct Diagnosis {
 }
 
 /// The clock that a run would use.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockState {
     /// Its calibration, if it succeeded.
     pub facts: Option<ClockFacts>,
@@ -42,19 +43,9 @@ pub struct ClockState {
 
 /// Severity of a finding.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Checked, nothing to report.
@@ -80,7 +71,8 @@ impl Severity {
 }
 
 /// The finding of one rule.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Stable name of the rule, such as `cpu-governor`.
     pub id: String,
@@ -103,7 +95,8 @@ pub struct Finding {
 }
 
 /// The remedy for a finding, as data; views add its words and the command to type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Fix {
     /// Measure with the kernel's clock.
@@ -247,7 +240,8 @@ pub enum Fix {
 }
 
 /// Why a finding needs no remedy, or has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Acceptable {
     /// The kernel's clock is used instead.

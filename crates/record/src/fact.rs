@@ -1,13 +1,13 @@
 //! Facts beside a number: the file read, the time it took, a checksum.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Unit;
 use crate::quantity::quantity;
 
 /// A fact beside the number. Facts are ordered, and a name can occur more than once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fact {
     /// Its name; empty if it continues the fact before.
     pub name: String,
@@ -17,7 +17,8 @@ pub struct Fact {
 }
 
 /// The value of a fact.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum FactValue {
     /// A quantity.

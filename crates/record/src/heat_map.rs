@@ -1,10 +1,10 @@
 //! Heat maps: single timings over time.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How many timings of each size there were over time: a histogram for each slice of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeatMap {
     /// When each slice began, in nanoseconds since the start of the run, ascending. Between two of
     /// them other cases may have been measured.

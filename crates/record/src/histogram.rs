@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Counts;
 use hdrhistogram::serialization::{DeserializeError, Deserializer, Serializer as _, V2Serializer};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer as From, Serialize, Serializer as Into};
@@ -267,13 +266,14 @@ impl<'de> Deserialize<'de> for Histogram {
     }
 }
 
-impl JsonSchema for Histogram {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Histogram {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Histogram".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
             "type": "string",
             "contentEncoding": "base64",
             "description": "Counts of single timings: HdrHistogram V2, three significant digits."

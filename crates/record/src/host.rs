@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::is_hidden;
 
 /// Facts about the machine. A fact that cannot be read is absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
     /// The host name; empty if unknown, or if none is set.
     pub name: String,
@@ -104,7 +104,8 @@ fn has_no_control(value: &Value) -> bool {
 }
 
 /// The processor.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cpu {
     /// Model name.
     pub model: String,
@@ -169,7 +170,8 @@ pub struct Cpu {
 }
 
 /// A cache.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cache {
     /// Level.
     pub level: u32,
@@ -186,7 +188,8 @@ pub struct Cache {
 }
 
 /// Memory.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Memory {
     /// Total memory, as the kernel counts it.
     pub total_bytes: Option<u64>,
@@ -211,7 +214,8 @@ pub struct Memory {
 }
 
 /// zswap, a compressed swap cache (`/sys/module/zswap/parameters`).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Zswap {
     /// Whether it is enabled.
     pub enabled: Option<bool>,
@@ -222,7 +226,8 @@ pub struct Zswap {
 }
 
 /// Kernel samepage merging.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ksm {
     /// 0: stopped; 1: running; 2: stopped, with all pages unmerged.
     pub run: Option<u32>,
@@ -231,7 +236,8 @@ pub struct Ksm {
 }
 
 /// A memory module.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryModule {
     /// Slot.
     pub slot: String,
@@ -244,7 +250,8 @@ pub struct MemoryModule {
 }
 
 /// Limits of the cgroup of this process: the tightest up to the root.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cgroup {
     /// cgroup version, 1 or 2.
     pub version: Option<u32>,
@@ -264,7 +271,8 @@ pub struct Cgroup {
 }
 
 /// A block device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Disk {
     /// Kernel name, such as `nvme0n1`.
     pub name: String,
@@ -290,7 +298,8 @@ pub struct Disk {
 }
 
 /// A network interface.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NetworkLink {
     /// Name, such as `eth0`.
     pub name: String,
@@ -306,7 +315,8 @@ pub struct NetworkLink {
 }
 
 /// The interface of the default route, and what it does with segments larger than its MTU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DefaultRoute {
     /// Its name; `none` without a default route.
     pub interface: Option<String>,
@@ -319,7 +329,8 @@ pub struct DefaultRoute {
 }
 
 /// TCP settings of this network namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tcp {
     /// Default congestion control, such as `cubic`.
     pub congestion: Option<String>,
@@ -346,7 +357,8 @@ pub struct Tcp {
 }
 
 /// Sizes of an autotuned socket buffer, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BufferSizes {
     /// Guaranteed under memory pressure.
     pub min_bytes: u64,
@@ -357,7 +369,8 @@ pub struct BufferSizes {
 }
 
 /// A bus link.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BusLink {
     /// Address, such as `0000:01:00.0`.
     pub name: String,

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Histogram, ServerUse};
@@ -12,7 +11,8 @@ use crate::{Histogram, ServerUse};
 pub const SERVER_TOKEN: &str = "FATHOM_SERVER_TOKEN";
 
 /// A window of a step, as one of several generators counted it. Times are in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadWindow {
     /// When it began, since the start of the run.
     pub begun_ns: u64,
@@ -79,7 +79,8 @@ pub struct LoadWindow {
 }
 
 /// A part of a window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadSlot {
     /// Its length, in nanoseconds.
     pub ns: u64,
@@ -97,7 +98,8 @@ pub struct LoadSlot {
 }
 
 /// What a thread of a load generator used in a window, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadThread {
     /// CPU time.
     pub cpu_ns: u64,

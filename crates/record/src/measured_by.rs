@@ -1,11 +1,11 @@
 //! The origin of numbers that another program measured.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The program that measured a record, where it is another one. What its file does not state is
 /// absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MeasuredBy {
     /// The program, such as `hyperfine`.
     pub tool: String,

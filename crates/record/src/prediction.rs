@@ -1,6 +1,5 @@
 //! Predictions: what a number should be, fixed before it is measured.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Host, Params, Stratum, Unit};
@@ -24,7 +23,8 @@ pub enum Class {
 
 /// A prediction: hardware term + software term with a lower and an upper limit; or a bound, which
 /// has no value and one limit, or two.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prediction {
     /// Hardware term, in the metric's unit.
     pub hardware: Option<f64>,
@@ -232,7 +232,8 @@ fn is_false(flag: &bool) -> bool {
 }
 
 /// An input of a prediction.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Input {
     /// Its name in the formula.
     pub name: String,
@@ -246,7 +247,8 @@ pub struct Input {
 }
 
 /// Source of an input.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Origin {
     /// A result of this run.
@@ -316,7 +318,8 @@ impl Origin {
 }
 
 /// Why there is no prediction.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum NoModel {
     /// An input has no result in this run.
@@ -431,7 +434,8 @@ impl NoModel {
 
 /// Comparison of the measured interval with the prediction: a value is within or outside, a bound
 /// is met or violated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Agreement {
     /// The interval is inside the predicted range.

@@ -1,10 +1,10 @@
 //! How a case is sampled and reduced.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The sampling protocol, which defines the headline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// Median of the process medians.

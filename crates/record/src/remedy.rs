@@ -1,11 +1,11 @@
 //! Remedies for noisy or missing numbers, as data; `report` adds the words.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What to do next, as data. The name is stable; views add the words and the options of the
 /// program.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Remedy {
     /// Raise or remove the cgroup's CPU quota.

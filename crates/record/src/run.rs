@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Host, Params, Protocol, Record, Stratum, Verdict};
 
 /// The JSON document of a run, with its host and its records.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Document {
     /// Version of this document.
     pub schema: u32,
@@ -40,7 +40,8 @@ impl Document {
 }
 
 /// A host at the far end of measurements.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FarHost {
     /// Its name in the parameter `to` of records.
     pub name: String,
@@ -53,7 +54,8 @@ pub struct FarHost {
 
 /// Offset of a far host's clock, estimated from exchanged time stamps. It places series of both
 /// hosts on one time axis; no duration is computed from two clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockOffset {
     /// Far clock minus near clock at the start of the run, in nanoseconds.
     pub offset_ns: f64,
@@ -64,7 +66,8 @@ pub struct ClockOffset {
 }
 
 /// The program that wrote a document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// `fathom`.
     pub name: String,
@@ -73,7 +76,8 @@ pub struct Tool {
 }
 
 /// One run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// Identifier: 16 hexadecimal digits, sortable by time.
     pub id: String,
@@ -128,7 +132,8 @@ pub struct Run {
 }
 
 /// The reference loop of a core to itself, and the states of the core over the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reference {
     /// Time of the part that a busy SMT sibling slows, in nanoseconds.
     pub loop_ns: f64,
@@ -163,7 +168,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// Why the fastest loops of a run count as those of a core to itself at full speed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReferenceBasis {
     /// They take the expected cycles at the CPU's highest frequency.
@@ -231,7 +237,8 @@ pub fn label(text: &str) -> Result<String, LabelError> {
 }
 
 /// The clock of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockFacts {
     /// `tsc`, `cntvct`, `monotonic_raw` or `fake`.
     pub source: String,
@@ -256,7 +263,8 @@ pub struct ClockFacts {
 }
 
 /// How thoroughly a run measures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
     /// A minute, with fewer sizes.
@@ -279,7 +287,8 @@ impl Effort {
 }
 
 /// Whether a run is complete.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
     /// It is running, or its process was killed.

@@ -1,12 +1,12 @@
 //! Samples: the values of one case from one fresh process, and the disturbances meanwhile.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Fact, Histogram, LoadWindow};
 
 /// The values of one case from one worker process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Number of the process within the case, from 0.
     pub process: u32,
@@ -83,7 +83,8 @@ impl Sample {
 }
 
 /// The report of the far end of a visit: a process of its own, on this host or another.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FarEnd {
     /// The CPU that it was pinned to.
     pub cpu: u32,
@@ -99,7 +100,8 @@ pub struct FarEnd {
 
 /// Counters read around a visit. Absent (unknown, not zero) for a counter that this kernel does not
 /// provide, or that went backwards.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Disturbance {
     /// Involuntary context switches of the worker.
     pub involuntary_switches: u64,
@@ -135,7 +137,8 @@ pub struct Disturbance {
 }
 
 /// What block devices did (`/proc/diskstats`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceTime {
     /// Completed requests: reads, writes and flushes.
     pub requests: u64,
@@ -180,7 +183,8 @@ impl Disturbance {
 }
 
 /// A check that a probe made of its own work: children reaped, switches made, bytes read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
     /// What was counted, such as `context switches`.
     pub name: String,

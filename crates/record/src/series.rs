@@ -1,12 +1,12 @@
 //! Time series: a counter over the time of a measurement.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Unit;
 
 /// Values of one counter over time, on the clock of the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
     /// What was counted, such as `server CPU`.
     pub name: String,

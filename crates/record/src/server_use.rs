@@ -1,10 +1,10 @@
 //! What a server used in the windows of a load.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the server used in the windows of a step. Times are in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServerUse {
     /// Elapsed time by its clock.
     pub wall_ns: u64,
@@ -45,7 +45,8 @@ pub struct ServerUse {
 }
 
 /// Counts of looks at the processes of a server, and of what was seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Looks {
     /// Looks at all threads.
     pub threads: u64,

@@ -1,11 +1,11 @@
 //! Statistics of the samples of a case.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Location, spread and interval of a case, computed from its samples. All values are in the
 /// metric's unit.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// Number of values over all processes.
     pub n: u64,
@@ -123,7 +123,8 @@ impl Summary {
 }
 
 /// A confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -159,7 +160,8 @@ impl Interval {
 }
 
 /// What an interval was computed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// Order statistics of the medians of independent processes.
@@ -175,7 +177,8 @@ pub enum Basis {
 
 /// Which visits an estimate rests on: those in one state of the core, or all. Ratios and histories
 /// never mix strata.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Stratum {
     /// The core was to itself: by the reference loop, no SMT sibling was busy, and the clock was as
@@ -218,7 +221,8 @@ impl Stratum {
 }
 
 /// Why the headline is over all visits, in any state of the core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NotSelected {
     /// The work uses a second CPU, which the reference loop does not cover.
@@ -261,7 +265,8 @@ impl NotSelected {
 }
 
 /// An estimate over some of the visits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// The median of the process medians.
     pub median: f64,
@@ -280,7 +285,8 @@ pub struct Estimate {
 }
 
 /// A quantile of single timings.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantile {
     /// The quantile, such as 0.99.
     pub q: f64,
@@ -289,7 +295,8 @@ pub struct Quantile {
 }
 
 /// Mean and deviation by the classic trimmed protocol.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trimmed {
     /// Values kept.
     pub n: u64,
@@ -304,7 +311,8 @@ pub struct Trimmed {
 }
 
 /// Outliers by Tukey's fences: mild beyond 1.5, severe beyond 3 inter-quartile ranges.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outliers {
     /// Below the lower outer fence.
     pub low_severe: u64,
@@ -317,7 +325,8 @@ pub struct Outliers {
 }
 
 /// A mode of the values, or a cluster of process medians.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mode {
     /// Its position, in the metric's unit.
     pub at: f64,

@@ -1,12 +1,12 @@
 //! Typical values: where published machines of the same kind lie.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where the published numbers of machines with this CPU lie, in the unit of the record. It is what
 /// such machines gave, not what they should give: it stands beside a prediction and is no part of
 /// it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Typical {
     /// The CPU, such as `AMD EPYC Genoa`.
     pub cpu: String,
@@ -31,7 +31,8 @@ pub struct Typical {
 }
 
 /// A number beside a typical range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Position {
     /// The interval lies wholly on the better side of the range.

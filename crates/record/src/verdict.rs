@@ -1,12 +1,12 @@
 //! Verdicts: whether a number can be trusted, and why not.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Remedy;
 
 /// The verdict on a record.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// Its state.
     pub state: State,
@@ -37,9 +37,8 @@ impl Verdict {
 }
 
 /// Whether a record can be trusted.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Nothing speaks against the number.
@@ -72,7 +71,8 @@ impl State {
 }
 
 /// Number of records in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Valid records.
     pub valid: u32,
@@ -107,7 +107,8 @@ impl Counts {
 }
 
 /// A reason for a verdict.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reason {
     /// The cause, from a closed list, for programs.
     pub cause: Cause,
@@ -132,9 +133,8 @@ impl Reason {
 /// Causes of a verdict. Most are detected by a counter, a sensor or a check. `Spread`, `Stalled`,
 /// `Drift`, `FewProcesses`, `TwoClusters`, `LevelOfProcess` and `SeveralModes` describe the values
 /// themselves.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The cgroup's CPU quota stopped the worker.

@@ -1,8 +1,11 @@
 //! Names of cases: metric, parameters, position on an axis.
 
+use fathom_analysis::fleet::Subject;
 use fathom_record::quantity::binary_size;
 pub(crate) use fathom_record::quantity::counted;
 use fathom_record::{MetricId, Params};
+
+use crate::wrap::clean;
 
 /// A case with its metric, as every command takes it: `os.syscall{call=stat}`.
 pub(crate) fn named(metric: &MetricId, params: &Params) -> String {
@@ -27,6 +30,18 @@ pub(crate) fn axis_name(axis: &str) -> &str {
 /// A position on the axis: `64 KiB`, or `12` for an axis that is not a size.
 pub(crate) fn position(axis: &str, at: i64) -> String {
     if size_name(axis).is_some() { binary_size(at) } else { at.to_string() }
+}
+
+/// A case, or `memory (14 cases together)`.
+pub(crate) fn subject(subject: &Subject) -> String {
+    let mut name = clean(&named(&subject.metric, &subject.params));
+    if let Some(far) = subject.far.as_ref().filter(|far| subject.params.text("to") != Some(far)) {
+        name += &format!(", far end {}", clean(far));
+    }
+    match subject.cases {
+        Some(cases) => format!("{name} ({} together)", counted(cases, "case")),
+        None => name,
+    }
 }
 
 #[cfg(test)]

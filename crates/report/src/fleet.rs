@@ -10,13 +10,12 @@ use fathom_analysis::compare::Word;
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::fleet::pairs::{BadHost, BadLink};
 use fathom_analysis::fleet::{
-    Group, HOSTS_MIN, Hardware, Judgement, Matrix, NotJudged, OddFact, OddHost, OddNumber, Subject,
-    Uniform,
+    Group, HOSTS_MIN, Hardware, Judgement, Matrix, NotJudged, OddFact, OddHost, OddNumber, Uniform,
 };
 use fathom_record::quantity::{NOTHING, quantity, quantity_within, short, span_within};
 use fathom_record::{Cause, Counts, State};
 
-use crate::case::{counted, named};
+use crate::case::{counted, named, subject};
 use crate::compare::{self, what_differs};
 use crate::counts::{cause_words, states};
 use crate::grid::Grid;
@@ -116,18 +115,6 @@ fn state_words(records: &Counts, noise: &[(Cause, usize)]) -> String {
         state => format!("{n} {}", state.word()),
     });
     states.collect::<Vec<String>>().join(", ")
-}
-
-/// A case, or `memory (14 cases together)`.
-pub(crate) fn subject(subject: &Subject) -> String {
-    let mut name = clean(&named(&subject.metric, &subject.params));
-    if let Some(far) = subject.far.as_ref().filter(|far| subject.params.text("to") != Some(far)) {
-        name += &format!(", far end {}", clean(far));
-    }
-    match subject.cases {
-        Some(cases) => format!("{name} ({} together)", counted(cases, "case")),
-        None => name,
-    }
 }
 
 /// `memory speed: 8 × 2933 MT/s instead of 8 × 4800 MT/s on 36 of 40 hosts`.

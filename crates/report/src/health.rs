@@ -7,8 +7,8 @@ use fathom_analysis::typical::distance;
 use fathom_record::quantity::quantity;
 use fathom_record::{Document, Headline, Position, Record, Typical, Unit};
 
-use crate::case::counted;
-use crate::fleet::{Row, fact, ratios, rows, subject, word};
+use crate::case::{counted, subject};
+use crate::fleet::{Row, fact, ratios, rows, word};
 use crate::limits::counts;
 use crate::opening::minute;
 

@@ -1,9 +1,10 @@
-//! The structure inside each crate, from the `use` statements of its files: circles between files,
+//! The structure inside each crate, from the `use` statements of its files: circles between modules,
 //! and arrows up, from a file to one above it.
 //!
 //! An arrow runs from a file to the file that defines what it uses: a name that a module passes on
-//! counts for the file it comes from, a glob for its module. No arrow counts from a test, nor
-//! between a module and those inside it, which are one thing.
+//! counts for the file it comes from, a glob for its module. No arrow counts from a test. A module
+//! and those inside it are one thing: an arrow between files runs between the largest modules that
+//! have one of them and not the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,13 +69,25 @@ fn of_crate(package: &str, files: &[&File]) -> Structure {
         })
         .collect();
     let arrows = arrows(&modules);
-    let names: Vec<String> = modules.values().map(|module| module.file.clone()).collect();
-    let circles = circles(&arrows);
-    let name = |at: &usize| names[*at].clone();
+    let names: Vec<&Vec<String>> = modules.keys().collect();
+    let number = |path: &[String]| names.binary_search_by(|it| it.as_slice().cmp(path)).ok();
+    let mut between = vec![BTreeSet::new(); names.len()];
+    for (from, to) in &arrows {
+        let apart = from.iter().zip(to).take_while(|(a, b)| a == b).count() + 1;
+        let ends = number(&from[..apart.min(from.len())]).zip(number(&to[..apart.min(to.len())]));
+        if let Some((from, to)) = ends {
+            between[from].insert(to);
+        }
+    }
+    let circles = circles(&between);
+    let name = |at: &usize| modules[names[*at]].file.clone();
     let mut arrows_up = Vec::new();
-    for circle in &circles {
-        let up = against(circle, &arrows);
-        arrows_up.extend(up.iter().map(|(from, to)| (name(from), name(to))));
+    for (above, below) in circles.iter().flat_map(|circle| against(circle, &between)) {
+        let is_it = |(from, to): &&(Vec<String>, Vec<String>)| {
+            from.starts_with(names[above]) && to.starts_with(names[below])
+        };
+        let file = |path: &Vec<String>| modules[path].file.clone();
+        arrows_up.extend(arrows.iter().filter(is_it).map(|(from, to)| (file(from), file(to))));
     }
     let circles = circles.iter().map(|circle| circle.iter().map(name).collect()).collect();
     Structure { package: package.to_owned(), files: modules.len(), lines, circles, arrows_up }
@@ -98,6 +111,7 @@ impl Module {
     fn new(file: &str, code: &Code) -> Self {
         let text = without_tests(code);
         let mut module = Self { file: file.to_owned(), paths: Vec::new(), used: BTreeMap::new() };
+        module.paths = paths_in_code(&text);
         let mut own: Vec<String> = vec!["crate".into(), "self".into(), "super".into()];
         for at in words(&text, "mod") {
             let name = text[at + "mod".len()..].split([';', '{']).next().unwrap_or_default();
@@ -137,6 +151,18 @@ fn without_tests(code: &Code) -> String {
     kept.join("\n")
 }
 
+/// The paths from the crate or the module around, outside `use` statements: `crate::a::f()`.
+fn paths_in_code(text: &str) -> Vec<Vec<String>> {
+    let is_of_path = |character: char| character.is_alphanumeric() || "_:".contains(character);
+    let starts = words(text, "crate").chain(words(text, "super"));
+    let after = starts.filter(|at| {
+        let before = text[..*at].rsplit([';', '}']).next().unwrap_or_default();
+        words(before, "use").next().is_none()
+    });
+    let path = |at: usize| text[at..].split(|it| !is_of_path(it)).next().unwrap_or_default();
+    after.map(|at| parts(path(at)).collect()).filter(|path: &Vec<String>| path.len() > 1).collect()
+}
+
 /// The names and paths of a `use` statement: `a::{b, c as d}` has `b` and `d`.
 fn expand(statement: &str, before: &[String], found: &mut Vec<(String, Vec<String>)>) {
     let statement = statement.trim();
@@ -173,15 +199,13 @@ fn module_path(file: &str) -> Vec<String> {
     path
 }
 
-/// For each module, in order, the numbers of those that define what it names.
-fn arrows(modules: &BTreeMap<Vec<String>, Module>) -> Vec<BTreeSet<usize>> {
-    let number: BTreeMap<&Vec<String>, usize> =
-        modules.keys().enumerate().map(|(at, path)| (path, at)).collect();
-    let mut arrows = Vec::with_capacity(modules.len());
+/// From each module to those that define what it names, but for what is inside it or around it.
+fn arrows(modules: &BTreeMap<Vec<String>, Module>) -> BTreeSet<(Vec<String>, Vec<String>)> {
+    let mut arrows = BTreeSet::new();
     for (own, module) in modules {
         let defined = module.paths.iter().filter_map(|path| place(modules, own, path, STEPS_MAX));
         let others = defined.filter(|place| !place.starts_with(own) && !own.starts_with(place));
-        arrows.push(others.map(|place| number[&place]).collect());
+        arrows.extend(others.map(|place| (own.clone(), place)));
     }
     arrows
 }
@@ -333,6 +357,20 @@ mod tests {
         ]);
         assert!(found.circles.is_empty() && found.arrows_up.is_empty(), "{found:?}");
         assert_eq!(found.files, 4);
+    }
+
+    #[test]
+    fn circle_through_the_inside_of_a_module_is_found() {
+        let found = structure(&[
+            ("lib.rs", "mod b;\nmod c;\n"),
+            ("b.rs", "mod inner;\nuse crate::c::C;\npub use inner::B;\n"),
+            ("b/inner.rs", "pub struct B;\n"),
+            ("c.rs", "mod inner;\npub struct C;\n"),
+            ("c/inner.rs", "use crate::b::B;\n"),
+        ]);
+        assert_eq!(found.circles, [["b.rs", "c.rs"]]);
+        let up = [("c/inner.rs", "b/inner.rs"), ("b.rs", "c.rs")];
+        assert!(up.iter().any(|(from, to)| found.arrows_up == [((*from).into(), (*to).into())]));
     }
 
     #[test]

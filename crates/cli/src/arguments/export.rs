@@ -56,7 +56,7 @@ Examples:
   fathom export latest --samples -o run.jsonl      a complete run, for `fathom import` elsewhere
   fathom export rack1 -o rack1.jsonl               all runs of a label: a baseline for `check`
   fathom export --format openmetrics -o fathom.prom --force  for a node_exporter text collector
-  fathom export latest --samples --format parquet -o samples.parquet   raw values, for pandas
+  fathom export latest --samples --format csv -o samples.csv   raw values, for pandas, R, DuckDB
   fathom export --format go before-upgrade > old.txt     for benchstat old.txt new.txt
   fathom export --format github-action -o bench.json     tool: customSmallerIsBetter
 
@@ -82,8 +82,6 @@ pub enum FormatName {
     Jsonl,
     /// One tidy table with a row for each record, or with --samples for each raw value.
     Csv,
-    /// The table of raw values (--samples) as Parquet, for pandas, R and DuckDB.
-    Parquet,
     /// Each run as a table with a row for each record.
     Markdown,
     /// What each valid number of a run must be, for `--limits` of check, run and show.
@@ -140,7 +138,7 @@ pub struct ExportArguments {
     /// Also export the findings in this document of `fathom doctor -o FILE` (OpenMetrics only).
     #[arg(long, value_name = "FILE")]
     pub doctor: Option<PathBuf>,
-    /// Include raw samples (JSON), or export a row for each raw value (CSV, Parquet).
+    /// Include raw samples (JSON), or export a row for each raw value (CSV).
     #[arg(long)]
     pub samples: bool,
     /// Write to this file atomically; `-` is standard output [default: -].

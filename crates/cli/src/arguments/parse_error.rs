@@ -7,11 +7,8 @@ use clap::{CommandFactory, Parser};
 
 use super::Arguments;
 
-/// Prints a parser error as one line for exit status 2. Help and version are not errors.
+/// Prints a parser error as one line for exit status 2.
 pub fn report_parse_error(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
-        return crate::commands::print_help(&error.render().ansi().to_string());
-    }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // If standard error is closed, nothing is left to do.
         let _ = error.print();

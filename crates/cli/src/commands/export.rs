@@ -1,7 +1,7 @@
 //! `fathom export`: stored runs for other programs.
 
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Write};
+use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 use anyhow::{anyhow, bail, ensure};
@@ -23,13 +23,10 @@ pub(super) const REPLACEABLE: Replaceable =
     Replaceable { is_replaceable: |_| false, refusal: "file exists" };
 
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
-    use FormatName::{Csv, Json, Jsonl, Openmetrics, Parquet};
+    use FormatName::{Csv, Json, Jsonl, Openmetrics};
     let format = arguments.format;
-    if arguments.samples && !matches!(format, Json | Jsonl | Csv | Parquet) {
-        usage_error!("--samples: only JSON, CSV and Parquet have raw samples (--format csv)");
-    }
-    if format == Parquet && !arguments.samples {
-        usage_error!("--format parquet: a table of raw samples; add --samples");
+    if arguments.samples && !matches!(format, Json | Jsonl | Csv) {
+        usage_error!("--samples: only JSON and CSV have raw samples (--format csv)");
     }
     for (option, is_given) in [
         ("--headline", arguments.headline),
@@ -43,7 +40,7 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
     // Before the work, so that a refusal comes at once.
     let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
     let output = output_file::check(output, arguments.force, &REPLACEABLE)?;
-    if arguments.samples && matches!(format, Csv | Parquet) {
+    if arguments.samples && format == Csv {
         return samples(arguments, output.as_deref());
     }
     let documents = documents(arguments)?;
@@ -54,7 +51,7 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
         FormatName::Limits => format::limits(one(&documents)?, arguments.margin)
             .ok_or_else(|| anyhow!("the run has no valid number with an interval"))?,
         FormatName::Typical => machine(one(&documents)?, arguments.machine_type.as_deref())?,
-        FormatName::Csv | FormatName::Parquet => format::csv(&documents),
+        FormatName::Csv => format::csv(&documents),
         FormatName::Openmetrics => openmetrics(&documents, arguments)?,
         FormatName::Go => format::go(&documents),
         FormatName::GithubAction => github_action(one(&documents)?, arguments.better),
@@ -74,11 +71,6 @@ fn samples(arguments: &ExportArguments, output: Option<&Path>) -> anyhow::Result
     if terminal::was_closed() {
         bail!("write to standard output: it is closed");
     }
-    if arguments.format == FormatName::Parquet && io::stdout().is_terminal() {
-        usage_error!(
-            "--format parquet: binary, and standard output is a terminal; name a file (-o)"
-        );
-    }
     match write_samples(arguments, io::stdout()) {
         Ok(()) => Ok(Status::Success),
         Err(error) => match error.downcast::<io::Error>() {
@@ -89,11 +81,8 @@ fn samples(arguments: &ExportArguments, output: Option<&Path>) -> anyhow::Result
     }
 }
 
-fn write_samples(arguments: &ExportArguments, output: impl Write + Send) -> anyhow::Result<()> {
-    let mut table = match arguments.format {
-        FormatName::Parquet => SampleTable::parquet(output)?,
-        _ => SampleTable::csv(output)?,
-    };
+fn write_samples(arguments: &ExportArguments, output: impl Write) -> anyhow::Result<()> {
+    let mut table = SampleTable::csv(output)?;
     let mut rows = 0;
     each_run(arguments, &mut |document| {
         rows += table.add(&document)?;

@@ -4,7 +4,7 @@ use fathom_record::condition::{QuotaSight, Throttling};
 use fathom_record::{Condition, Host};
 
 use crate::disturbance::Throttle;
-use crate::host::tree::{Fact, Tree, keep};
+use crate::tree::{Fact, Tree, keep};
 
 pub(super) fn read(tree: &Tree, host: &Host, condition: &mut Condition) {
     let throttle = Throttle::find(tree);

@@ -2,7 +2,7 @@
 
 use fathom_record::Condition;
 
-use crate::host::tree::{Fact, Tree, after, keep};
+use crate::tree::{Fact, Tree, after, keep};
 
 const LIMITS: &str = "/proc/self/limits";
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use fathom_record::Condition;
 use fathom_record::condition::Look;
 
-use super::stat::{self, Stat};
 use crate::clock;
 use crate::host::cpuid::Cpuid;
 use crate::host::memory::{MEMINFO, bytes};
-use crate::host::tree::{Fact, Tree, after, keep};
+use crate::stat::{self, Stat};
+use crate::tree::{Fact, Tree, after, keep};
 
 pub(super) fn read(tree: &Tree, condition: &mut Condition) {
     keep!(condition.load_average, tree.value("/proc/loadavg", averages));

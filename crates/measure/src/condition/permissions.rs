@@ -4,7 +4,7 @@ use fathom_record::Condition;
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use crate::host::tree::{Fact, Tree, after, keep};
+use crate::tree::{Fact, Tree, after, keep};
 
 const STATUS: &str = "/proc/self/status";
 

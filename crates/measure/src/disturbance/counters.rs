@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use crate::host::tree::{FILE_BYTES_MAX, Tree};
+use crate::tree::{FILE_BYTES_MAX, Tree};
 
 /// Enough for every other counter file.
 const FIRST_BYTES: usize = 4096;
@@ -57,7 +57,7 @@ pub(super) fn difference(later: Option<u64>, earlier: Option<u64>) -> Option<u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::tree::after;
+    use crate::tree::after;
 
     #[test]
     fn file_is_read_completely_each_time() {

@@ -3,7 +3,7 @@
 use fathom_record::DeviceTime;
 
 use super::counters::{Counters, difference};
-use crate::host::tree::Tree;
+use crate::tree::Tree;
 
 /// `/proc/diskstats`, of disks: their partitions and what lies over them (`dm-*`, `md*`) count the
 /// same requests again, and `loop`, `ram` and `zram` are files and memory.

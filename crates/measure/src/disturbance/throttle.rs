@@ -7,8 +7,8 @@
 
 use super::counters::{Counters, difference};
 use crate::host::cgroup;
-use crate::host::tree::{Tree, after};
 use crate::host::{Controller, Reader};
+use crate::tree::{Tree, after};
 
 /// Sources of throttling counters.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use super::round::{Usage, current_cpu};
 use super::throttle::{Count, Throttle};
 use crate::clock;
 use crate::host::cpuid::Cpuid;
-use crate::host::tree::{Tree, after};
+use crate::tree::{Tree, after};
 
 /// Counters of a visit. Reading all of them takes tens of microseconds, and more on a machine with
 /// many CPUs.

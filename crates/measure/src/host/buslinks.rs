@@ -6,7 +6,7 @@
 use fathom_record::Host;
 use fathom_record::host::BusLink;
 
-use super::tree::{Fact, Tree, keep};
+use crate::tree::{Fact, Tree, keep};
 
 const FOLDER: &str = "/sys/bus/pci/devices";
 

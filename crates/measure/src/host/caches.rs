@@ -3,8 +3,8 @@
 use fathom_record::Host;
 use fathom_record::host::Cache;
 
-use super::tree::{Fact, Tree, keep};
 use super::{Sources, cpulist, first_cpu};
+use crate::tree::{Fact, Tree, keep};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     let by_cpuid = || {

@@ -7,8 +7,8 @@
 
 use fathom_record::Host;
 
-use super::cpulist;
-use super::tree::{Fact, Tree, after, keep};
+use crate::cpulist;
+use crate::tree::{Fact, Tree, after, keep};
 
 const MEMBERSHIP: &str = "/proc/self/cgroup";
 const SELF: &str = "self";

@@ -3,9 +3,9 @@
 use fathom_record::Host;
 
 use super::cpuinfo::number;
-use super::tree::{Fact, keep};
 use super::user_mode::{KERNEL_ARCHITECTURE, user_mode};
 use super::{Sources, first_cpu};
+use crate::tree::{Fact, keep};
 
 /// Flags that affect measurements or their interpretation, with names as in `/proc/cpuinfo` of x86
 /// (`flags`) and ARM (`Features`).

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tree::{Fact, Tree};
+use crate::tree::{Fact, Tree};
 
 const PATH: &str = "/proc/cpuinfo";
 

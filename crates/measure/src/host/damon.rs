@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fathom_record::Host;
 
-use super::tree::{Fact, Tree, flag, keep};
+use crate::tree::{Fact, Tree, flag, keep};
 
 const FOLDER: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 const MODULES: [&str; 2] = ["damon_reclaim", "damon_lru_sort"];

@@ -7,7 +7,7 @@
 use fathom_record::Host;
 use fathom_record::host::Disk;
 
-use super::tree::{Fact, Tree, bracketed, driver, flag, keep};
+use crate::tree::{Fact, Tree, bracketed, driver, flag, keep};
 
 const FOLDER: &str = "/sys/block";
 

@@ -4,8 +4,8 @@
 
 use fathom_record::Host;
 
-use super::tree::{Fact, Tree, flag, keep};
 use super::{Sources, first_cpu};
+use crate::tree::{Fact, Tree, flag, keep};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 

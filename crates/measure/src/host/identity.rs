@@ -12,8 +12,8 @@ use hmac_sha256::HMAC;
 
 use super::Sources;
 use super::network::FOLDER as LINKS;
-use super::tree::{Fact, Tree, keep};
 use super::user_mode::user_mode;
+use crate::tree::{Fact, Tree, keep};
 
 /// As in `sd_id128_get_machine_app_specific(3)`: the machine-id is the key and stays confidential,
 /// and each program has its own hash. Must never change.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fathom_record::Host;
 
 use super::Sources;
-use super::tree::{Fact, Tree, after, flag, keep};
+use crate::tree::{Fact, Tree, after, flag, keep};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     let tree = &sources.tree;

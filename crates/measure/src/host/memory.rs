@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use fathom_record::Host;
 
-use super::tree::{Fact, Tree, after, bracketed, flag, keep};
 use super::{Sources, damon, smbios};
+use crate::tree::{Fact, Tree, after, bracketed, flag, keep};
 
 pub(crate) const MEMINFO: &str = "/proc/meminfo";
 const TABLE: &str = "/sys/firmware/dmi/tables/DMI";

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use fathom_record::Host;
 use fathom_record::host::{BufferSizes, NetworkLink};
 
-use super::tree::{Fact, Tree, driver, flag, keep};
+use crate::tree::{Fact, Tree, driver, flag, keep};
 
 pub(super) const FOLDER: &str = "/sys/class/net";
 

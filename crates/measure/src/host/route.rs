@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 use fathom_record::Host;
 
 use super::Sources;
-use super::tree::{Fact, Tree, keep};
+use crate::tree::{Fact, Tree, keep};
 
 const ROUTES: &str = "/proc/net/route";
 const ROUTES_V6: &str = "/proc/net/ipv6_route";

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::Host;
 
-use super::tree::{Fact, Tree, after, flag, keep};
 use super::{Sources, cpulist};
 use crate::affinity;
+use crate::tree::{Fact, Tree, after, flag, keep};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 

@@ -2,9 +2,9 @@
 
 use fathom_record::Host;
 
-use super::tree::{Fact, Tree, keep};
 use super::user_mode::user_mode;
 use super::{Sources, cpu, cpuinfo, first_cpu};
+use crate::tree::{Fact, Tree, keep};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     keep!(host.virtualization, hypervisor(sources, first_cpu(host)));

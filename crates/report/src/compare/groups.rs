@@ -5,8 +5,7 @@ use fathom_analysis::fleet::{GroupComparison, HostChange};
 use fathom_record::quantity::{NOTHING, short};
 
 use super::{is_looks, style, text_of};
-use crate::case::counted;
-use crate::fleet::subject;
+use crate::case::{counted, subject};
 use crate::grid::Grid;
 use crate::opening::labelled;
 use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};

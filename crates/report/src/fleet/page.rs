@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::{
     Row, View, cases_words, fact_sides, hardware, is_facts_only, not_judged, of_host, of_link,
-    ratios, rows, state_words, subject, uniform_words, word,
+    ratios, rows, state_words, uniform_words, word,
 };
-use crate::case::{counted, named};
+use crate::case::{counted, named, subject};
 use crate::opening::minute;
 use crate::page::{json, rounded};
 use crate::paint::{BAD, CARE};

@@ -1,6 +1,6 @@
 //! Lists of CPUs: `0-3,8,10-11`.
 
-use super::tree::{Fact, Tree};
+use crate::tree::{Fact, Tree};
 
 /// Above any CPU number (`NR_CPUS` is at most 8192): a bound on memory for malformed lists.
 const CPU_MAX: u32 = 65_535;

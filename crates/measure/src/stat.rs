@@ -2,7 +2,7 @@
 
 use fathom_record::condition::CpuShares;
 
-use crate::host::tree::Tree;
+use crate::tree::Tree;
 
 pub(crate) const PATH: &str = "/proc/stat";
 
