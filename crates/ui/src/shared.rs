@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use fathom_service::{Names, Token};
+use fathom_service::{Budget, Names, Token};
 use tokio::sync::Semaphore;
 
+use crate::seats::Seats;
 use crate::view::Views;
 
 /// Requests for data that wait for a thread or are worked on.
@@ -17,6 +18,9 @@ pub(crate) struct Shared {
     pub(crate) views: Arc<dyn Views>,
     /// Places of requests for data.
     pub(crate) places: Arc<Semaphore>,
+    pub(crate) seats: Seats,
+    /// Memory of data that clients have not read.
+    pub(crate) budget: Budget,
 }
 
 impl Shared {
@@ -27,6 +31,7 @@ impl Shared {
         views: Arc<dyn Views>,
     ) -> Arc<Self> {
         let (names, places) = (Names::and_host(names), Arc::new(Semaphore::new(WAITING_MAX)));
-        Arc::new(Self { page, token, names, views, places })
+        let (seats, budget) = (Seats::default(), Budget::default());
+        Arc::new(Self { page, token, names, views, places, seats, budget })
     }
 }
