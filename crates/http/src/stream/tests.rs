@@ -336,6 +336,7 @@ fn byte_now_and_then_does_not_prolong_tls() {
     let handshake = soon().shake_hands(&mut slow);
     assert!(matches!(handshake, Err(ExchangeError::TimedOut(_))), "{handshake:?}");
     let mut slow = stream(dripping(false), "a", &Trust::All).unwrap();
+    limits().send(&mut slow, b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let head = soon().head(&mut slow, &mut [0; 16 << 10], |_, _, _| {});
     assert!(matches!(head, Err(ExchangeError::TimedOut(_))), "{head:?}");
 }
