@@ -1,5 +1,5 @@
-//! Documents that others wrote, and their histograms, for the fuzzer in `fuzz/` and for tests, which replay
-//! its corpus.
+//! Documents that others wrote, and their histograms, for the fuzzer in `fuzz/` and for tests,
+//! which replay its corpus.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -11,7 +11,7 @@ use axum::http::{Response, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::guard::guard;
 use crate::response::{HTML, JSON, refusal, refused, response};
@@ -120,7 +120,7 @@ async fn answer(
             let line = "too many clients have not read their data; try again".to_owned();
             return Err(Problem::Unavailable(line));
         };
-        seat.set(SeatState::Unread(Instant::now()));
+        seat.set(SeatState::Unread((shared.seats.clock)()));
         Ok(Bytes::from_owner(Unread { data, held, seat }))
     });
     match timeout(ANSWER_TIME, work).await {

@@ -8,20 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use fathom_service::Held;
 use tokio::task::AbortHandle;
-use tokio::time::{Duration, Instant};
 
 /// Connections at once.
 pub(crate) const CONNECTIONS_MAX: usize = 256;
 /// Unread data are kept for so long, although others need their memory or their place.
-const UNREAD_TIME: Duration = Duration::from_secs(10);
+const UNREAD_NS: u64 = 10_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
     /// It has made no request that it may make.
     Stranger,
     Idle,
-    /// Its client has not read all data since then.
-    Unread(Instant),
+    /// Its client has not read all data since then, in nanoseconds.
+    Unread(u64),
     Working,
 }
 
@@ -29,7 +28,7 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Seat {
     address: IpAddr,
-    since: Instant,
+    since_ns: u64,
     state: Mutex<State>,
     pub(crate) task: OnceLock<AbortHandle>,
 }
@@ -64,21 +63,26 @@ impl Drop for Unread {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Seats {
+    pub(crate) clock: fn() -> u64,
     taken: Mutex<Vec<Arc<Seat>>>,
     pub(crate) given_up: AtomicU64,
 }
 
 impl Seats {
+    pub(crate) fn new(clock: fn() -> u64) -> Self {
+        Self { clock, taken: Mutex::default(), given_up: AtomicU64::new(0) }
+    }
+
     /// Takes a place. If there is none, the oldest stranger gives up its own, else the oldest
     /// connection that is idle, each of the address that has most of them. `None` if all work.
     pub(crate) fn take(&self, address: IpAddr) -> Option<Arc<Seat>> {
         if self.lock().len() >= CONNECTIONS_MAX && !self.free(|_| true) {
             return None;
         }
-        let (since, state) = (Instant::now(), Mutex::new(State::Stranger));
-        let seat = Arc::new(Seat { address, since, state, task: OnceLock::new() });
+        let (since_ns, state) = ((self.clock)(), Mutex::new(State::Stranger));
+        let seat = Arc::new(Seat { address, since_ns, state, task: OnceLock::new() });
         self.lock().push(Arc::clone(&seat));
         Some(seat)
     }
@@ -90,13 +94,13 @@ impl Seats {
 
     fn free(&self, may: impl Fn(State) -> bool) -> bool {
         let mut taken = self.lock();
-        let now = Instant::now();
+        let now_ns = (self.clock)();
         let candidate = |seat: &Seat| match *seat.state() {
             state if !may(state) => None,
             State::Working => None,
-            State::Unread(since) if now - since < UNREAD_TIME => None,
+            State::Unread(since) if now_ns.saturating_sub(since) < UNREAD_NS => None,
             State::Unread(since) => Some((2, since)),
-            state => Some((u8::from(state == State::Idle), seat.since)),
+            state => Some((u8::from(state == State::Idle), seat.since_ns)),
         };
         let mut of_address: HashMap<(IpAddr, u8), usize> = HashMap::new();
         let mut all = Vec::new();
@@ -129,7 +133,7 @@ mod tests {
 
     #[test]
     fn place_is_of_the_oldest_stranger_of_the_address_with_most() {
-        let seats = Seats::default();
+        let seats = Seats::new(|| UNREAD_NS);
         let [few, many] = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])];
         let first = seats.take(few).unwrap();
         let known = seats.take(many).unwrap();
@@ -139,10 +143,9 @@ mod tests {
         let last = seats.take(many).unwrap();
         assert!(!is_in(&all[0]) && is_in(&all[1]) && is_in(&first) && is_in(&known));
         all.iter().chain([&first, &last]).for_each(|seat| seat.set(State::Working));
-        seats.take(few).unwrap().set(State::Unread(Instant::now()));
+        seats.take(few).unwrap().set(State::Unread(1));
         assert!(!is_in(&known) && seats.take(few).is_none() && !seats.free_memory());
-        let long_ago = Instant::now().checked_sub(UNREAD_TIME).unwrap();
-        all[9].set(State::Unread(long_ago));
+        all[9].set(State::Unread(0));
         assert!(seats.free_memory() && !is_in(&all[9]));
         assert_eq!(seats.given_up.load(Relaxed), 3);
     }

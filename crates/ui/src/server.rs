@@ -49,6 +49,8 @@ pub struct Options {
     pub names: Vec<String>,
     /// The page, which fetches its data.
     pub page: &'static str,
+    /// CLOCK_MONOTONIC_RAW in nanoseconds.
+    pub clock: fn() -> u64,
 }
 
 /// A running server.
@@ -71,7 +73,8 @@ impl Ui {
         let listeners = listen(&options.listen)?;
         let address = |it: &std::net::TcpListener| it.local_addr().map_err(ServiceError::Start);
         let addresses = listeners.iter().map(address).collect::<Result<_, _>>()?;
-        let shared = Shared::new(options.page, options.token, options.names, views);
+        let Options { page, token, names, clock, .. } = options;
+        let shared = Shared::new(page, token, names, views, clock);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(THREADS)

@@ -29,9 +29,10 @@ impl Shared {
         token: Option<Token>,
         names: Vec<String>,
         views: Arc<dyn Views>,
+        clock: fn() -> u64,
     ) -> Arc<Self> {
         let (names, places) = (Names::and_host(names), Arc::new(Semaphore::new(WAITING_MAX)));
-        let (seats, budget) = (Seats::default(), Budget::default());
+        let (seats, budget) = (Seats::new(clock), Budget::default());
         Arc::new(Self { page, token, names, views, places, seats, budget })
     }
 }

@@ -8,6 +8,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use fathom_measure::clock::monotonic_raw_ns;
 use fathom_report::page;
 use fathom_service::token_from_file;
 use fathom_ui::{Options, Ui};
@@ -29,8 +30,8 @@ pub(super) fn ui(arguments: &UiArguments) -> anyhow::Result<Status> {
     drop(stored_run::open_store(&arguments.store)?);
     let shown = stored_run::place(&arguments.store)?.to_string();
     let (secret, names) = (token.clone(), arguments.name.clone());
-    let options =
-        Options { listen, token, names, page: Box::leak(page::fetching(TEMPLATE).into()) };
+    let page = Box::leak(page::fetching(TEMPLATE).into());
+    let options = Options { listen, token, names, page, clock: monotonic_raw_ns };
     let ui = Ui::start(options, Arc::new(views::OfStore::new(arguments.store.clone())))?;
     let mut text = format!("Showing {shown}\n");
     // A log of a service would keep the token.

@@ -321,6 +321,7 @@ fn dripping(is_handshake: bool) -> OwnedFd {
             if socket.write_all(&[byte]).is_err() {
                 return;
             }
+            // mood: the drip itself
             std::thread::sleep(Duration::from_millis(5));
         }
         let _ = socket.read_to_end(&mut Vec::new());

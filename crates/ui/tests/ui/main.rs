@@ -48,7 +48,7 @@ const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 fn options(token: Option<&str>) -> Options {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let names = vec!["box.example".to_owned()];
-    Options { listen: vec![any], token: token.map(Token::new), names, page: PAGE }
+    Options { listen: vec![any], token: token.map(Token::new), names, page: PAGE, clock: || 0 }
 }
 
 fn start(token: Option<&str>) -> (Ui, SocketAddr) {
@@ -314,8 +314,9 @@ fn unread_data_have_a_limit_for_all_clients() {
     assert!(body.contains("too many clients have not read their data"), "{body}");
     assert_eq!(get(address, "/api/runs").0, 200, "small data have room");
     drop(first);
+    // mood: the server sees the end of a connection some time after it
     let mut tries = (0..100).map(|_| {
-        // Until the server has seen the end of the connection.
+        // mood: as above
         std::thread::sleep(std::time::Duration::from_millis(50));
         get(address, "/api/run/large")
     });
