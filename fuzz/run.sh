@@ -21,7 +21,7 @@ done
 # With a target the flags do not go to build scripts.
 RUSTFLAGS="$flags" "${CARGO:-cargo}" build --quiet --release --locked --target "$host"
 programs="$CARGO_TARGET_DIR/$host/release"
-[ $# -gt 0 ] || set -- head range token control_far control_near telemetry chunks response histogram import fleet_coordinator fleet_member
+[ $# -gt 0 ] || set -- head range token control_far control_near telemetry chunks response histogram import fleet_coordinator fleet_member document import_go import_hyperfine hosts limits
 work="$CARGO_TARGET_DIR/work"
 mkdir -p "$work"
 

@@ -15,6 +15,7 @@ pub mod differences;
 pub mod display_value;
 pub mod effects;
 pub mod fleet;
+pub mod fuzz;
 pub mod history;
 pub mod judge;
 pub mod limits;

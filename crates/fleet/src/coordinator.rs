@@ -24,9 +24,14 @@ use self::roster::Roster;
 use self::wire::{Item, Wire};
 use crate::protocol::{Join, ToCoordinator, ToMember, line};
 
-/// Connections that have not joined, at most; others wait until the kernel is asked for them.
+/// Connections that have not proved the token, at most.
 const STRANGERS_MAX: usize = 64;
-/// A connection must have joined after so long.
+/// For that proof. Meanwhile it may be anyone.
+const PROOF_NS: u64 = 2_000_000_000;
+/// While all places of strangers are taken, one keeps its place for so long, two round trips;
+/// others wait in the kernel.
+const PLACE_NS: u64 = 250_000_000;
+/// A connection must have joined after so long, or have closed after its last line.
 const GREET_NS: u64 = 10_000_000_000;
 /// How long members may take to read that it is over.
 const GRACE_NS: u64 = 2_000_000_000;
@@ -88,6 +93,13 @@ enum Party {
     Member(usize),
     /// Somebody to whom a last line is being sent.
     Leaving,
+}
+
+impl Party {
+    /// Whether it may be without the token.
+    fn is_stranger(&self) -> bool {
+        matches!(self, Self::Leaving | Self::Stranger(Greeting::Hello | Greeting::Proof(_)))
+    }
 }
 
 struct Peer {
@@ -190,15 +202,40 @@ impl Coordinator<'_, '_> {
         }
     }
 
-    fn strangers(&self) -> usize {
-        let is_stranger = |peer: &&Peer| !matches!(peer.party, Party::Member(_));
-        self.peers.iter().flatten().filter(is_stranger).count()
+    /// Of each stranger its slot.
+    fn strangers(&self) -> Vec<(usize, &Peer)> {
+        let all = self.peers.iter().enumerate();
+        let present = all.filter_map(|(slot, peer)| Some((slot, peer.as_ref()?)));
+        present.filter(|(_, peer)| peer.party.is_stranger()).collect()
+    }
+
+    /// Places for strangers. If there is none, the oldest of the address that has most is given up,
+    /// so that nobody who connects again and again keeps others away.
+    fn room(&mut self) -> usize {
+        let strangers = self.strangers();
+        if strangers.len() < STRANGERS_MAX {
+            return STRANGERS_MAX - strangers.len();
+        }
+        let of_address = |ip| strangers.iter().filter(|(_, peer)| peer.ip == ip).count();
+        let oldest = strangers
+            .iter()
+            .max_by_key(|(_, peer)| (of_address(peer.ip), std::cmp::Reverse(peer.since_ns)));
+        let &(slot, &Peer { ip, since_ns, .. }) = oldest.expect("all places are taken");
+        if (self.plan.clock)().saturating_sub(since_ns) < PLACE_NS {
+            return 0;
+        }
+        self.audience.refused(&format!(
+            "{ip} gives up its place: {STRANGERS_MAX} connections, at most {STRANGERS_MAX}, have \
+             not proved the token"
+        ));
+        self.close(slot, "given up");
+        1
     }
 
     fn accept(&mut self, listener: usize) {
-        let mut room = STRANGERS_MAX.saturating_sub(self.strangers());
+        let mut room = self.room();
         if room == 0 {
-            // The others wait in the kernel, whose event would return at once.
+            // The others wait in the kernel until the next tick; its event would return at once.
             self.listen(false);
         }
         while room > 0 {
@@ -431,13 +468,21 @@ impl Coordinator<'_, '_> {
         }
         for slot in 0..self.peers.len() {
             let Some(peer) = &self.peers[slot] else { continue };
-            let is_late = now_ns.saturating_sub(peer.since_ns) >= GREET_NS;
-            match peer.party {
-                Party::Member(_) => {}
-                Party::Stranger(_) | Party::Leaving if !is_late => {}
-                Party::Stranger(_) | Party::Leaving => self.close(slot, "it is silent"),
+            let (ip, waited_ns) = (peer.ip, now_ns.saturating_sub(peer.since_ns));
+            match &peer.party {
+                Party::Stranger(Greeting::Join) | Party::Leaving if waited_ns >= GREET_NS => {
+                    self.close(slot, "it is silent");
+                }
+                Party::Member(_) | Party::Leaving | Party::Stranger(Greeting::Join) => {}
+                Party::Stranger(_) if waited_ns < PROOF_NS => {}
+                Party::Stranger(_) => {
+                    let limit = PROOF_NS / 1_000_000_000;
+                    self.audience.refused(&format!("{ip}: no proof of the token in {limit} s"));
+                    self.close(slot, "it is silent");
+                }
             }
         }
+        self.listen(true);
     }
 
     /// Ends all members, and waits a little until they have read it.

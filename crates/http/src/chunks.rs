@@ -5,6 +5,7 @@ use crate::{EXCESS, HEAD_BYTES_MAX, Malformed};
 /// Longest line with a size: its extensions are ignored.
 const LINE_BYTES_MAX: u16 = 4 << 10;
 const LONG_LINE: &str = "chunk line above 4 KiB";
+const BARE: &str = "chunk line without CRLF";
 const LONG_TRAILER: &str = "trailer above 16 KiB";
 
 /// Position in a chunked body.
@@ -14,6 +15,8 @@ pub enum Chunks {
     Size(u64, u16),
     /// After the digits, with the value and the characters of the line.
     Extension(u64, u16),
+    /// After the carriage return of a line with a size.
+    SizeLineFeed(u64),
     /// In the data, with the bytes that are missing.
     Data(u64),
     /// After the data, before the end of the line.
@@ -21,6 +24,8 @@ pub enum Chunks {
     DataLineFeed,
     /// In the trailer, with the characters of its present line, and of all.
     Trailer(u16, u16),
+    /// After a carriage return in the trailer.
+    TrailerLineFeed(u16, u16),
     Done,
 }
 
@@ -57,29 +62,34 @@ impl Chunks {
     /// The position after a byte that is not data.
     fn after(self, byte: u8) -> Result<Self, &'static str> {
         Ok(match (self, byte) {
+            // Where one parser sees the end of a line and another does not, bytes of one response
+            // become those of the next: only CRLF ends a line.
+            (Self::SizeLineFeed(0), b'\n') => Self::Trailer(0, 0),
+            (Self::SizeLineFeed(size), b'\n') => Self::Data(size),
+            (Self::TrailerLineFeed(0, _), b'\n') => Self::Done,
+            (Self::TrailerLineFeed(_, all), b'\n') => Self::Trailer(0, all + 2),
             // Without a digit it is no size, and not the last chunk.
-            (Self::Size(_, 0), b'\n') => return Err("chunk size"),
-            (Self::Size(0, _) | Self::Extension(0, _), b'\n') => Self::Trailer(0, 0),
-            (Self::Size(size, _) | Self::Extension(size, _), b'\n') => Self::Data(size),
+            (Self::Size(_, 1..) | Self::Extension(..), b'\n')
+            | (Self::SizeLineFeed(_) | Self::TrailerLineFeed(..), _)
+            | (Self::Trailer(..), b'\n') => return Err(BARE),
             (Self::Size(_, LINE_BYTES_MAX) | Self::Extension(_, LINE_BYTES_MAX), _) => {
                 return Err(LONG_LINE);
             }
+            (Self::Size(size, 1..) | Self::Extension(size, _), b'\r') => Self::SizeLineFeed(size),
             (Self::Size(size, count), byte) => match char::from(byte).to_digit(16) {
                 Some(digit) if size < 1 << 56 => {
                     Self::Size(16 * size + u64::from(digit), count + 1)
                 }
-                None if count > 0 && b"\r; \t".contains(&byte) => Self::Extension(size, count + 1),
+                None if count > 0 && b"; \t".contains(&byte) => Self::Extension(size, count + 1),
                 _ => return Err("chunk size"),
             },
             (Self::Extension(size, count), _) => Self::Extension(size, count + 1),
             (Self::DataEnd, b'\r') => Self::DataLineFeed,
-            (Self::DataEnd | Self::DataLineFeed, b'\n') => Self::default(),
-            (Self::Trailer(0, _), b'\n') => Self::Done,
+            (Self::DataLineFeed, b'\n') => Self::default(),
             (Self::Trailer(_, all), _) if usize::from(all) >= HEAD_BYTES_MAX => {
                 return Err(LONG_TRAILER);
             }
-            (Self::Trailer(_, all), b'\n') => Self::Trailer(0, all + 1),
-            (Self::Trailer(line, all), b'\r') => Self::Trailer(line, all + 1),
+            (Self::Trailer(line, all), b'\r') => Self::TrailerLineFeed(line, all),
             (Self::Trailer(line, all), _) => Self::Trailer(line + 1, all + 1),
             (Self::DataEnd | Self::DataLineFeed, _) => return Err("no line end after a chunk"),
             (Self::Done | Self::Data(_), _) => return Err(EXCESS),
@@ -121,6 +131,12 @@ mod tests {
             (b"100000000000000000\r\n", "chunk size"),
             (b"1\r\nab", "no line end after a chunk"),
             (b"1\r\na\r\r\n", "no line end after a chunk"),
+            (b"1\na\r\n0\r\n\r\n", BARE),
+            (b"1;x\na", BARE),
+            (b"1\rx\na", BARE),
+            (b"1\r\na\n0\r\n\r\n", "no line end after a chunk"),
+            (b"0\r\n\n", BARE),
+            (b"0\r\nX: y\n\r\n", BARE),
         ] {
             assert_eq!(feed(&mut Chunks::default(), body), Err(part), "{}", body.escape_ascii());
         }

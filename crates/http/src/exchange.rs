@@ -96,10 +96,13 @@ impl<'l> Limits<'l> {
         set_socket_timeout(&*stream, Timeout::Recv, Some(LOOK)).map_err(Error::from)?;
         set_socket_timeout(&*stream, Timeout::Send, Some(LOOK)).map_err(Error::from)?;
         let mut buffer = [0; 16 << 10];
-        while !stream.shake_hands(&mut buffer)? {
-            self.check()?;
+        loop {
+            match stream.shake_hands(&mut buffer) {
+                Ok(true) => return Ok(()),
+                Ok(false) | Err(StreamError::System(Errno::INTR)) => self.check()?,
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(())
     }
 
     /// Sends a request, after the handshake.

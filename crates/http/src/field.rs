@@ -25,6 +25,19 @@ pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
     lengths.all(|other| other == Some(first)).then_some(first)
 }
 
+/// Whether a browser asks for a page of another site, by the fields of a request to this host: each
+/// Origin counts.
+pub fn is_of_other_site<'f>(
+    host: &[u8],
+    fields: impl IntoIterator<Item = (&'f str, &'f [u8])>,
+) -> bool {
+    fields.into_iter().any(|(name, value)| match name.to_ascii_lowercase().as_str() {
+        "origin" => value.strip_prefix(b"http://") != Some(host),
+        "sec-fetch-site" => value.eq_ignore_ascii_case(b"cross-site"),
+        _ => false,
+    })
+}
+
 /// Of which bytes a part is, and of how many; a status 416 has no range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentRange {

@@ -28,7 +28,9 @@ pub use address::{Url, UrlError, host_and_port, is_host, resolve};
 pub use chunks::Chunks;
 pub use connect::{Address, ConnectError, Connector};
 pub use exchange::{ExchangeError, Limits, is_pause, request};
-pub use field::{ContentRange, bears, coded, content_range, list, number, retry_after};
+pub use field::{
+    ContentRange, bears, coded, content_range, is_of_other_site, list, number, retry_after,
+};
 pub use response::{Framing, Head, PartialHead, parse, parse_fields};
 pub use stream::Stream;
 pub use stream_error::StreamError;

@@ -63,79 +63,83 @@ impl Session {
         Some((version, suite + &group))
     }
 
-    /// Goes on with the handshake; whether it is over. Otherwise the socket has to be waited for.
-    /// What then is left to send goes with the first request.
+    /// Goes on with the handshake; whether it is over. Otherwise the socket has to be waited for,
+    /// but after `EINTR`: a call receives once, so that a server that sends byte by byte cannot
+    /// keep its caller from looking at the time. What then is left to send goes with the first
+    /// request.
     pub(crate) fn shake_hands(
         &mut self,
         socket: &OwnedFd,
         buffer: &mut [u8],
     ) -> Result<bool, StreamError> {
-        loop {
-            let mut incoming = std::mem::take(&mut self.incoming);
-            let handled = self.handle(&mut incoming, &mut []);
-            if self.is_ready && handled.is_ok() {
-                return match self.connection.alpn_protocol() {
-                    None | Some(b"http/1.1") => Ok(true),
-                    Some(_) => Err(TlsError::new(TlsFault::NoHttp1).into()),
-                };
-            }
-            // An alert, too; a server that is gone may have said why.
-            let flushed = self.flush(socket);
-            let (used, _) = handled?;
-            match flushed {
-                Ok(()) | Err(Errno::AGAIN | Errno::PIPE | Errno::CONNRESET) => {}
-                Err(error) => return Err(error.into()),
-            }
-            incoming.drain(..used);
-            self.incoming = incoming;
-            match recv(socket, &mut *buffer, RecvFlags::empty()) {
-                Ok((_, 0)) => return Err(TlsError::new(TlsFault::Closed).into()),
-                Ok((_, count)) => self.incoming.extend_from_slice(&buffer[..count]),
-                Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-            if HTTP.starts_with(&self.incoming[..self.incoming.len().min(HTTP.len())]) {
-                return Err(TlsError::new(TlsFault::NoTls).into());
-            }
+        let mut incoming = std::mem::take(&mut self.incoming);
+        let handled = self.handle(&mut incoming, &mut []);
+        if self.is_ready && handled.is_ok() {
+            return match self.connection.alpn_protocol() {
+                None | Some(b"http/1.1") => Ok(true),
+                Some(_) => Err(TlsError::new(TlsFault::NoHttp1).into()),
+            };
         }
+        // An alert, too; a server that is gone may have said why.
+        let flushed = self.flush(socket);
+        let (used, _) = handled?;
+        match flushed {
+            Ok(()) | Err(Errno::AGAIN | Errno::PIPE | Errno::CONNRESET) => {}
+            Err(error) => return Err(error.into()),
+        }
+        incoming.drain(..used);
+        self.incoming = incoming;
+        match recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((_, 0)) => return Err(TlsError::new(TlsFault::Closed).into()),
+            Ok((_, count)) => self.incoming.extend_from_slice(&buffer[..count]),
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        if HTTP.starts_with(&self.incoming[..self.incoming.len().min(HTTP.len())]) {
+            return Err(TlsError::new(TlsFault::NoTls).into());
+        }
+        Err(Errno::INTR.into())
     }
 
     /// Receives plain text to the front of the buffer: the number of its bytes, 0 at the end, and
-    /// whether nothing more has arrived.
+    /// whether nothing more has arrived. `EINTR`: what has arrived is no plain text yet; the call
+    /// is to be made again.
     pub(crate) fn receive(
         &mut self,
         socket: &OwnedFd,
         buffer: &mut [u8],
     ) -> Result<(usize, bool), StreamError> {
+        if self.is_closed {
+            return Ok((0, true));
+        }
         // The plain text is shorter than what was encrypted.
         let (plain, cipher) = buffer.split_at_mut(buffer.len() / 2);
         let most = cipher.len().min(CIPHER_BYTES);
-        while !self.is_closed {
-            let kept = self.incoming.len();
-            let room = cipher.get_mut(kept..most).filter(|room| !room.is_empty());
-            let room = room.ok_or_else(|| TlsError::new(TlsFault::Protocol))?;
-            let wanted = room.len();
-            let count = match recv(socket, room, RecvFlags::empty())? {
-                (_, 0) => return Err(StreamError::Cut),
-                (_, count) => count,
-            };
-            cipher[..kept].copy_from_slice(&self.incoming);
-            self.incoming.clear();
-            let all = &mut cipher[..kept + count];
-            let handled = self.handle(all, plain);
-            // Such as an answer to new keys; what cannot be sent now goes with the next request.
-            match self.flush(socket) {
-                Ok(()) | Err(Errno::AGAIN) => {}
-                Err(error) if handled.is_ok() => return Err(error.into()),
-                Err(_) => {}
-            }
-            let (used, bytes) = handled?;
-            self.incoming.extend_from_slice(&all[used..]);
-            if bytes > 0 {
-                return Ok((bytes, count < wanted && !self.is_closed));
-            }
+        let kept = self.incoming.len();
+        let room = cipher.get_mut(kept..most).filter(|room| !room.is_empty());
+        let room = room.ok_or_else(|| TlsError::new(TlsFault::Protocol))?;
+        let wanted = room.len();
+        let count = match recv(socket, room, RecvFlags::empty())? {
+            (_, 0) => return Err(StreamError::Cut),
+            (_, count) => count,
+        };
+        cipher[..kept].copy_from_slice(&self.incoming);
+        self.incoming.clear();
+        let all = &mut cipher[..kept + count];
+        let handled = self.handle(all, plain);
+        // Such as an answer to new keys; what cannot be sent now goes with the next request.
+        match self.flush(socket) {
+            Ok(()) | Err(Errno::AGAIN) => {}
+            Err(error) if handled.is_ok() => return Err(error.into()),
+            Err(_) => {}
         }
-        Ok((0, true))
+        let (used, bytes) = handled?;
+        self.incoming.extend_from_slice(&all[used..]);
+        match bytes {
+            0 if self.is_closed => Ok((0, true)),
+            0 => Err(Errno::INTR.into()),
+            bytes => Ok((bytes, count < wanted && !self.is_closed)),
+        }
     }
 
     /// Sends the rest of `data`, of which `sent` bytes are sent or encrypted; whether all are sent.
@@ -165,6 +169,11 @@ impl Session {
     fn flush(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
         while self.sent < self.outgoing.len() {
             match send(socket, &self.outgoing[self.sent..], SendFlags::NOSIGNAL) {
+                // A part: there is no more room, and the caller looks at the time.
+                Ok(count) if count < self.outgoing.len() - self.sent => {
+                    self.sent += count;
+                    return Err(Errno::AGAIN);
+                }
                 Ok(count) => self.sent += count,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),

@@ -14,7 +14,8 @@ use crate::tls_error::TlsError;
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// Its calls block if those of the socket do; a socket with a time limit, or one that does not
-/// block, has to be waited for after `EAGAIN`.
+/// block, has to be waited for after `EAGAIN`. After `EINTR` a call is to be made again: by TLS it
+/// is also what a call says that has received less than a record.
 pub struct Stream {
     socket: OwnedFd,
     session: Option<Box<Secured>>,

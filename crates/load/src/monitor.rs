@@ -8,6 +8,7 @@ mod exposition;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,8 +22,8 @@ use self::answer::{HEAD_BYTES_MAX, answer};
 use self::exposition::text;
 use crate::seconds::Watched;
 
-/// Further clients wait in the kernel.
-const CONNECTIONS_MAX: usize = 8;
+/// The oldest of them is given up for a further one: who sends nothing keeps nobody away.
+const CONNECTIONS_MAX: usize = 64;
 /// From the accept to the end of a connection.
 const CONNECTION_NS: u64 = 2_000_000_000;
 /// After a connection could not be accepted, such as without a free descriptor.
@@ -84,9 +85,9 @@ struct Service {
 impl Service {
     /// Waits for what happens next, and handles it; `false` at the end.
     fn turn(&mut self, listener: &TcpListener, woken: &UnixStream) -> bool {
-        let has_room = self.open.len() < CONNECTIONS_MAX;
-        let for_new = if has_room { PollFlags::IN } else { PollFlags::empty() };
-        let mut all = vec![PollFd::new(woken, PollFlags::IN), PollFd::new(listener, for_new)];
+        let mut all = [woken.as_fd(), listener.as_fd()]
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .to_vec();
         all.extend(self.open.iter().map(|one| PollFd::new(&one.stream, PollFlags::IN)));
         let first_ns = self.open.iter().map(|one| one.until_ns).min();
         let left = first_ns.map(|until_ns| {
@@ -124,12 +125,13 @@ impl Service {
             Ok(stream)
         });
         match accepted {
-            Ok(stream) => self.open.push(Connection {
-                stream,
-                received: Vec::new(),
-                is_answered: false,
-                until_ns: now + CONNECTION_NS,
-            }),
+            Ok(stream) => {
+                if self.open.len() == CONNECTIONS_MAX {
+                    self.open.remove(0);
+                }
+                let (received, until_ns) = (Vec::new(), now + CONNECTION_NS);
+                self.open.push(Connection { stream, received, is_answered: false, until_ns });
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(_) => std::thread::sleep(PAUSE),
         }

@@ -1,11 +1,21 @@
-//! Histograms of documents that others wrote, for the fuzzer in `fuzz/` and for tests, which replay
-//! its corpus.
+//! Documents that others wrote, and their histograms, for the fuzzer in `fuzz/` and for tests,
+//! which replay its corpus.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{from_value, to_value};
 
-use crate::Histogram;
+use crate::{Document, Histogram, Record};
+
+/// A document, with the checksums that it must have: whoever writes one can compute them.
+pub fn document(data: &[u8]) -> Option<Document> {
+    let mut document: Document = serde_json::from_slice(data).ok()?;
+    document.records = document.records.into_iter().map(Record::sealed).collect();
+    let json = serde_json::to_string(&document).expect("plain data has a JSON form");
+    let back: Document = serde_json::from_str(&json).expect("finite numbers");
+    assert!(back.records.iter().all(Record::is_intact));
+    Some(document)
+}
 
 /// The bytes of an encoded histogram.
 pub fn histogram(data: &[u8]) {

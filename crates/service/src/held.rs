@@ -12,18 +12,18 @@ pub(crate) const HELD_BYTES_MAX: u64 = 64 << 20;
 
 /// Bytes that all responses hold.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Budget(Arc<AtomicU64>);
+pub struct Budget(Arc<AtomicU64>);
 
 /// A share of the budget, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     budget: Budget,
     bytes: u64,
 }
 
 impl Budget {
     /// `None` if all responses together would hold too much.
-    pub(crate) fn hold(&self, bytes: u64) -> Option<Held> {
+    pub fn hold(&self, bytes: u64) -> Option<Held> {
         let add = |held: u64| held.checked_add(bytes).filter(|&held| held <= HELD_BYTES_MAX);
         self.0.fetch_update(Relaxed, Relaxed, add).ok()?;
         Some(Held { budget: self.clone(), bytes })

@@ -103,7 +103,14 @@ pub(crate) fn make(page: Page, shared: &Shared, ticket: &Ticket) -> Made {
         }
         Page::Metrics => (media::OPENMETRICS, metrics::text(shared).into_bytes()),
         Page::Telemetry => json(&telemetry::read(shared)),
-        Page::List => json(&listing::Listing::read(&shared.root, is_over)),
+        Page::List => {
+            let listing = listing::Listing::read(&shared.root, is_over);
+            // It is not whole, and the end does not wait for 100,000 paths in JSON.
+            if is_over() {
+                return Made::refusal(Refusal::Stopping);
+            }
+            json(&listing)
+        }
         Page::Host => json(&fathom_measure::host::read()),
         Page::Evict => json(&cache::evict(shared, is_over)),
         Page::Warm => json(&cache::warm(shared, is_over)),
@@ -209,15 +216,17 @@ mod tests {
     use crate::options::Options;
 
     #[test]
-    fn disk_rate_that_is_cut_short_is_refused() {
+    fn long_work_that_is_cut_short_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let mut options = Options::new(folder.path());
         options.listen = vec!["127.0.0.1:0".parse().unwrap()];
         let (shared, _) = crate::server::prepare(options).unwrap();
         let (ticket, claim) = Ticket::new(0, crate::ticket::Place::new(0));
         assert_eq!(make(Page::Disk(1), &shared, &ticket).status, 200);
+        assert_eq!(make(Page::List, &shared, &ticket).status, 200);
         drop(claim);
         assert_eq!(make(Page::Disk(60_000), &shared, &ticket).status, 503);
+        assert_eq!(make(Page::List, &shared, &ticket).status, 503);
     }
 
     #[test]

@@ -54,6 +54,7 @@ mod token;
 
 pub use error::ServiceError;
 pub use fathom_far::Token;
+pub use held::{Budget, Held};
 pub use names::Names;
 pub use options::{Limits, Options, PORT};
 pub use server::{Ending, Server};

@@ -49,7 +49,7 @@ impl Listing {
                 listing.truncated = true;
                 break;
             }
-            listing.add(root, &folder, &mut folders);
+            listing.add(root, &folder, &mut folders, is_over);
         }
         listing.files.sort_by(|a, b| a.raw.cmp(&b.raw));
         listing
@@ -59,7 +59,7 @@ impl Listing {
         self.files.len() >= FILES_MAX || self.path_bytes >= PATH_BYTES_MAX
     }
 
-    fn add(&mut self, root: &Root, folder: &[u8], folders: &mut Vec<Vec<u8>>) {
+    fn add(&mut self, root: &Root, folder: &[u8], folders: &mut Vec<Vec<u8>>, is_over: IsOver<'_>) {
         let Some(opened) = open(root, folder) else { return };
         let Ok(entries) = Dir::read_from(&opened) else { return };
         for entry in entries.flatten() {
@@ -67,17 +67,21 @@ impl Listing {
             if name == b"." || name == b".." || (folder.is_empty() && name == b".fathom") {
                 continue;
             }
+            // One folder may have all files, and any number of them.
+            if self.is_full() || is_over() {
+                self.truncated = true;
+                return;
+            }
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             let Ok(stat) = statat(&opened, entry.file_name(), flags) else { continue };
             let raw = if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() };
             match FileType::from_raw_mode(stat.st_mode) {
                 // A mount point cannot be opened.
                 FileType::Directory if stat.st_dev == root.stat.st_dev => folders.push(raw),
-                FileType::RegularFile if !self.is_full() => {
+                FileType::RegularFile => {
                     self.path_bytes += raw.len();
                     self.files.push(Listed { raw, bytes: stat.st_size as u64 });
                 }
-                FileType::RegularFile => self.truncated = true,
                 _ => {}
             }
         }
@@ -89,4 +93,22 @@ fn open(root: &Root, folder: &[u8]) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let path = if folder.is_empty() { b"." } else { folder };
     openat2(root.fd(), path, flags, Mode::empty(), inside).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+
+    #[test]
+    fn list_that_nobody_waits_for_ends_within_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        (0..100).for_each(|at| std::fs::write(folder.path().join(at.to_string()), "").unwrap());
+        let root = Root::open(folder.path()).unwrap();
+        assert!(!Listing::read(&root, &|| false).truncated);
+        let asked = AtomicUsize::new(0);
+        let listing = Listing::read(&root, &|| asked.fetch_add(1, Relaxed) >= 10);
+        assert!(listing.truncated && listing.files.len() <= 10, "{}", listing.files.len());
+    }
 }

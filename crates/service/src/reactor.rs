@@ -291,9 +291,11 @@ impl Reactor {
     }
 
     /// Makes room: closes the hundredth of the connections that is idle for longest, at least for
-    /// `least_ns`. If no time is asked for, also one that was answered and waits for its client.
+    /// `least_ns`. If no time is asked for, also one that was answered and waits for its client, or
+    /// has sent half a head: whoever has sent no request keeps nobody away.
     fn close_idle(&mut self, least_ns: u64) {
-        let is_left = |c: &Connection| matches!(c.state, State::Lingering) || c.has_left();
+        let is_left =
+            |c: &Connection| matches!(c.state, State::Lingering | State::Reading) || c.has_left();
         let may = |c: &Connection| c.is_idle() || (least_ns == 0 && is_left(c));
         let now_ns = self.handler.now_ns;
         let mut idle: Vec<(u64, Place)> = self

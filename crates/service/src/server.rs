@@ -30,8 +30,10 @@ use crate::shared::{Handle, REACTOR, Shared};
 
 /// How often the end is checked while it stops.
 const POLL: std::time::Duration = std::time::Duration::from_millis(10);
-/// For threads to end after the grace, unless they wait in the kernel.
+/// For reactors to end after the grace.
 const END_NS: u64 = 500_000_000;
+/// For what lanes compute on busy CPUs. Those that wait in the kernel do not end.
+const LANES_END_NS: u64 = 2_000_000_000;
 
 /// A running service. It serves until [`Server::stop`], or until the process ends.
 #[derive(Debug)]
@@ -47,8 +49,8 @@ pub struct Server {
 pub struct Ending {
     /// Connections that were cut.
     pub cut: usize,
-    /// Names of the threads that did not end: they wait in the kernel, such as for a disk that does
-    /// not respond.
+    /// Names of the threads that did not end: they wait for a disk that does not respond, or for a
+    /// CPU.
     pub waiting: Vec<String>,
     pub has_panicked: bool,
 }
@@ -118,7 +120,7 @@ impl Server {
         running(&self.reactors, END_NS);
         self.shared.close_queues();
         let threads: Vec<Handle> = self.reactors.drain(..).chain(self.lanes.drain(..)).collect();
-        let waiting = running(&threads, END_NS);
+        let waiting = running(&threads, LANES_END_NS);
         let cut = connections(&self.shared.counters);
         Ending { cut, waiting, has_panicked: self.shared.has_panicked.load(Relaxed) }
     }

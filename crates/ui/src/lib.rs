@@ -3,6 +3,7 @@
 //! - [`Ui`] has a thread with a runtime, in which [`server`] accepts connections.
 //! - [`routes`] finds what a request asks for, after [`guard`] has checked method, Host, Origin and
 //!   token: the page, which is the same for every address, or the data of a [`View`] as JSON.
+//! - [`seats`] has the places of connections: who gives one up for others.
 //! - [`Views`] makes these data in threads that may wait for the store: few, and few wait for them.
 //!
 //! Nothing is written and nothing is kept between requests: each opens the store, so that a store
@@ -14,6 +15,7 @@
 mod guard;
 mod response;
 mod routes;
+mod seats;
 mod server;
 mod shared;
 mod view;

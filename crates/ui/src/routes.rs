@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::{Response, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::guard::guard;
 use crate::response::{HTML, JSON, refusal, refused, response};
+use crate::seats::{Seat, State as SeatState, Unread};
 use crate::shared::{Shared, WAITING_MAX};
 use crate::view::{HistoryOf, Label, Pair, Problem, RunsOf, View, run};
 
@@ -24,6 +25,8 @@ pub(crate) const THREADS: usize = 2;
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 
 type Queried<T> = Result<Query<T>, QueryRejection>;
+/// The place of the connection.
+type Seated = Extension<Arc<Seat>>;
 
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
@@ -48,28 +51,45 @@ async fn page(State(shared): State<Arc<Shared>>) -> Response<Body> {
     response(StatusCode::OK, HTML, "no-cache", Body::from(shared.page))
 }
 
-async fn runs(State(shared): State<Arc<Shared>>, query: Queried<RunsOf>) -> Response<Body> {
-    answer(shared, queried(query).and_then(RunsOf::view)).await
+async fn runs(
+    State(shared): State<Arc<Shared>>,
+    Extension(seat): Seated,
+    query: Queried<RunsOf>,
+) -> Response<Body> {
+    answer(shared, seat, queried(query).and_then(RunsOf::view)).await
 }
 
 async fn one(
     State(shared): State<Arc<Shared>>,
+    Extension(seat): Seated,
     path: Result<Path<String>, PathRejection>,
 ) -> Response<Body> {
     let path = path.map_err(|error| Problem::Wrong(error.body_text()));
-    answer(shared, path.and_then(|Path(name)| run(name))).await
+    answer(shared, seat, path.and_then(|Path(name)| run(name))).await
 }
 
-async fn compare(State(shared): State<Arc<Shared>>, query: Queried<Pair>) -> Response<Body> {
-    answer(shared, queried(query).and_then(Pair::view)).await
+async fn compare(
+    State(shared): State<Arc<Shared>>,
+    Extension(seat): Seated,
+    query: Queried<Pair>,
+) -> Response<Body> {
+    answer(shared, seat, queried(query).and_then(Pair::view)).await
 }
 
-async fn history(State(shared): State<Arc<Shared>>, query: Queried<HistoryOf>) -> Response<Body> {
-    answer(shared, queried(query).and_then(HistoryOf::view)).await
+async fn history(
+    State(shared): State<Arc<Shared>>,
+    Extension(seat): Seated,
+    query: Queried<HistoryOf>,
+) -> Response<Body> {
+    answer(shared, seat, queried(query).and_then(HistoryOf::view)).await
 }
 
-async fn hosts(State(shared): State<Arc<Shared>>, query: Queried<Label>) -> Response<Body> {
-    answer(shared, queried(query).and_then(Label::view)).await
+async fn hosts(
+    State(shared): State<Arc<Shared>>,
+    Extension(seat): Seated,
+    query: Queried<Label>,
+) -> Response<Body> {
+    answer(shared, seat, queried(query).and_then(Label::view)).await
 }
 
 fn queried<T>(query: Queried<T>) -> Result<T, Problem> {
@@ -77,7 +97,11 @@ fn queried<T>(query: Queried<T>) -> Result<T, Problem> {
 }
 
 /// The data of a view, made in a thread that may wait for the store.
-async fn answer(shared: Arc<Shared>, view: Result<View, Problem>) -> Response<Body> {
+async fn answer(
+    shared: Arc<Shared>,
+    seat: Arc<Seat>,
+    view: Result<View, Problem>,
+) -> Response<Body> {
     let view = match view {
         Ok(view) => view,
         Err(problem) => return refused(&problem),
@@ -89,7 +113,15 @@ async fn answer(shared: Arc<Shared>, view: Result<View, Problem>) -> Response<Bo
     let work = spawn_blocking(move || {
         // Held for as long as the thread is busy, even if nobody waits any more.
         let _place = place;
-        shared.views.data(&view)
+        let data = shared.views.data(&view)?;
+        let Some(held) = shared.budget.hold(data.len() as u64) else {
+            // Its memory is free for the next request.
+            shared.seats.free_memory();
+            let line = "too many clients have not read their data; try again".to_owned();
+            return Err(Problem::Unavailable(line));
+        };
+        seat.set(SeatState::Unread((shared.seats.clock)()));
+        Ok(Bytes::from_owner(Unread { data, held, seat }))
     });
     match timeout(ANSWER_TIME, work).await {
         Ok(Ok(Ok(data))) => response(StatusCode::OK, JSON, "no-store", Body::from(data)),

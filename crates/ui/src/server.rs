@@ -4,10 +4,11 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use axum::Router;
+use axum::extract::Extension;
 use fathom_service::{ServiceError, Token};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,19 +16,20 @@ use hyper_util::service::TowerToHyperService;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::PORT;
 use crate::routes::{THREADS, router};
+use crate::seats::{Seat, State};
 use crate::shared::Shared;
 use crate::view::Views;
 
-/// Connections at once; others are closed.
-const CONNECTIONS_MAX: usize = 256;
 /// A request without its body.
 const HEAD_BYTES: usize = 16 << 10;
 const FIELDS_MAX: usize = 64;
+/// For a first request that may be made.
+const PROOF_TIME: Duration = Duration::from_secs(2);
 /// For a whole head, and between two requests.
 const HEAD_TIME: Duration = Duration::from_secs(15);
 /// After this time a connection ends with its current response, for which it then has as much time
@@ -47,11 +49,14 @@ pub struct Options {
     pub names: Vec<String>,
     /// The page, which fetches its data.
     pub page: &'static str,
+    /// CLOCK_MONOTONIC_RAW in nanoseconds.
+    pub clock: fn() -> u64,
 }
 
 /// A running server.
 pub struct Ui {
     addresses: Vec<SocketAddr>,
+    shared: Arc<Shared>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -68,7 +73,8 @@ impl Ui {
         let listeners = listen(&options.listen)?;
         let address = |it: &std::net::TcpListener| it.local_addr().map_err(ServiceError::Start);
         let addresses = listeners.iter().map(address).collect::<Result<_, _>>()?;
-        let shared = Shared::new(options.page, options.token, options.names, views);
+        let Options { page, token, names, clock, .. } = options;
+        let shared = Shared::new(page, token, names, views, clock);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(THREADS)
@@ -80,13 +86,19 @@ impl Ui {
             of_runtime.collect::<Result<Vec<_>, _>>().map_err(ServiceError::Start)?
         };
         let (stop, stopped) = oneshot::channel();
-        let run = move || serve(runtime, listeners, &router(shared), stopped);
+        let for_thread = Arc::clone(&shared);
+        let run = move || serve(runtime, listeners, &for_thread, stopped);
         let thread = std::thread::Builder::new().name("ui".to_owned()).spawn(run);
-        Ok(Self { addresses, stop, thread: thread.map_err(ServiceError::Start)? })
+        Ok(Self { addresses, shared, stop, thread: thread.map_err(ServiceError::Start)? })
     }
 
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Connections that others needed the place or the memory of.
+    pub fn given_up(&self) -> u64 {
+        self.shared.seats.given_up.load(Relaxed)
     }
 
     /// Ends all connections.
@@ -132,42 +144,60 @@ fn listen(chosen: &[SocketAddr]) -> Result<Vec<std::net::TcpListener>, ServiceEr
 fn serve(
     runtime: Runtime,
     listeners: Vec<TcpListener>,
-    router: &Router,
+    shared: &Arc<Shared>,
     stopped: oneshot::Receiver<()>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     for listener in listeners {
-        runtime.spawn(accept(listener, router.clone(), Arc::clone(&places)));
+        runtime.spawn(accept(listener, Arc::clone(shared)));
     }
     // An error means that nobody can stop it any more.
     let _ = runtime.block_on(stopped);
     runtime.shutdown_timeout(GRACE);
 }
 
-async fn accept(listener: TcpListener, router: Router, places: Arc<Semaphore>) {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            sleep(PAUSE).await;
-            continue;
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        let router = router.clone();
-        tokio::spawn(async move {
-            connection(stream, router).await;
-            drop(place);
-        });
+/// A connection of a client, until it is dropped.
+struct Visit {
+    seat: Arc<Seat>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.shared.seats.leave(&self.seat);
     }
 }
 
-async fn connection(stream: TcpStream, router: Router) {
-    let mut protocol = http1::Builder::new();
-    protocol.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-    protocol.max_buf_size(HEAD_BYTES).max_headers(FIELDS_MAX);
-    let service = TowerToHyperService::new(router);
-    let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), service));
-    // How a connection ends is the client's affair.
-    if timeout(CONNECTION_TIME, connection.as_mut()).await.is_err() {
-        connection.as_mut().graceful_shutdown();
-        let _ = timeout(CONNECTION_TIME, connection).await;
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        let Ok((stream, address)) = listener.accept().await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        let Some(seat) = shared.seats.take(address.ip().to_canonical()) else { continue };
+        let visit = Visit { seat: Arc::clone(&seat), shared: Arc::clone(&shared) };
+        let task = tokio::spawn(async move { visit.serve(stream).await });
+        let _ = seat.task.set(task.abort_handle());
+    }
+}
+
+impl Visit {
+    async fn serve(&self, stream: TcpStream) {
+        let mut protocol = http1::Builder::new();
+        protocol.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+        protocol.max_buf_size(HEAD_BYTES).max_headers(FIELDS_MAX);
+        let router = router(Arc::clone(&self.shared)).layer(Extension(Arc::clone(&self.seat)));
+        let service = TowerToHyperService::new(router);
+        let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), service));
+        // How a connection ends is the client's affair.
+        if timeout(PROOF_TIME, connection.as_mut()).await.is_ok() {
+            return;
+        }
+        if *self.seat.state() == State::Stranger {
+            return;
+        }
+        if timeout(CONNECTION_TIME, connection.as_mut()).await.is_err() {
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(CONNECTION_TIME, connection).await;
+        }
     }
 }

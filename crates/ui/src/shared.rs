@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use fathom_service::{Names, Token};
+use fathom_service::{Budget, Names, Token};
 use tokio::sync::Semaphore;
 
+use crate::seats::Seats;
 use crate::view::Views;
 
 /// Requests for data that wait for a thread or are worked on.
@@ -17,6 +18,9 @@ pub(crate) struct Shared {
     pub(crate) views: Arc<dyn Views>,
     /// Places of requests for data.
     pub(crate) places: Arc<Semaphore>,
+    pub(crate) seats: Seats,
+    /// Memory of data that clients have not read.
+    pub(crate) budget: Budget,
 }
 
 impl Shared {
@@ -25,8 +29,10 @@ impl Shared {
         token: Option<Token>,
         names: Vec<String>,
         views: Arc<dyn Views>,
+        clock: fn() -> u64,
     ) -> Arc<Self> {
         let (names, places) = (Names::and_host(names), Arc::new(Semaphore::new(WAITING_MAX)));
-        Arc::new(Self { page, token, names, views, places })
+        let (seats, budget) = (Seats::new(clock), Budget::default());
+        Arc::new(Self { page, token, names, views, places, seats, budget })
     }
 }

@@ -72,7 +72,8 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
     if !ending.waiting.is_empty() {
         let (threads, names) = (ending.waiting.len(), ending.waiting.join(", "));
         let threads = super::counted(threads, "thread");
-        warn(&format!("{threads} still in the kernel ({names}): the disk does not respond"));
+        let line = "the disk does not respond, or all CPUs are busy";
+        warn(&format!("{threads} did not end in 2 s ({names}): {line}"));
     }
     Ok(if ending == Ending::default() { printed } else { Status::Failed })
 }

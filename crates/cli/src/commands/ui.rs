@@ -8,16 +8,18 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use fathom_measure::clock::monotonic_raw_ns;
 use fathom_report::page;
 use fathom_service::token_from_file;
 use fathom_ui::{Options, Ui};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::report::TEMPLATE;
 use super::{serve, stored_run};
 use crate::arguments::ui::UiArguments;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
+use crate::terminal::warn;
 
 pub(super) fn ui(arguments: &UiArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen_then_quit()?;
@@ -28,8 +30,8 @@ pub(super) fn ui(arguments: &UiArguments) -> anyhow::Result<Status> {
     drop(stored_run::open_store(&arguments.store)?);
     let shown = stored_run::place(&arguments.store)?.to_string();
     let (secret, names) = (token.clone(), arguments.name.clone());
-    let options =
-        Options { listen, token, names, page: Box::leak(page::fetching(TEMPLATE).into()) };
+    let page = Box::leak(page::fetching(TEMPLATE).into());
+    let options = Options { listen, token, names, page, clock: monotonic_raw_ns };
     let ui = Ui::start(options, Arc::new(views::OfStore::new(arguments.store.clone())))?;
     let mut text = format!("Showing {shown}\n");
     // A log of a service would keep the token.
@@ -41,7 +43,19 @@ pub(super) fn ui(arguments: &UiArguments) -> anyhow::Result<Status> {
     text += &advice(token_file.as_deref(), secret.is_some());
     let printed = super::print_text(&(text + "Stop        Ctrl-C\n"))?;
     let mut wait = [PollFd::from_borrowed_fd(interrupt.as_fd(), PollFlags::IN)];
-    while printed == Status::Success && !poll(&mut wait, None).is_ok_and(|ready| ready > 0) {}
+    let tick = Timespec { tv_sec: 1, tv_nsec: 0 };
+    let mut shown_from = 1;
+    while printed == Status::Success && !poll(&mut wait, Some(&tick)).is_ok_and(|it| it > 0) {
+        let given_up = ui.given_up();
+        if given_up >= shown_from {
+            shown_from = given_up.saturating_mul(10);
+            warn(&format!(
+                "{} given up for others: at most 256, and 64 MiB of unread data; `ss -tn` shows \
+                 who connects",
+                super::counted(given_up as usize, "connection")
+            ));
+        }
+    }
     ui.stop();
     Ok(printed)
 }

@@ -2,12 +2,12 @@
 
 mod rounds;
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use fathom_far::{Channel, Side, Token, WAIT_NS};
+use fathom_far::{Channel, Side, Token, WAIT_NS, connect};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::{Effort, Host};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -367,35 +367,50 @@ fn silent_member_is_lost_and_silent_stranger_closed() {
     alive.delivers(b"x");
     assert_eq!(alive.refused(), "");
     drop((silent, alive));
-    let (outcome, events) = coordinator.join().unwrap();
+    let (outcome, mut events) = coordinator.join().unwrap();
+    let silent = "refused: 127.0.0.1: no proof of the token in 2 s";
+    events.remove(events.iter().position(|event| event == silent).unwrap());
     let expected = ["joined a", "joined b", "lost a: no sign of life for 30 s", "delivered b: x"];
     assert_eq!(events, expected);
     assert_eq!(outcome.members[0].lost.as_deref(), Some("no sign of life for 30 s"));
 }
 
+/// The clock of the coordinator of the test below, which goes on from one connection to the next.
+static STEPS_NS: AtomicU64 = AtomicU64::new(0);
+
 #[test]
-fn strangers_in_excess_wait_until_others_are_gone() {
-    let (address, coordinator) = coordinator(1, false, monotonic_raw_ns);
-    let mut strangers: Vec<Scripted> =
-        (0..STRANGERS_MAX).map(|_| Scripted::connected(address)).collect();
-    // All of them have been accepted once the last one has an answer.
-    for stranger in &mut strangers {
-        stranger.says(&hello(&challenge().unwrap()));
-        assert!(matches!(stranger.hears(), ToMember::Hello { .. }));
+fn silent_strangers_keep_no_member_away() {
+    let (address, coordinator) = coordinator(2, false, || STEPS_NS.load(Ordering::Relaxed));
+    // The first one of all, but the only one of its address.
+    let from = Some(IpAddr::from([127, 0, 0, 9]));
+    let mut slow = Scripted(Channel::new(connect(address, from, None, "connect").unwrap().into()));
+    let mut strangers: Vec<Scripted> = Vec::new();
+    let own = challenge().unwrap();
+    slow.says(&hello(&own));
+    let ToMember::Hello { challenge: its, .. } = slow.hears() else { panic!("no hello") };
+    for _ in 1..STRANGERS_MAX {
+        STEPS_NS.fetch_add(1, Ordering::Relaxed);
+        strangers.push(Scripted::connected(address));
+        strangers.last_mut().unwrap().says(&hello(&own));
+        assert!(matches!(strangers.last_mut().unwrap().hears(), ToMember::Hello { .. }));
     }
-    let mut waiting = Scripted::connected(address);
-    waiting.says(&hello(&challenge().unwrap()));
-    // Its line arrived before that of another, which has an answer.
-    strangers[0].says(&ToCoordinator::Finished);
-    assert_eq!(strangers[0].refused(), "unexpected message: expected proof");
-    let unheard = waiting.0.json::<ToMember>(0);
-    assert!(matches!(unheard, Err(fathom_far::FarError::TimedOut(_))), "{unheard:?}");
-    drop(strangers);
-    assert!(matches!(waiting.hears(), ToMember::Hello { .. }));
+    // Less than the time for a proof.
+    STEPS_NS.fetch_add(PLACE_NS, Ordering::Relaxed);
     let mut member = Scripted::joined(address, "a");
-    member.ordered().delivers(b"x");
-    assert_eq!(member.refused(), "");
-    drop((waiting, member));
+    assert!(matches!(strangers[0].0.json::<ToMember>(WAIT_NS), Err(fathom_far::FarError::Closed)));
+    let unheard = strangers[1].0.json::<ToMember>(0);
+    assert!(matches!(unheard, Err(fathom_far::FarError::TimedOut(_))), "{unheard:?}");
+    let proof = proof_of(&Token::new(TOKEN), Side::Near, &own, &its);
+    slow.says(&ToCoordinator::Proof { proof });
+    slow.says(&join("b"));
+    assert_eq!(slow.hears(), ToMember::Joined);
+    for each in [&mut member, &mut slow] {
+        each.ordered().delivers(b"x");
+        assert_eq!(each.refused(), "");
+    }
+    drop((strangers, member, slow));
     let (_, events) = coordinator.join().unwrap();
-    assert_eq!(events[1..], ["joined a", "delivered a: x"]);
+    let given_up = "refused: 127.0.0.1 gives up its place: 64 connections, at most 64, have not \
+                    proved the token";
+    assert_eq!(events, [given_up, "joined a", "joined b", "delivered a: x", "delivered b: x"]);
 }

@@ -2,11 +2,15 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustix::io::Errno;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
 
@@ -282,8 +286,111 @@ fn altered_record_is_refused() {
     });
     let mut stream = stream(near, "a", &Trust::All).unwrap();
     limits().send(&mut stream, b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    let error = stream.receive(&mut vec![0; 64 << 10], false).unwrap_err();
+    let error = loop {
+        match stream.receive(&mut vec![0; 64 << 10], false).unwrap_err() {
+            StreamError::System(Errno::INTR) => {}
+            error => break error,
+        }
+    };
     assert!(matches!(error, StreamError::Tls(error) if error.fault == TlsFault::Protocol));
+}
+
+/// Answers a handshake, or the request after it, a byte at a time.
+fn dripping(is_handshake: bool) -> OwnedFd {
+    let (listener, near) = pair();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        socket.set_nodelay(true).unwrap();
+        let config = Arc::new(config(self_signed(&of_names(&["a"])), BOTH));
+        let mut connection = ServerConnection::new(config).unwrap();
+        while connection.is_handshaking() && !is_handshake {
+            connection.complete_io(&mut socket).unwrap();
+        }
+        if is_handshake {
+            connection.read_tls(&mut socket).unwrap();
+            connection.process_new_packets().unwrap();
+        } else {
+            let head = format!("HTTP/1.1 204 No Content\r\nX: {}\r\n\r\n", "x".repeat(4000));
+            connection.writer().write_all(head.as_bytes()).unwrap();
+        }
+        let mut records = Vec::new();
+        while connection.wants_write() {
+            connection.write_tls(&mut records).unwrap();
+        }
+        for byte in records {
+            if socket.write_all(&[byte]).is_err() {
+                return;
+            }
+            // mood: the drip itself
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = socket.read_to_end(&mut Vec::new());
+    });
+    near
+}
+
+#[test]
+fn byte_now_and_then_does_not_prolong_tls() {
+    let soon = || Limits::new(Duration::from_millis(300), &GOES_ON);
+    let tls = Tls::new("a", &Trust::All).unwrap();
+    let mut slow = Stream::new(dripping(true), Some(&tls)).unwrap();
+    let handshake = soon().shake_hands(&mut slow);
+    assert!(matches!(handshake, Err(ExchangeError::TimedOut(_))), "{handshake:?}");
+    let mut slow = stream(dripping(false), "a", &Trust::All).unwrap();
+    limits().send(&mut slow, b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let head = soon().head(&mut slow, &mut [0; 16 << 10], |_, _, _| {});
+    assert!(matches!(head, Err(ExchangeError::TimedOut(_))), "{head:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// No call waits for the rest of a record, and pieces change nothing.
+    #[test]
+    fn records_in_pieces_are_the_same_text(
+        text in vec(any::<u8>(), 1..9_000),
+        record in 200..5_000_usize,
+        pieces in vec(1..3_000_usize, 1..9),
+    ) {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        far.set_nonblocking(true).unwrap();
+        let tls = Tls::new("a", &Trust::All).unwrap();
+        let mut stream = Stream::new(near.into(), Some(&tls)).unwrap();
+        let mut config = config(self_signed(&of_names(&["a"])), BOTH);
+        config.max_fragment_size = Some(record);
+        let mut server = ServerConnection::new(Arc::new(config)).unwrap();
+        server.set_buffer_limit(None);
+        server.writer().write_all(&text).unwrap();
+        let (mut unsent, mut found, mut is_ready) = (Vec::new(), Vec::new(), false);
+        let mut buffer = vec![0; 128 << 10];
+        for piece in pieces.iter().cycle().take(100_000) {
+            let call = match is_ready {
+                false => stream.shake_hands(&mut buffer).map(|is_over| is_ready = is_over),
+                true => stream.receive(&mut buffer, false).map(|(count, _)| {
+                    found.extend_from_slice(&buffer[..count]);
+                }),
+            };
+            let waits = |error| matches!(error, StreamError::System(Errno::INTR | Errno::AGAIN));
+            prop_assert!(call.is_ok() || call.is_err_and(waits));
+            if found.len() >= text.len() {
+                break;
+            }
+            // What the client sends last of its handshake goes with its request.
+            if is_ready && server.is_handshaking() {
+                let _ = stream.send(b"x", &mut 0).unwrap();
+            }
+            if server.read_tls(&mut far).is_ok() {
+                server.process_new_packets().unwrap();
+            }
+            while server.wants_write() {
+                server.write_tls(&mut unsent).unwrap();
+            }
+            let sent = far.write(&unsent[..unsent.len().min(*piece)]).unwrap();
+            unsent.drain(..sent);
+        }
+        prop_assert!(found == text);
+    }
 }
 
 #[test]

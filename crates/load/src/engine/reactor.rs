@@ -348,18 +348,33 @@ impl<'w> Reactor<'w> {
     }
 
     fn shake_hands(&mut self, at: u32) {
-        let client = &mut self.clients[at as usize];
-        let Some(stream) = &mut client.stream else { return };
-        match stream.shake_hands(&mut self.buffer) {
-            Ok(false) => {}
-            Ok(true) => {
-                // Its cryptography took time.
-                self.now = now_ns();
-                self.is_past(at, Phase::Tls);
-                self.send(at);
+        loop {
+            let client = &mut self.clients[at as usize];
+            let Some(stream) = &mut client.stream else { return };
+            match stream.shake_hands(&mut self.buffer) {
+                Ok(false) => {}
+                Ok(true) => {
+                    // Its cryptography took time.
+                    self.now = now_ns();
+                    self.is_past(at, Phase::Tls);
+                    self.send(at);
+                }
+                Err(StreamError::System(Errno::INTR)) if self.has_time(at) => continue,
+                Err(StreamError::System(Errno::INTR)) => {}
+                Err(error) => self.fail(at, Fault::of(&error)),
             }
-            Err(error) => self.fail(at, Fault::of(&error)),
+            return;
         }
+    }
+
+    /// Whether a client may go on receiving: what arrives without an end is never short.
+    fn has_time(&mut self, at: u32) -> bool {
+        self.now = now_ns();
+        let is_late = self.clients[at as usize].deadline_ns <= self.now;
+        if is_late {
+            self.fail(at, Fault::Timeout);
+        }
+        !is_late && !self.shared.is_over(self.now)
     }
 
     /// Reads what has arrived. `has_ended`: the server has closed, and no further event follows.
@@ -393,22 +408,16 @@ impl<'w> Reactor<'w> {
                             self.now = now_ns();
                             return;
                         }
-                        // An endless response is never short.
-                        self.now = now_ns();
-                        if client.deadline_ns <= self.now {
-                            self.fail(at, Fault::Timeout);
-                            return;
+                        if self.has_time(at) {
+                            continue;
                         }
-                        if self.shared.is_over(self.now) {
-                            return;
-                        }
-                        continue;
+                        return;
                     }
                     progress
                 }
-                Err(StreamError::System(Errno::INTR)) => continue,
-                Err(StreamError::System(Errno::AGAIN)) => return,
-                Err(StreamError::Cut) => client.cut(),
+                Err(StreamError::System(Errno::INTR)) if self.has_time(at) => continue,
+                Err(StreamError::System(Errno::INTR | Errno::AGAIN)) => return,
+                Err(StreamError::Cut) => self.clients[at as usize].cut(),
                 Err(error) => Err(Fault::of(&error)),
             };
             match received {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use fathom_http::bears;
+use fathom_http::{bears, is_of_other_site};
 use fathom_record::openmetrics::MEDIA_TYPE;
 use httparse::{EMPTY_HEADER, Error, Request, Status};
 
@@ -42,6 +42,7 @@ pub(super) fn answer(
 
 /// The status, and a field that belongs to it.
 fn check(request: &Request<'_, '_>, token: Option<&str>) -> (&'static str, &'static str) {
+    let all = request.headers.iter().map(|field| (field.name, field.value));
     let value = |name: &str| {
         let mut all = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
         all.next().map(|field| field.value).filter(|_| all.next().is_none())
@@ -50,8 +51,10 @@ fn check(request: &Request<'_, '_>, token: Option<&str>) -> (&'static str, &'sta
         Some(token) if !bears(value("Authorization"), token.as_bytes()) => {
             return ("401 Unauthorized", "WWW-Authenticate: Bearer\r\n");
         }
-        // A page of another site may have a name that resolves to loopback.
-        None if !value("Host").is_some_and(is_own) => return ("403 Forbidden", ""),
+        // A page of another site may ask, or may have a name that resolves to loopback.
+        None if !value("Host").is_some_and(|host| is_own(host) && !is_of_other_site(host, all)) => {
+            return ("403 Forbidden", "");
+        }
         _ => {}
     }
     let path = request.path.unwrap_or("").split('?').next();
@@ -107,6 +110,10 @@ mod tests {
             (get("Host: [::1]:9100\r\n"), Some("200")),
             (get("Host: evil.example\r\n"), Some("403")),
             (get("Host: 127.0.0.1\r\nHost: 127.0.0.1\r\n"), Some("403")),
+            (get("Host: [::1]:9\r\nOrigin: http://[::1]:9\r\n"), Some("200")),
+            (get("Host: [::1]:9\r\nOrigin: http://evil.example\r\n"), Some("403")),
+            (get("Host: [::1]\r\nOrigin: http://[::1]\r\nOrigin: null\r\n"), Some("403")),
+            (get("Host: [::1]\r\nSec-Fetch-Site: cross-site\r\n"), Some("403")),
             (get(""), Some("403")),
             (whole.replace("/metrics", "/"), Some("404")),
             (whole.replace("GET", "POST"), Some("405")),

@@ -39,9 +39,9 @@ fn scrapes_are_of_the_present_counts() {
 }
 
 #[test]
-fn clients_that_send_nothing_delay_no_others_for_long() {
+fn clients_that_send_nothing_are_given_up_for_others() {
     let (monitor, _) = monitor(None);
-    // More than there is room for: the others wait until these are dropped.
+    // More than there is room for.
     let idle: Vec<TcpStream> = (0..2 * CONNECTIONS_MAX).map(|_| connected(&monitor)).collect();
     let text = answer_to(connected(&monitor), GET);
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");

@@ -464,6 +464,21 @@ fn refused_connections_make_room() {
 }
 
 #[test]
+fn half_heads_make_room() {
+    let mut service = Scripted::new(4);
+    let mut half: Vec<TcpStream> = (0..4).map(|_| service.connect()).collect();
+    half.iter_mut().for_each(|client| client.write_all(&HEALTH.as_bytes()[..20]).unwrap());
+    while service.reactor.present().any(Connection::is_idle) {
+        service.turn();
+    }
+    let mut new = TcpStream::connect(service.address).unwrap();
+    service.until(|own| own.accepted.get() + own.refused.get() == 5);
+    assert_eq!((service.connections(), service.closed()), (4, (1, 0)));
+    service.ask(&mut new, HEALTH);
+    assert_eq!(status(&mut new), 200);
+}
+
+#[test]
 fn last_part_of_a_file_that_changed_is_not_sent() {
     const BYTES: u64 = 64 << 10;
     for change in ["none", "replaced", "appended", "overwritten"] {

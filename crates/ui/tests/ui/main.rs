@@ -28,6 +28,7 @@ impl Views for Echo {
             View::Run(name) if name == "missing" => Err(Problem::Missing(line)),
             View::Run(name) if name == "damaged" => Err(Problem::Damaged(line)),
             View::Run(name) if name == "gone" => Err(Problem::Unavailable(line + "\nat once")),
+            View::Run(name) if name == "large" => Ok("x".repeat(LARGE)),
             View::Run(name) if name == "panic" => panic!("asked for"),
             View::Run(name) if name == "slow" => {
                 let is_open = self.is_open.lock().expect("a lock");
@@ -39,13 +40,15 @@ impl Views for Echo {
     }
 }
 
+/// More than the buffers of a socket; three of them are more than all data that wait may be.
+const LARGE: usize = 22 << 20;
 const PAGE: &str = "<!doctype html>the page";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 fn options(token: Option<&str>) -> Options {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let names = vec!["box.example".to_owned()];
-    Options { listen: vec![any], token: token.map(Token::new), names, page: PAGE }
+    Options { listen: vec![any], token: token.map(Token::new), names, page: PAGE, clock: || 0 }
 }
 
 fn start(token: Option<&str>) -> (Ui, SocketAddr) {
@@ -193,6 +196,12 @@ fn foreign_host_or_origin_is_refused() {
     let origin = |origin: &str| status("Host: localhost:1\r\n", &format!("Origin: {origin}\r\n"));
     assert_eq!((origin("http://localhost:1"), origin("http://localhost:2")), (200, 403));
     assert_eq!(origin("null"), 403);
+    assert_eq!(origin("http://localhost:1\r\nOrigin: http://evil.example"), 403, "two");
+    let site = |target: &str, site: &str| {
+        ask(address, &format!("GET {target}"), &format!("Sec-Fetch-Site: {site}\r\n")).0
+    };
+    assert_eq!(["same-origin", "none"].map(|it| site("/api/runs", it)), [200; 2]);
+    assert_eq!((site("/api/runs", "cross-site"), site("/", "cross-site")), (403, 200), "a link");
     ui.stop();
 }
 
@@ -267,24 +276,53 @@ fn large_heads_are_refused() {
 }
 
 #[test]
-fn connections_beyond_the_limit_are_closed() {
+fn half_heads_and_idle_connections_keep_nobody_away() {
     let (ui, address) = start(None);
-    let first = ask(address, "GET /", "");
-    assert_eq!(first.0, 200);
+    let half = "GET / HTTP/1.1\r\nHost: loc";
+    let mut strangers: Vec<TcpStream> = (0..300).map(|_| send(address, half)).collect();
+    assert_eq!(get(address, "/").0, 200);
+    assert!(ui.given_up() >= 45, "{}", ui.given_up());
+    let first = strangers[0].read(&mut [0]).unwrap_or(0);
+    assert_eq!(first, 0, "the oldest is closed");
+    drop(strangers);
     let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    // Each has its place once it has answered, and keeps it.
-    let mut kept = Vec::new();
-    loop {
+    let answered = |_| {
         let mut stream = send(address, request);
-        let mut first = [0; 12];
-        match stream.read_exact(&mut first) {
-            Ok(()) => kept.push(stream),
-            Err(_) => break,
-        }
-        assert!(kept.len() <= 256, "there is no limit");
-    }
-    assert!(kept.len() >= 250, "{}", kept.len());
-    drop(kept);
+        stream.read_exact(&mut [0; 12]).expect("an answer");
+        stream
+    };
+    let mut idle: Vec<TcpStream> = (0..300).map(answered).collect();
+    let mut rest = Vec::new();
+    let _ = idle[0].read_to_end(&mut rest);
+    assert!(rest.ends_with(PAGE.as_bytes()), "an answered one");
+    drop(idle);
+    ui.stop();
+}
+
+#[test]
+fn unread_data_have_a_limit_for_all_clients() {
+    let (ui, address) = start(None);
+    let large = "GET /api/run/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let unread = || {
+        let mut stream = send(address, large);
+        stream.read_exact(&mut [0; 12]).expect("an answer");
+        stream
+    };
+    let [first, second] = [unread(), unread()];
+    let (status, _, body) = get(address, "/api/run/large");
+    assert_eq!(status, 503, "{} bytes", body.len());
+    assert!(body.contains("too many clients have not read their data"), "{body}");
+    assert_eq!(get(address, "/api/runs").0, 200, "small data have room");
+    drop(first);
+    // mood: the server sees the end of a connection some time after it
+    let mut tries = (0..100).map(|_| {
+        // mood: as above
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        get(address, "/api/run/large")
+    });
+    let (_, _, body) = tries.find(|(status, ..)| *status == 200).expect("its memory is free");
+    assert_eq!(body.len(), LARGE);
+    drop(second);
     ui.stop();
 }
 
