@@ -1,5 +1,5 @@
-//! The structure inside each crate, from the paths that its files name: circles between modules, and
-//! arrows up, from a file to one above it.
+//! The structure inside each crate, from the paths that its files name: circles between modules,
+//! and arrows up, from a file to one above it.
 //!
 //! An arrow runs from a file to the file that defines what it uses: a name that a module passes on
 //! counts for the file it comes from, a glob for its module. No arrow counts from a test. A module
