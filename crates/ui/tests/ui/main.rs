@@ -281,7 +281,6 @@ fn half_heads_and_idle_connections_keep_nobody_away() {
     let half = "GET / HTTP/1.1\r\nHost: loc";
     let mut strangers: Vec<TcpStream> = (0..300).map(|_| send(address, half)).collect();
     assert_eq!(get(address, "/").0, 200);
-    assert!(ui.given_up() >= 45, "{}", ui.given_up());
     let first = strangers[0].read(&mut [0]).unwrap_or(0);
     assert_eq!(first, 0, "the oldest is closed");
     drop(strangers);

@@ -363,17 +363,20 @@ mod tests {
             let expected = format!("fleet\nmember\n--join\n{word}\n--node\n{word}\n");
             assert_eq!(String::from_utf8_lossy(&member.stdout), expected, "{member:?}");
             assert_eq!(std::fs::read_dir(&own).unwrap().count(), 0, "the copy is left");
-            let selector = CaseSelector::parse(&format!("os{{a={word}}}")).unwrap();
+            // A selector has no control characters.
+            let plain = word.replace(char::is_control, "");
+            let selector = CaseSelector::parse(&format!("os{{a={plain}}}")).unwrap();
             let fixes = [
                 Fix::RaiseCpuQuota { file: Some(word.to_owned()) },
                 Fix::EnableOffloads { interface: word.to_owned(), offloads: Vec::new() },
             ];
-            let printed = fixes.map(|fix| advice(&fix).command.unwrap()).into_iter().chain([
-                listening::member(word, Some(&own)),
-                format!("fathom run {}", selector.quoted("os")),
-                Invocation::new("fathom", [word]).to_string(),
+            let fixes = fixes.map(|fix| (advice(&fix).command.unwrap(), word));
+            let printed = fixes.into_iter().chain([
+                (listening::member(word, Some(&own)), word),
+                (format!("fathom run {}", selector.quoted("os")), &plain),
+                (Invocation::new("fathom", [word]).to_string(), word),
             ]);
-            for command in printed {
+            for (command, word) in printed {
                 let output = run(&(program.to_owned() + &command), &own, b"");
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
                 assert!(text.contains(word), "{command}: {output:?}");
