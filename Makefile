@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate typical lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer zoo zoo-quick install dist dist-check clean needs needs-lab
+.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-build bench-page repeatability compare-check simulate typical lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer zoo zoo-quick install dist dist-check clean needs needs-lab
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -55,6 +55,9 @@ bench-fetch: build needs-lab ## compare downloads with curl and wget from nginx 
 
 bench-network: build needs-lab ## compare connect with a C loop, and iperf3, sockperf and ping by crosscheck, in turn
 	lab/bench/network.sh $(FATHOM)
+
+bench-build: needs ## time a build from nothing, again, and after a changed line in each of three crates
+	scripts/bench-build.sh
 
 bench-store: build ## time the commands that read a store of RUNS (default 1000) synthetic runs; writes 2 GB to /var/tmp, less for more runs, which have no samples
 	$(CARGO) run --quiet --release --locked --package xtask -- \
