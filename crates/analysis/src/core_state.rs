@@ -34,7 +34,7 @@ const ONE_CLUSTER: f64 = 0.5;
 /// Some loops of one cycle a branch show the same.
 const CYCLE: f64 = 1.05;
 const MET_MIN: usize = 3;
-/// States are not told apart if at least half as many visits are just beyond the limit as at the
+/// States are one if at least half as many visits are just beyond the limit as at the
 /// reference, and as many as farther away.
 const NEAR: f64 = 0.08;
 /// The work itself slows the loop if, of the visits that start on a core to itself, at least this
@@ -196,7 +196,7 @@ fn are_most(of: &[bool]) -> bool {
 pub struct CoreStates {
     /// The loop of a core to itself.
     pub idle: Loop,
-    /// The state that is reported; [`Stratum::AsFound`] if states cannot be told apart.
+    /// The state that is reported; [`Stratum::AsFound`] if states cannot be distinguished.
     pub reported: Stratum,
     /// The number of visits in each of [`Stratum::STATES`].
     pub visits: [usize; 3],

@@ -237,7 +237,7 @@ pub enum NotSelected {
     Input,
     /// Fewer visits in the reported state than an interval needs.
     TooFewClean,
-    /// The states of the core cannot be told apart.
+    /// The states of the core cannot be distinguished.
     Continuum,
     /// The protocol keeps every trial.
     EveryTrial,
@@ -256,7 +256,7 @@ impl NotSelected {
             Self::SlowsItself => "the work itself slows the reference loop",
             Self::Input => "an input is over all processes",
             Self::TooFewClean => "too few processes in that state of the core",
-            Self::Continuum => "the states of the core cannot be told apart",
+            Self::Continuum => "the states of the core cannot be distinguished",
             Self::EveryTrial => "the protocol keeps every trial",
             Self::NotPinned => "not pinned to one CPU",
             Self::NoReference => "no reference loop was calibrated",
