@@ -139,8 +139,8 @@ http-peers: ## send the request corpus also to nginx, apache2, lighttpd and cadd
 	PATH="$$PATH:/usr/sbin" FATHOM_PEERS="$$folder" $(CARGO) test --quiet --locked --package fathom-service \
 		--test service -- --ignored --exact peers::differences_from_peers_are_explained
 
-fuzz: ## fuzz each parser of what other ends send for SECONDS (default 900), two at a time, or TARGETS only; writes docs/evidence/FUZZ.md; needs a C++ compiler
-	$(CARGO) run --quiet --locked --package xtask -- fuzz $(or $(SECONDS),900) $(TARGETS)
+fuzz: ## fuzz each parser of what other ends send for SECONDS (default 900), JOBS (2) at a time, or TARGETS only; writes docs/evidence/FUZZ.md; needs a C++ compiler
+	JOBS=$(or $(JOBS),2) $(CARGO) run --quiet --locked --package xtask -- fuzz $(or $(SECONDS),900) $(TARGETS)
 
 mutants: needs ## change SAMPLE (default 100) places of the code (of PACKAGES only), one at a time: which do tests miss? about an hour
 	PACKAGES="$(PACKAGES)" scripts/mutants.sh $(or $(SAMPLE),100) $(or $(SHARD),0)

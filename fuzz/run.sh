@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes each target for SECONDS, two at a time: fuzz/run.sh SECONDS [TARGET …]. Without nightly and
+# Fuzzes each target for SECONDS, JOBS (2) at a time: fuzz/run.sh SECONDS [TARGET …]. Without nightly and
 # without cargo-fuzz: the flags are those of `cargo fuzz --sanitizer none`.
 set -eu
 seconds=$1
@@ -21,7 +21,7 @@ done
 # With a target the flags do not go to build scripts.
 RUSTFLAGS="$flags" "${CARGO:-cargo}" build --quiet --release --locked --target "$host"
 programs="$CARGO_TARGET_DIR/$host/release"
-[ $# -gt 0 ] || set -- head range token control_far control_near telemetry chunks response histogram import fleet_coordinator fleet_member document import_go import_hyperfine hosts limits
+[ $# -gt 0 ] || set -- head range token control_far control_near telemetry chunks response histogram import fleet_coordinator fleet_member document import_go import_hyperfine hosts limits server_error
 work="$CARGO_TARGET_DIR/work"
 mkdir -p "$work"
 
@@ -41,13 +41,14 @@ fuzz() {
 
 failed=0
 while [ $# -gt 0 ]; do
-	fuzz "$1" & first=$!
-	shift
-	if [ $# -gt 0 ]; then
-		fuzz "$1" & second=$!
+	running=
+	while [ $# -gt 0 ] && [ "$(echo "$running" | wc -w)" -lt "${JOBS:-2}" ]; do
+		fuzz "$1" &
+		running="$running $!"
 		shift
-		wait $second || failed=1
-	fi
-	wait $first || failed=1
+	done
+	for one in $running; do
+		wait "$one" || failed=1
+	done
 done
 exit $failed

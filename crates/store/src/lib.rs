@@ -26,6 +26,8 @@ mod connect;
 mod database;
 mod error;
 mod file;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod headline;
 mod listing;
 mod liveness;
