@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-build bench-page repeatability compare-check simulate typical lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer zoo zoo-quick install dist dist-check clean needs needs-lab
+.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-build bench-import bench-page repeatability compare-check simulate typical lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer zoo zoo-quick install dist dist-check clean needs needs-lab
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -62,6 +62,10 @@ bench-build: needs ## time a build from nothing, again, and after a changed line
 bench-store: build ## time the commands that read a store of RUNS (default 1000) synthetic runs; writes 2 GB to /var/tmp, less for more runs, which have no samples
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		bench-store $(FATHOM) $(or $(RUNS),1000)
+
+bench-import: build ## time the import of the worst files of each format, in s a MB; target 1 (a small file: the start)
+	$(CARGO) test --quiet --release --locked --package fathom --test program -- --nocapture \
+		import_is_bounded_by_the_size_of_its_file
 
 bench-page: build ## time the first tile and the first chart of the last run's page in Chromium
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \

@@ -156,12 +156,19 @@ pub fn height() -> usize {
     terminal_size::terminal_size().map_or(24, |(_, height)| usize::from(height.0))
 }
 
+/// The longest warning, in characters: another program or server may have any text to say.
+const WARNING_CHARS_MAX: usize = 4_000;
+
 /// Writes one line to standard error.
 pub fn warn(text: &str) {
+    // In one write, so that lines of other processes do not interleave.
+    let _ = anstream::stderr().write_all(warning(text).as_bytes());
+}
+
+fn warning(text: &str) -> String {
     // It has no colour: an escape is part of a name.
     let text = text.replace('\u{1b}', r"\u001b");
-    // In one write, so that lines of other processes do not interleave.
-    let _ = anstream::stderr().write_all(format!("fathom: {}\n", visible(&text)).as_bytes());
+    format!("fathom: {}\n", visible(&shortened(&text, WARNING_CHARS_MAX)))
 }
 
 /// Reports each panic in one line, which ends with what follows from it.
@@ -172,6 +179,7 @@ pub fn report_panics(then: &'static str) {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let why = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("?");
         let at = panic.location().map_or(String::new(), |at| format!(" at {at}"));
+        // What follows from it stands at the end, and is never cut.
         let why = shortened(&escaped(why), 1_000);
         warn(&format!("thread {name} panicked{at}: {why}; {then}"));
     }));
@@ -185,6 +193,13 @@ pub fn shows_progress() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn warning_of_any_text_is_bounded_and_has_no_escapes() {
+        let line = warning(&"\u{1b}[2JΩ".repeat(1_000_000));
+        assert!(line.chars().count() < WARNING_CHARS_MAX + 20 && !line.contains('\u{1b}'));
+        assert!(line.starts_with("fathom: ") && line.ends_with("…\n"), "{line}");
+    }
 
     #[test]
     fn progress_line_never_wraps() {

@@ -49,8 +49,6 @@ struct Latency {
     percentile: BTreeMap<String, Number>,
 }
 
-/// Options of a job in its record.
-const OPTIONS_MAX: usize = 200;
 /// Those that are read, as fio writes them.
 const PERCENTILES: [(&str, &str); 3] =
     [("50.000000", "50"), ("99.000000", "99"), ("99.900000", "99.9")];
@@ -116,11 +114,18 @@ impl Job {
             return all;
         }
         let options = global.iter().filter(|(key, _)| !self.options.contains_key(*key));
-        let options = options.chain(&self.options).take(OPTIONS_MAX).map(|(key, value)| {
+        let mut words = Vec::new();
+        let mut length = 0;
+        for (key, value) in options.chain(&self.options) {
+            // What comes after is not shown.
+            if length > name::TITLE_CHARS_MAX {
+                break;
+            }
             let (key, value) = (name::title(key), name::title(value));
-            if value.is_empty() { key } else { format!("{key}={value}") }
-        });
-        let options = name::title(&options.collect::<Vec<String>>().join(" "));
+            words.push(if value.is_empty() { key } else { format!("{key}={value}") });
+            length += words.last().map_or(0, String::len);
+        }
+        let options = name::title(&words.join(" "));
         for one in &mut all {
             one.facts.push(Fact::text("options", options.clone()));
             one.failure =

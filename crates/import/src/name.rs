@@ -6,7 +6,7 @@ use fathom_record::{ParamValue, Params, escaped, is_hidden, shortened};
 /// A longer name is cut, and ends with a checksum of the whole.
 const CHARS_MAX: usize = 80;
 const CHARS_KEPT: usize = CHARS_MAX - 9;
-const TITLE_CHARS_MAX: usize = 1_000;
+pub(crate) const TITLE_CHARS_MAX: usize = 1_000;
 
 /// The name with letters, digits, `_`, `-` and `.` only: `sleep 0.1` is `sleep_0.1`.
 pub(crate) fn safe(name: &str) -> String {

@@ -1,6 +1,10 @@
 //! What another end can report: other figures reach no record.
 
+use std::io::{self, Write};
 use std::ops::RangeInclusive;
+
+use serde::Serialize as _;
+use serde_json::ser::Formatter;
 
 use crate::{Host, Interval, Record, Sample, Summary};
 
@@ -50,17 +54,20 @@ impl Record {
         let of_samples = || self.samples.iter().flatten().find_map(Sample::implausible);
         let is_ragged = self.series.iter().any(|it| it.times_ns.len() != it.values.len());
         let of_summary = self.summary.as_ref().and_then(Summary::implausible);
-        of_summary.or(is_ragged.then_some("length of a series")).or_else(of_samples)
+        let of_shape = of_summary.or(is_ragged.then_some("length of a series")).or_else(of_samples);
+        of_shape.or_else(|| (!self.has_numbers_in_range()).then_some("number"))
+    }
+
+    /// Whether every number, wherever it stands, is one that can be reckoned with.
+    fn has_numbers_in_range(&self) -> bool {
+        self.serialize(&mut serde_json::Serializer::with_formatter(io::sink(), InRange)).is_ok()
     }
 }
 
 impl Summary {
     fn implausible(&self) -> Option<&'static str> {
-        let estimates = || self.in_state.iter().chain(&self.as_found);
-        let intervals = estimates().map(|it| it.interval).chain([self.interval]).flatten();
-        let medians = estimates().flat_map(|it| &it.process_medians).chain(&self.process_medians);
-        let numbers = [self.median, self.min, self.max, self.mean, self.sd].into_iter();
-        let numbers = numbers.chain(intervals.clone().flat_map(Interval::limits));
+        let estimates = self.in_state.iter().chain(&self.as_found);
+        let intervals = estimates.map(|it| it.interval).chain([self.interval]).flatten();
         let shares = self.modes.iter().chain(&self.clusters).map(|it| it.share);
         let mut shares = shares.chain(self.quantiles.iter().map(|it| it.q));
         let is_share = |it: f64| (0.0..=1.0).contains(&it);
@@ -68,7 +75,6 @@ impl Summary {
         let found = [
             ("level of an interval", !intervals.clone().all(has_level)),
             ("share", !shares.all(is_share)),
-            ("number", !numbers.chain(medians.copied()).all(is_number)),
             ("count of values", !VISIT.contains(&self.n)),
         ];
         found.iter().find_map(|(name, is_wrong)| is_wrong.then_some(*name))
@@ -77,17 +83,20 @@ impl Summary {
 
 impl Sample {
     fn implausible(&self) -> Option<&'static str> {
-        let Self { values, reference_ns, frequency_ns, memory_ns, .. } = self;
-        let mut numbers = [values, reference_ns, frequency_ns, memory_ns].into_iter().flatten();
-        if !self.disturbed.iter().all(|at| (*at as usize) < values.len()) {
-            return Some("index of a disturbed value");
-        }
-        (!numbers.all(|it| is_number(*it))).then_some("value")
+        let is_of_value = |at: &u32| (*at as usize) < self.values.len();
+        (!self.disturbed.iter().all(is_of_value)).then_some("index of a disturbed value")
     }
 }
 
-fn is_number(number: f64) -> bool {
-    number.abs() <= MAGNITUDE_MAX
+/// Fails at the first number with a fraction that is out of range. Counters are whole numbers, of
+/// which any can be reckoned with.
+struct InRange;
+
+impl Formatter for InRange {
+    fn write_f64<W: ?Sized + Write>(&mut self, _: &mut W, number: f64) -> io::Result<()> {
+        let is_in_range = number.abs() <= MAGNITUDE_MAX;
+        is_in_range.then_some(()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
 }
 
 #[cfg(test)]

@@ -283,7 +283,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Replayed<A> {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Params, Quantile, Summary};
+    use fathom_record::{Fact, Params, Quantile, Summary, Unit};
 
     use super::*;
 
@@ -369,7 +369,12 @@ mod tests {
         refused(|_, it| it.process_medians[0] = 1e308, "implausible number");
         refused(|_, it| it.n = u64::MAX, "implausible count");
         refused(|_, it| it.quantiles.push(Quantile { q: -0.5, value: 1.0 }), "implausible share");
-        refused(|it, _| it.samples.as_mut().unwrap()[0].values[0] = -1e101, "implausible value");
+        refused(|it, _| it.samples.as_mut().unwrap()[0].values[0] = -1e101, "implausible number");
+        refused(|it, _| it.prediction.as_mut().unwrap().high = Some(1e200), "implausible number");
+        refused(
+            |it, _| it.facts.push(Fact::quantity("x", -1e300, Unit::Bytes)),
+            "implausible number",
+        );
         refused(|it, _| it.params = Params::one("x", "a\n | y=1"), "invalid name of a record");
     }
 

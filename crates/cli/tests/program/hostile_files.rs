@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use fathom_measure::clock::monotonic_raw_ns;
 use rustix::process::Resource;
 
 use crate::TestEnv;
@@ -80,7 +81,10 @@ fn import_is_bounded_by_the_size_of_its_file() {
     let env = TestEnv::new();
     for (at, (tool, file, is_imported)) in worst().into_iter().enumerate() {
         fs::write(env.file("worst"), &file).expect("a file");
+        let begun = monotonic_raw_ns();
         let output = bounded(&env, &format!("import --format {tool} worst"), file.len());
+        let (s, mb) = ((monotonic_raw_ns() - begun) as f64 / 1e9, file.len() as f64 / 1e6);
+        println!("{at:2} {tool:16} {mb:6.3} MB {s:6.3} s {:6.2} s/MB", s / mb);
         let said = text(&output.stdout) + &text(&output.stderr);
         let expected = if is_imported { "Imported" } else { "worst is no result of" };
         assert!(output.status.code() == Some(i32::from(!is_imported)), "{at}: {tool}: {said}");
