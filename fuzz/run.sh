@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fuzzes each target for SECONDS, JOBS (2) at a time: fuzz/run.sh SECONDS [TARGET …]. Without nightly and
-# without cargo-fuzz: the flags are those of `cargo fuzz --sanitizer none`.
+# Fuzzes each target for SECONDS, JOBS (2) at a time: fuzz/run.sh SECONDS [TARGET …]. Without
+# nightly and without cargo-fuzz: the flags are those of `cargo fuzz --sanitizer none`.
 set -eu
 seconds=$1
 shift
