@@ -1,31 +1,15 @@
 // The page of many hosts: which are odd, the number of each in the main cases, numbers between
 // hosts, and what each host measured.
 
+import type { Strip } from './charts/strip';
 import { drawStrip, stripRows } from './charts/strip';
+import type { Pairs } from './charts/pairs';
 import { drawPairs, pairRows } from './charts/pairs';
 import { figure } from './charts/figure';
-import type { Unit } from './contents';
 import { counted } from './compared';
 import { element, plainTable } from './element';
 import { linked, toRun, toRuns } from './links';
 import { quantity } from './quantity';
-
-/** A case with the number of each host, in the order of the hosts. */
-export interface Strip {
-  title: string;
-  case: string;
-  unit: Unit;
-  median: number;
-  numbers: (number | null)[];
-  /** Hosts whose number is noisy. */
-  noisy: number[];
-  /** Hosts without a number, and why. */
-  without: [number, string][];
-  /** Odd hosts, and their ratio to the median. */
-  odd: [number, number][];
-  /** 5th and 95th percentile of published machines, and which they are. */
-  typical: [number, number, string] | null;
-}
 
 /** A group of hosts of the same hardware. */
 export interface Group {
@@ -42,20 +26,6 @@ export interface Group {
   runs: string[][];
   /** Hosts without a valid number. */
   without: string;
-}
-
-/** A case between hosts. */
-export interface Pairs {
-  case: string;
-  unit: Unit;
-  is_lower_better: boolean;
-  hosts: string[];
-  usual: number | null;
-  /** From host, to host, number. */
-  numbers: [number, number, number][];
-  bad_hosts: [number, string][];
-  bad_links: [[number, number], string][];
-  not_judged: string[];
 }
 
 export interface Fleet {

@@ -1,53 +1,15 @@
 // The history of a metric: a chart of each case with its change points, and what else changed then.
 
+import type { Change, Point, Series } from './charts/timeline';
 import { drawTimeline, hasCut } from './charts/timeline';
 import { figure } from './charts/figure';
-import type { Params, Unit } from './contents';
+import type { Unit } from './contents';
 import { nameOf } from './contents';
 import { element } from './element';
 import { isLive, toComparison, toHistory, toRun, toRuns } from './links';
 import { parametersText } from './parameters';
 import { NOTHING, atMost, factor, percent, quantity } from './quantity';
 import { minute } from './runs';
-
-/** A case in one run. */
-export interface Point {
-  run: string;
-  label?: string;
-  started: string;
-  value: number | null;
-  /** In another state of the core than the series. */
-  slow: boolean;
-  interval: [number, number] | null;
-  bound: number | null;
-  state: string;
-  cut_short: boolean;
-}
-
-export interface Change {
-  /** The first run after the change. */
-  run: string;
-  started: string;
-  after_run: string;
-  before: number;
-  after: number;
-  ratio: number;
-  p: number;
-  worse: boolean | null;
-  as_found: boolean;
-  differences: { what: string; a: string; b: string }[];
-}
-
-export interface Series {
-  params: Params;
-  far?: string;
-  unit: Unit;
-  effort: string;
-  stratum: string;
-  points: Point[];
-  changes: Change[];
-  explained: number;
-}
 
 /** A metric on a host. */
 interface History {

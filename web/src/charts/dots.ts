@@ -6,9 +6,8 @@ import { factsOf, letter, valueText } from '../contents';
 import { LOOKS, across, scale, valueAxis, valueLabel } from './axes';
 import { drawLegend, legend } from './legend';
 import { colour, filled, near, predictions, ranges, ticks } from './marks';
-import type { Point, Points } from './points';
+import type { Point, Points, Under } from './drawn';
 import { LETTER, rows } from './rows';
-import type { Under } from './under';
 import { diamonds, entries } from './under';
 
 const ROW = 26;

@@ -10,7 +10,7 @@ import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes'
 import { figure } from './figure';
 import { colour } from './marks';
 import { silentOf } from './pauses';
-import type { Point, Points } from './points';
+import type { Point, Points } from './drawn';
 import type { HeatSpec } from './specs';
 
 /** Steps drawn at most: the first, the last, and some between. */

@@ -6,7 +6,7 @@ import { letter, numberOf } from '../contents';
 import { words } from '../parameters';
 import { quantity } from '../quantity';
 import { HALO, LINE, apart } from './marks';
-import type { Point } from './points';
+import type { Point } from './drawn';
 
 /** Capacities higher than the points by more than this factor would flatten them. */
 const FAR = 3;

@@ -10,7 +10,7 @@ import { drawLegend, legend, widthOf } from './legend';
 import { limitMarks, limitsOf } from './limits';
 import { GLYPHS, HALO, LINE, apart, colour, filled } from './marks';
 import { near, predictions, ranges, ticks } from './marks';
-import type { Point, Points } from './points';
+import type { Point, Points } from './drawn';
 import type { LineSpec } from './specs';
 import { diamonds, entries, joined } from './under';
 

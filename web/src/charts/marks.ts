@@ -1,7 +1,7 @@
 // Shared marks: predictions beside measured values, and labels at the ends of lines.
 
 import * as Plot from '@observablehq/plot';
-import type { Point } from './points';
+import type { Point } from './drawn';
 
 /** The height of a label. */
 export const LINE = 14;

@@ -6,7 +6,7 @@ import { letter } from '../contents';
 import { scaleOf } from '../quantity';
 import { LOOKS } from './axes';
 import { colour } from './marks';
-import type { Point, Points } from './points';
+import type { Point, Points } from './drawn';
 import type { MatrixSpec } from './specs';
 
 const CELL_MAX = 76;

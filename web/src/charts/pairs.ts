@@ -1,8 +1,22 @@
 // Numbers between hosts: a cell per direction, shaded by its ratio to the median.
 
+import type { Unit } from '../contents';
 import { svgElement } from '../element';
-import type { Pairs } from '../fleet';
 import { factor, quantity } from '../quantity';
+
+/** A case between hosts. */
+export interface Pairs {
+  case: string;
+  unit: Unit;
+  is_lower_better: boolean;
+  hosts: string[];
+  usual: number | null;
+  /** From host, to host, number. */
+  numbers: [number, number, number][];
+  bad_hosts: [number, string][];
+  bad_links: [[number, number], string][];
+  not_judged: string[];
+}
 
 /** A cell is at most so many pixels wide. */
 const CELL_MAX = 26;

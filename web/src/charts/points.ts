@@ -16,50 +16,9 @@ import {
 } from '../contents';
 import { levelOf, parametersText, words } from '../parameters';
 import { percent, quantity } from '../quantity';
-import type { Part } from './specs';
-import type { Under } from './under';
+import type { Point, Points } from './drawn';
+import type { Part, Wanted } from './specs';
 import { underOf } from './under';
-
-/** A drawn record. */
-export interface Point {
-  run: number;
-  record: Result;
-  /** The name of its line or row. */
-  series: string;
-  /** What of the record is drawn; empty if its headline. */
-  part: string;
-  panel: string;
-  x: number;
-  y: number;
-  low: number;
-  high: number;
-  unit: Unit;
-  noisy: boolean;
-  /** Tooltip. */
-  title: string;
-}
-
-export interface Points {
-  drawn: Point[];
-  /** Records without a number. */
-  without: { run: number; record: Result }[];
-  /** All records, in order. */
-  all: { run: number; record: Result }[];
-  unit: Unit;
-  /** Published figures, drawn below all others. */
-  under: Under[];
-}
-
-export interface Wanted {
-  metrics: string[];
-  only?: (params: Result['params']) => boolean;
-  withFact?: string;
-  x?: string;
-  parts?: Part[];
-  panel?: string[];
-  name?: (params: Params) => string;
-  titles?: boolean;
-}
 
 /** The records of some metrics in all runs, cache levels in their order. */
 export function recordsOf(contents: Contents, wanted: Wanted): Points['all'] {
@@ -102,13 +61,7 @@ function labels(records: Result[], wanted: Wanted): (record: Result) => string {
   };
 }
 
-interface Value {
-  part: string;
-  y: number;
-  low: number;
-  high: number;
-  unit: Unit;
-}
+type Value = Pick<Point, 'part' | 'y' | 'low' | 'high' | 'unit'>;
 
 /** What is drawn of a record: its headline, or its parts. */
 function valuesOf(record: Result, run: Document['run'], parts: Part[] | undefined): Value[] {

@@ -33,7 +33,7 @@ import { key } from './key';
 import { drawLines } from './lines';
 import { limitsOf } from './limits';
 import { drawMatrix } from './matrix';
-import type { Point, Points } from './points';
+import type { Point, Points } from './drawn';
 import { partText, pointTip, pointsOf, recordsOf } from './points';
 import type { Spec } from './specs';
 import { SPECS } from './specs';

@@ -77,6 +77,11 @@ export interface HeatSpec extends Every {
 
 export type Spec = LineSpec | DotSpec | MatrixSpec | HeatSpec;
 
+/** Which records a chart has, and how it names them. */
+export type Wanted = Pick<Every, 'metrics' | 'only' | 'withFact' | 'titles'> &
+  Partial<Pick<LineSpec, 'x' | 'parts' | 'panel'>> &
+  Pick<DotSpec, 'name'>;
+
 /** The parameters of a case of a load. */
 const CASE = ['mode', 'think_s'];
 

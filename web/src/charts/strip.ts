@@ -1,11 +1,28 @@
 // A strip: the number of each host in a case, a point each; the odd ones named.
 
 import * as Plot from '@observablehq/plot';
+import type { Unit } from '../contents';
 import { svgElement } from '../element';
-import type { Strip } from '../fleet';
 import { factor, quantity } from '../quantity';
 import type { Axis } from './axes';
 import { LOOKS, across, closeAxis, scale, valueAxis, valueLabel } from './axes';
+
+/** A case with the number of each host, in the order of the hosts. */
+export interface Strip {
+  title: string;
+  case: string;
+  unit: Unit;
+  median: number;
+  numbers: (number | null)[];
+  /** Hosts whose number is noisy. */
+  noisy: number[];
+  /** Hosts without a number, and why. */
+  without: [number, string][];
+  /** Odd hosts, and their ratio to the median. */
+  odd: [number, number][];
+  /** 5th and 95th percentile of published machines, and which they are. */
+  typical: [number, number, string] | null;
+}
 
 /** The axis is logarithmic from this ratio of the largest to the smallest number. */
 const RATIO = 4;

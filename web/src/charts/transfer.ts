@@ -5,7 +5,7 @@ import type { Contents, Result } from '../contents';
 import { factText, intervalOf, letter, numberOf, reasonsOf } from '../contents';
 import { effectText, setText, settingsText, transferText, usualOf } from '../parameters';
 import type { Ratio } from './forest';
-import type { Points } from './points';
+import type { Points } from './drawn';
 import { pointTip, recordsOf } from './points';
 import type { DotSpec } from './specs';
 

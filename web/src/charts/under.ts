@@ -4,21 +4,9 @@ import * as Plot from '@observablehq/plot';
 import type { Contents, Params, Published, Result } from '../contents';
 import { parametersText } from '../parameters';
 import { publishedOf, publishedTip, studyName } from '../published';
+import type { Point, Under } from './drawn';
 import type { Entry } from './legend';
-import type { Point, Wanted } from './points';
-
-/** A published figure at a position of a chart. */
-export interface Under {
-  figure: Published;
-  /** Figures of one series are joined by a line. */
-  series: string;
-  panel: string;
-  x: number;
-  y: number;
-  /** The point for the same work, if the figure is placed beside one. */
-  beside: Point | null;
-  title: string;
-}
+import type { Wanted } from './specs';
 
 const INK = 'var(--published)';
 
