@@ -5,7 +5,7 @@ import { answers } from './answer';
 import type { Contents, Document } from './contents';
 import { hasNumber, letter, nameOf, reasonsOf, titleOf, valueText } from './contents';
 import { compared, counted } from './compared';
-import { element } from './element';
+import { element, facts } from './element';
 import type { Heading, Show } from './opening';
 import { opening, titled } from './opening';
 import { binarySize, quantity } from './quantity';
@@ -147,14 +147,15 @@ function machine(document: Document): Fact[] {
   ];
 }
 
-function facts(document: Document): HTMLElement {
-  const list = element('dl', { class: 'facts' });
-  for (const [name, parts] of machine(document)) {
-    const text = parts.filter(Boolean).join(', ');
-    if (text !== '')
-      list.append(element('div', {}, element('dt', {}, name), element('dd', {}, text)));
-  }
-  return list;
+function machineFacts(document: Document): HTMLElement {
+  const all = machine(document).map(([name, parts]): [string, string] => [
+    name,
+    parts.filter(Boolean).join(', '),
+  ]);
+  return facts(
+    all.filter(([, text]) => text !== ''),
+    { class: 'facts' },
+  );
 }
 
 /** The conclusions of a published study. */
@@ -214,8 +215,9 @@ function whole(contents: Contents, run: number, document: Document): HTMLElement
 /** The machine and the run: a short chapter; of several runs to unfold. */
 function about(document: Document, heading: Heading | null): HTMLElement[] {
   const title = 'Machine and run';
-  if (heading !== null) return [heading(title), facts(document)];
-  return [element('details', { class: 'about' }, element('summary', {}, title), facts(document))];
+  if (heading !== null) return [heading(title), machineFacts(document)];
+  const unfolded = element('summary', {}, title);
+  return [element('details', { class: 'about' }, unfolded, machineFacts(document))];
 }
 
 /** One run; with its letter if there are several. */

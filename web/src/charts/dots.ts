@@ -5,7 +5,7 @@ import type { Contents } from '../contents';
 import { factsOf, letter, valueText } from '../contents';
 import { LOOKS, across, scale, valueAxis, valueLabel } from './axes';
 import { drawLegend, legend } from './legend';
-import { colour, filled, near, predictions, ranges, ticks } from './marks';
+import { MEASURED, colour, filled, near, predictions, ranges, ticks } from './marks';
 import type { Point, Points, Under } from './drawn';
 import { LETTER, rows } from './rows';
 import { diamonds, entries } from './under';
@@ -94,11 +94,8 @@ export function drawDots(
         y: row,
         stroke: ink,
         fill: (point: Point) => filled(point, ink(point)),
-        strokeWidth: 1.5,
         r: 3.5,
-        className: 'measured',
-        title: 'title',
-        tip: { maxRadius: 24 },
+        ...MEASURED,
       }),
     ],
   });

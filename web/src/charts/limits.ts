@@ -74,7 +74,8 @@ export function limitsOf(contents: Contents, drawn: Point[]): Limits {
   const top = Math.max(...drawn.map(({ y }) => y));
   const limits: Limits = { capacities: [], saturations: [], bounds: [], knees: [], notes: [] };
   // Without a line there is nothing to draw them in.
-  if (new Set(drawn.map(({ x }) => x)).size < 2) return limits;
+  const positions = new Set(drawn.map(({ x }) => x));
+  if (positions.size < 2) return limits;
   const all = capacities(contents, drawn);
   limits.capacities = all.filter(({ y }) => y <= FAR * top);
   const far = all.filter(({ y }) => y > FAR * top);
@@ -84,9 +85,7 @@ export function limitsOf(contents: Contents, drawn: Point[]): Limits {
     if (!firsts.has(key)) firsts.set(key, point);
   }
   const several = firsts.size > 1;
-  const [low, high] = [0, 1].map((end) =>
-    Math[end === 0 ? 'min' : 'max'](...drawn.map(({ x }) => x)),
-  ) as [number, number];
+  const [low, high] = [Math.min(...positions), Math.max(...positions)];
   const of = (metric: string, { run, record }: Point): number | null => {
     const document = contents.documents[run];
     const is = (one: Result): boolean =>

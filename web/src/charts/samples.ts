@@ -28,7 +28,7 @@ interface Sampled {
   name: string;
 }
 
-export function sampled(contents: Contents): Sampled[] {
+function sampled(contents: Contents): Sampled[] {
   return contents.documents.flatMap((document, run) =>
     document.records.flatMap((record, at) => {
       const processes = contents.samples[run]?.[at] ?? [];

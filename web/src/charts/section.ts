@@ -2,6 +2,7 @@
 
 import type { Compared, Contents, Result } from '../contents';
 import {
+  assignments,
   factsOf,
   fails,
   hasNumber,
@@ -136,9 +137,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
   const parted = spec.kind === 'lines' && spec.parts !== undefined;
   const several = contents.documents.length > 1 ? ['run'] : [];
   return figure({
-    id: spec.id,
-    title: spec.title,
-    says: spec.says,
+    ...spec,
     notes: [
       ...whose(points, contents),
       ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
@@ -148,7 +147,6 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
       ...everywhere(spec, points),
       ...(spec.kind === 'lines' && spec.limits ? limitsOf(contents, points.drawn).notes : []),
     ],
-    ...(spec.wide ? { wide: true } : {}),
     numbers,
     draw: drawn.length > 0 ? draw : null,
     csv: () => (parted ? partsCsv(points, contents) : csvOf(points, contents)),
@@ -191,9 +189,9 @@ function partRows({ drawn, without }: Points, { documents }: Contents): string[]
 /** The parts drawn with all digits, in base units. */
 function partsCsv({ drawn }: Points, { documents }: Contents): string[][] {
   const rows = drawn.map(({ record, run, part, unit, y, low, high }) => {
-    const params = Object.entries(record.params).map(([name, of]) => `${name}=${of}`);
     const limits = low === high ? ['', ''] : [low, high].map(String);
-    const named = [documents[run]?.run.id ?? '', record.metric, params.join(' '), part, unit];
+    const params = assignments(record.params).join(' ');
+    const named = [documents[run]?.run.id ?? '', record.metric, params, part, unit];
     return [...named, String(y), ...limits, record.verdict.state];
   });
   return ['run metric params quantity unit value low high state'.split(' '), ...rows];
@@ -211,13 +209,12 @@ function csvOf({ all }: Points, { documents }: Contents): string[][] {
     const what = shown(record, document.run);
     const { value, low, high } = record.prediction ?? {};
     const [from, to] = intervalOf(record, document.run) ?? [];
-    const params = Object.entries(record.params).map(([name, of]) => `${name}=${of}`);
     const numbers = [numberOf(record, document.run), from, to];
     const bounds = [what.kind === 'bound' ? what.value : null, value, low, high];
     const causes = whyOf(record).map(({ text }) => text);
     return [
       [
-        ...[document.run.id, record.metric, params.join(' '), record.unit],
+        ...[document.run.id, record.metric, assignments(record.params).join(' '), record.unit],
         ...[...numbers, ...bounds].map((number) => (number == null ? '' : String(number))),
         ...[record.agreement ?? '', record.verdict.state, causes.join('; ')],
       ],
@@ -238,29 +235,34 @@ function publishedRows({ under }: Points, contents: Contents): string[][] {
   ]);
 }
 
-/** Measured ÷ predicted values, the furthest first. */
-function predictionRatios(contents: Contents): Ratio[] {
-  const all = contents.documents.flatMap((document, run) =>
+/** What a number is divided by, and what that says. */
+type Divided = { by: number } & Pick<Ratio, 'kind' | 'verdict'> & Partial<Ratio>;
+
+/** Each number ÷ another, the furthest first; null where there is none. */
+function ratiosTo(
+  { documents }: Contents,
+  other: (record: Result, value: number, text: string) => Divided | null,
+): Ratio[] {
+  const all = documents.flatMap((document, run) =>
     document.records.flatMap((record): Ratio[] => {
-      const [value, predicted] = [numberOf(record, document.run), record.prediction?.value];
-      if (value === null || predicted == null || predicted <= 0 || value <= 0) return [];
+      const value = numberOf(record, document.run);
+      const values = measuredText(record, document.run);
+      const divided = value === null ? null : other(record, value, values);
+      if (value === null || divided === null) return [];
+      const { by, ...more } = divided;
       const [low, high] = intervalOf(record, document.run) ?? [value, value];
-      const several = contents.documents.length > 1;
-      // The results of siblings say little about the machine.
-      if (record.prediction?.self_consistency) return [];
-      const kind = record.agreement === 'within' ? 1 : fails(record) ? 2 : 0;
+      const several = documents.length > 1;
       return [
         {
           name: several ? `${letter(run)} ${titleOf(record)}` : titleOf(record),
-          ratio: value / predicted,
-          low: low / predicted,
-          high: high / predicted,
-          kind,
+          ratio: value / by,
+          low: low / by,
+          high: high / by,
           hollow: record.verdict.state === 'noisy',
           title: pointTip(record, document, several ? run : null),
-          values: measuredText(record, document.run),
-          verdict: wordsOf(record).join(', '),
+          values,
           cause: reasonsOf(record).join('; '),
+          ...more,
         },
       ];
     }),
@@ -268,44 +270,38 @@ function predictionRatios(contents: Contents): Ratio[] {
   return all.sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio)));
 }
 
-/** Each number ÷ the median of published machines with the same CPU, the most unusual first. */
-function typicalRatios(contents: Contents): Ratio[] {
-  const all = contents.documents.flatMap((document, run) =>
-    document.records.flatMap((record): Ratio[] => {
-      const { typical } = record;
-      const value = numberOf(record, document.run);
-      if (value === null || !typical) return [];
-      const { median, position } = typical;
-      const [low, high] = intervalOf(record, document.run) ?? [value, value];
-      const several = contents.documents.length > 1;
-      return [
-        {
-          name: several ? `${letter(run)} ${titleOf(record)}` : titleOf(record),
-          ratio: value / median,
-          low: low / median,
-          high: high / median,
-          band: [typical.low / median, typical.high / median],
-          kind: position === 'better' ? 1 : position === 'worse' ? 2 : 0,
-          hollow: record.verdict.state === 'noisy',
-          title: [nameOf(record), measuredText(record, document.run), placeOf(record)].join('\n'),
-          values: measuredText(record, document.run),
-          verdict: placeOf(record),
-          cause: reasonsOf(record).join('; '),
-        },
-      ];
+const fromPredictions = (contents: Contents): HTMLElement[] =>
+  forest(
+    'predicted',
+    'Measured values relative to their predictions',
+    'Measured ÷ predicted, the furthest first; green: within, red: outside, grey: inconclusive.',
+    ratiosTo(contents, (record, value) => {
+      const predicted = record.prediction?.value;
+      // The results of siblings say little about the machine.
+      const isNone = record.prediction?.self_consistency || value <= 0;
+      if (isNone || predicted == null || predicted <= 0) return null;
+      const kind = record.agreement === 'within' ? 1 : fails(record) ? 2 : 0;
+      return { by: predicted, kind, verdict: wordsOf(record).join(', ') };
     }),
+    'measured ÷ predicted',
   );
-  return all.sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio)));
-}
 
-function besideTypical(contents: Contents): HTMLElement[] {
-  const ratios = typicalRatios(contents);
-  if (ratios.length === 0) return [];
-  const says =
+const besideTypical = (contents: Contents): HTMLElement[] =>
+  forest(
+    'typical',
+    'Beside machines of the same kind',
     'Measured ÷ the median of published machine types with this CPU; grey strips: their 5th to ' +
-    '95th percentile; green: better, red: worse.';
-  return [forest('typical', 'Beside machines of the same kind', says, ratios, 'measured ÷ median')];
-}
+      '95th percentile; green: better, red: worse.',
+    ratiosTo(contents, (record, _, text) => {
+      if (!record.typical) return null;
+      const { low, high, median: by, position } = record.typical;
+      const kind = position === 'better' ? 1 : position === 'worse' ? 2 : 0;
+      const verdict = placeOf(record);
+      const title = [nameOf(record), text, verdict].join('\n');
+      return { by, kind, verdict, title, band: [low / by, high / by] };
+    }),
+    'measured ÷ median',
+  );
 
 /** The runs in which a case is noisy, with the causes. */
 function noisyIn(contents: Contents, row: Compared): string[] {
@@ -335,6 +331,7 @@ function changes(contents: Contents, rows: Compared[]): Ratio[] {
   });
 }
 
+/** No chart without ratios. */
 function forest(
   id: string,
   title: string,
@@ -342,10 +339,11 @@ function forest(
   ratios: Ratio[],
   head: string,
   values = 'measured',
-): HTMLElement {
+): HTMLElement[] {
+  if (ratios.length === 0) return [];
   const top = ratios.slice(0, ROWS_MAX);
   const rest = ratios.length - top.length;
-  return figure({
+  const drawn = figure({
     id,
     title,
     says,
@@ -362,40 +360,21 @@ function forest(
     head: ['case', head, values, 'verdict', 'cause'],
     rows: () => ratios.map((of) => [of.name, ratioText(of), of.values, of.verdict, of.cause]),
   });
+  return [drawn];
 }
 
 function comparison(contents: Contents): HTMLElement[] {
   const { comparison: compared } = contents;
   if (compared === null) return [];
-  const ratios = changes(contents, compared.rows);
-  if (ratios.length === 0) {
-    return [element('p', { class: 'none' }, 'The runs have no comparable metric in common.')];
-  }
-  return [
-    forest(
-      'changes',
-      'Changes from A to B',
-      'B ÷ A with its 95 % interval; green: faster, red: slower, grey: inconclusive or unchanged.',
-      ratios,
-      'B ÷ A',
-    ),
-  ];
-}
-
-function fromPredictions(contents: Contents): HTMLElement[] {
-  const ratios = predictionRatios(contents);
-  if (ratios.length === 0) return [];
-  const says =
-    'Measured ÷ predicted, the furthest first; green: within, red: outside, grey: inconclusive.';
-  return [
-    forest(
-      'predicted',
-      'Measured values relative to their predictions',
-      says,
-      ratios,
-      'measured ÷ predicted',
-    ),
-  ];
+  const drawn = forest(
+    'changes',
+    'Changes from A to B',
+    'B ÷ A with its 95 % interval; green: faster, red: slower, grey: inconclusive or unchanged.',
+    changes(contents, compared.rows),
+    'B ÷ A',
+  );
+  const none = 'The runs have no comparable metric in common.';
+  return drawn.length > 0 ? drawn : [element('p', { class: 'none' }, none)];
 }
 
 /** Charts without data, by the command that measures them; others with the reason. */
@@ -440,7 +419,7 @@ export function charts(contents: Contents): HTMLElement {
     } else if (points.drawn.length > 0) made.push(chart(spec, points, contents));
     else lacking.push(spec);
   }
-  const effects = transferEffects(contents).map(({ id, title, says, ratios, head }) =>
+  const effects = transferEffects(contents).flatMap(({ id, title, says, ratios, head }) =>
     forest(id, title, says, ratios, head, 'facts'),
   );
   const none = lackingItems(lacking, contents);

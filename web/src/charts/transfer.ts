@@ -74,14 +74,14 @@ const EFFECTS =
 /** The effects of settings on each set, and apart from them their interactions. */
 export function transferEffects(contents: Contents): Effects[] {
   return bySet(contents, 'transfer.effect').flatMap(([set, all], at) =>
-    [false, true].flatMap((interact) => {
+    [false, true].map((interact) => {
       const of = all.filter(({ record }) => 'with' in record.params === interact);
       const ratios = of.flatMap(({ record, run }) => ratioOf(record, run, contents));
       const id = `${interact ? 'interactions' : 'effects'}-${at + 1}`;
       const title = `${interact ? 'Interactions' : 'Effects'} on ${set}`;
       const says = interact ? INTERACTIONS : EFFECTS;
       const head = interact ? 'effect ÷ effect' : 'time ×';
-      return ratios.length === 0 ? [] : [{ id, title, says, ratios, head }];
+      return { id, title, says, ratios, head };
     }),
   );
 }

@@ -6,6 +6,7 @@ import { parametersText } from '../parameters';
 import { publishedOf, publishedTip, studyName } from '../published';
 import type { Point, Under } from './drawn';
 import type { Entry } from './legend';
+import { PLACE } from './marks';
 import type { Wanted } from './specs';
 
 const INK = 'var(--published)';
@@ -75,10 +76,8 @@ export function joined(under: Under[]): Plot.Markish {
   return Plot.line(
     [...under].sort((a, b) => a.x - b.x),
     {
-      x: 'x',
-      y: 'y',
+      ...PLACE,
       z: 'series',
-      fx: 'panel',
       stroke: INK,
       strokeWidth: 1,
       strokeDasharray: '4 3',
