@@ -221,9 +221,7 @@ function about(document: Document, heading: Heading | null): HTMLElement[] {
 }
 
 /** One run; with its letter if there are several. */
-function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
-  const document = contents.documents[run];
-  if (document === undefined) return [];
+function ofRun(contents: Contents, run: number, document: Document, show: Show): HTMLElement[] {
   const several = contents.documents.length > 1;
   const described = `${hostName(contents, document)}: ${document.host.cpu.model || 'unknown CPU'}`;
   const name = document.run.label ? `${document.run.label}: ${described}` : described;
@@ -234,8 +232,8 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
     ...answers(document),
     ...claims(document, heading),
     // Of several runs the table has the numbers side by side.
-    several ? null : tiles(contents, run),
-    quality(contents, run),
+    several ? null : tiles(contents.tiles[run] ?? [], document),
+    quality(document),
     whole(contents, run, document),
     absent(document, show, heading),
     ...about(document, several ? null : heading),
@@ -243,8 +241,8 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
 }
 
 export function summary(contents: Contents, show: Show): HTMLElement {
-  const runs = contents.documents.map((_, run) =>
-    element('article', {}, ...ofRun(contents, run, show)),
+  const runs = contents.documents.map((document, run) =>
+    element('article', {}, ...ofRun(contents, run, document, show)),
   );
   const several = runs.length > 1;
   const name = element('h1', {}, `${runs.length} runs side by side`);

@@ -31,11 +31,9 @@ export function drawDots(
     [panels && `${panel}:`, series, several && letter(run)].filter(Boolean).join(' '),
   );
   const { left, height, scale: y, marks } = rows(names, width, ROW);
-  const texts = all.flatMap(({ record, run }) => {
-    const document = contents.documents[run];
-    if (fact === undefined || document === undefined) return [];
-    return [[valueText(record, document.run), ...factsOf(record, fact)].join(', ')];
-  });
+  const text = ({ record, document }: Point): string =>
+    [valueText(record, document.run), ...factsOf(record, fact)].join(', ');
+  const texts = fact === undefined ? [] : all.map(text);
   const right = 26 + LETTER * Math.max(0, ...texts.map(({ length }) => length));
   const ink = (point: Point): string => colour(point.run);
   const row = (point: Point): number => all.indexOf(point);

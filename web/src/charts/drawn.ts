@@ -1,11 +1,16 @@
 // What a chart draws: points of records, and published figures under them.
 
-import type { Published, Result, Unit } from '../contents';
+import type { Document, Published, Result, Unit } from '../contents';
+
+/** A record of a run. */
+export interface Found {
+  run: number;
+  document: Document;
+  record: Result;
+}
 
 /** A drawn record. */
-export interface Point {
-  run: number;
-  record: Result;
+export interface Point extends Found {
   /** The name of its line or row. */
   series: string;
   /** What of the record is drawn; empty if its headline. */
@@ -24,9 +29,9 @@ export interface Point {
 export interface Points {
   drawn: Point[];
   /** Records without a number. */
-  without: { run: number; record: Result }[];
+  without: Found[];
   /** All records, in order. */
-  all: { run: number; record: Result }[];
+  all: Found[];
   unit: Unit;
   /** Published figures, drawn below all others. */
   under: Under[];

@@ -196,9 +196,8 @@ export function heat(spec: HeatSpec, points: Points, contents: Contents): HTMLEl
     csv: () => [
       'run metric params start_ns length_ns low high count'.split(' '),
       ...of.flatMap(({ point, map }) => {
-        const { run, record } = point;
-        const params = assignments(record.params).join(' ');
-        const id = [contents.documents[run]?.run.id ?? '', record.metric, params];
+        const { document, record } = point;
+        const id = [document.run.id, record.metric, assignments(record.params).join(' ')];
         return map.counts.flatMap((counts, at) =>
           counts.map((count, row) => [
             ...id,

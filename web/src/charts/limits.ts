@@ -86,12 +86,11 @@ export function limitsOf(contents: Contents, drawn: Point[]): Limits {
   }
   const several = firsts.size > 1;
   const [low, high] = [Math.min(...positions), Math.max(...positions)];
-  const of = (metric: string, { run, record }: Point): number | null => {
-    const document = contents.documents[run];
+  const of = (metric: string, { document, record }: Point): number | null => {
     const is = (one: Result): boolean =>
       one.metric === metric && caseOf(one) === caseOf(record);
-    const found = document?.records.find(is);
-    return document && found ? numberOf(found, document.run) : null;
+    const found = document.records.find(is);
+    return found ? numberOf(found, document.run) : null;
   };
   for (const point of firsts.values()) {
     const saturation = of('load.saturation', point);

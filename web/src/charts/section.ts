@@ -46,14 +46,13 @@ const ROWS_MAX = 30;
 /** Missing points named at most; further ones are counted. */
 const NAMED_MAX = 3;
 
-function missing(points: Points, contents: Contents): string[] {
+function missing(points: Points): string[] {
   if (points.without.length === 0) return [];
-  const named = points.without.slice(0, NAMED_MAX).map(({ run, record }) => {
-    const document = contents.documents[run];
+  const named = points.without.slice(0, NAMED_MAX).map(({ document, record }) => {
     // The table has the remedy.
     const why = whyOf(record)[0]?.text;
-    const state = document ? measuredText(record, document.run) : '';
-    return [titleOf(record), [state, why].filter(Boolean).join(', ')].join(': ');
+    const texts = [measuredText(record, document.run), why].filter(Boolean);
+    return [titleOf(record), texts.join(', ')].join(': ');
   });
   const more = points.without.length - named.length;
   return [`Without a number: ${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}.`];
@@ -63,13 +62,11 @@ function missing(points: Points, contents: Contents): string[] {
 function beside(spec: Spec, contents: Contents): string[] {
   if (spec.kind !== 'lines' || spec.beside === undefined) return [];
   const texts = spec.beside;
-  return recordsOf(contents, { metrics: Object.keys(texts) }).flatMap(({ run, record }) => {
-    const document = contents.documents[run];
-    if (document === undefined) return [];
+  return recordsOf(contents, { metrics: Object.keys(texts) }).map(({ run, document, record }) => {
     const whose = contents.documents.length > 1 ? `${letter(run)}, ` : '';
     const of = parametersText(record.params);
     const what = of === '' ? texts[record.metric] : `${texts[record.metric]} (${of})`;
-    return [`${whose}${what}: ${measuredText(record, document.run)}`];
+    return `${whose}${what}: ${measuredText(record, document.run)}`;
   });
 }
 
@@ -127,10 +124,9 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     if (spec.kind === 'matrix') return drawMatrix(spec, rest, contents, width);
     return drawDots(rest, contents, width, fact);
   };
-  const numbers = single.flatMap(({ record, run }) => {
-    const document = contents.documents[run];
+  const numbers = single.map(({ run, document, record }) => {
     const whose = contents.documents.length > 1 ? `${letter(run)}: ` : '';
-    return document ? [card(whose + record.title, record, document.run)] : [];
+    return card(whose + record.title, record, document.run);
   });
   const aside = beside(spec, contents);
   const fact = spec.kind === 'dots' ? spec.fact : undefined;
@@ -143,13 +139,13 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
       ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
       ...equations(spec, points, contents),
       // The chart of the headline names them.
-      ...(parted ? [] : missing(points, contents)),
+      ...(parted ? [] : missing(points)),
       ...everywhere(spec, points),
       ...(spec.kind === 'lines' && spec.limits ? limitsOf(contents, points.drawn).notes : []),
     ],
     numbers,
     draw: drawn.length > 0 ? draw : null,
-    csv: () => (parted ? partsCsv(points, contents) : csvOf(points, contents)),
+    csv: () => (parted ? partsCsv(points) : csvOf(points)),
     head: parted
       ? ['case', ...several, 'quantity', 'measured', 'verdict', 'cause']
       : ['case', ...several, 'measured', 'predicted', 'verdict', 'cause'],
@@ -159,17 +155,14 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
 
 /** The records of a chart, and its published figures. */
 function rowsOf(points: Points, contents: Contents, fact?: string): string[][] {
-  const rows = points.all.map(({ run, record }) => {
-    const document = contents.documents[run];
-    return [
-      titleOf(record),
-      ...(contents.documents.length > 1 ? [letter(run)] : []),
-      document ? [measuredText(record, document.run), ...factsOf(record, fact)].join(', ') : '',
-      predictedRange(record) || wordOfNone(record),
-      wordsOf(record).join(', '),
-      reasonsOf(record).join('; '),
-    ];
-  });
+  const rows = points.all.map(({ run, document, record }) => [
+    titleOf(record),
+    ...(contents.documents.length > 1 ? [letter(run)] : []),
+    [measuredText(record, document.run), ...factsOf(record, fact)].join(', '),
+    predictedRange(record) || wordOfNone(record),
+    wordsOf(record).join(', '),
+    reasonsOf(record).join('; '),
+  ]);
   return [...rows, ...publishedRows(points, contents)];
 }
 
@@ -187,11 +180,11 @@ function partRows({ drawn, without }: Points, { documents }: Contents): string[]
 }
 
 /** The parts drawn with all digits, in base units. */
-function partsCsv({ drawn }: Points, { documents }: Contents): string[][] {
-  const rows = drawn.map(({ record, run, part, unit, y, low, high }) => {
+function partsCsv({ drawn }: Points): string[][] {
+  const rows = drawn.map(({ record, document, part, unit, y, low, high }) => {
     const limits = low === high ? ['', ''] : [low, high].map(String);
     const params = assignments(record.params).join(' ');
-    const named = [documents[run]?.run.id ?? '', record.metric, params, part, unit];
+    const named = [document.run.id, record.metric, params, part, unit];
     return [...named, String(y), ...limits, record.verdict.state];
   });
   return ['run metric params quantity unit value low high state'.split(' '), ...rows];
@@ -202,10 +195,8 @@ const COLUMNS =
   'agreement state cause';
 
 /** The records of a chart with all digits, in base units. */
-function csvOf({ all }: Points, { documents }: Contents): string[][] {
-  const rows = all.flatMap(({ run, record }) => {
-    const document = documents[run];
-    if (document === undefined) return [];
+function csvOf({ all }: Points): string[][] {
+  const rows = all.map(({ document, record }) => {
     const what = shown(record, document.run);
     const { value, low, high } = record.prediction ?? {};
     const [from, to] = intervalOf(record, document.run) ?? [];
@@ -213,11 +204,9 @@ function csvOf({ all }: Points, { documents }: Contents): string[][] {
     const bounds = [what.kind === 'bound' ? what.value : null, value, low, high];
     const causes = whyOf(record).map(({ text }) => text);
     return [
-      [
-        ...[document.run.id, record.metric, assignments(record.params).join(' '), record.unit],
-        ...[...numbers, ...bounds].map((number) => (number == null ? '' : String(number))),
-        ...[record.agreement ?? '', record.verdict.state, causes.join('; ')],
-      ],
+      ...[document.run.id, record.metric, assignments(record.params).join(' '), record.unit],
+      ...[...numbers, ...bounds].map((number) => (number == null ? '' : String(number))),
+      ...[record.agreement ?? '', record.verdict.state, causes.join('; ')],
     ];
   });
   return [COLUMNS.split(' '), ...rows];
@@ -240,18 +229,19 @@ type Divided = { by: number } & Pick<Ratio, 'kind' | 'verdict'> & Partial<Ratio>
 
 /** Each number ÷ another, the furthest first; null where there is none. */
 function ratiosTo(
-  { documents }: Contents,
+  contents: Contents,
   other: (record: Result, value: number, text: string) => Divided | null,
 ): Ratio[] {
-  const all = documents.flatMap((document, run) =>
+  const several = contents.documents.length > 1;
+  const all = contents.documents.flatMap((document, run) =>
     document.records.flatMap((record): Ratio[] => {
       const value = numberOf(record, document.run);
+      if (value === null) return [];
       const values = measuredText(record, document.run);
-      const divided = value === null ? null : other(record, value, values);
-      if (value === null || divided === null) return [];
+      const divided = other(record, value, values);
+      if (divided === null) return [];
       const { by, ...more } = divided;
       const [low, high] = intervalOf(record, document.run) ?? [value, value];
-      const several = documents.length > 1;
       return [
         {
           name: several ? `${letter(run)} ${titleOf(record)}` : titleOf(record),
@@ -259,7 +249,7 @@ function ratiosTo(
           low: low / by,
           high: high / by,
           hollow: record.verdict.state === 'noisy',
-          title: pointTip(record, document, several ? run : null),
+          title: pointTip({ run, document, record }, contents),
           values,
           cause: reasonsOf(record).join('; '),
           ...more,

@@ -4,7 +4,7 @@ import * as Plot from '@observablehq/plot';
 import type { Contents, Params, Published, Result } from '../contents';
 import { parametersText } from '../parameters';
 import { publishedOf, publishedTip, studyName } from '../published';
-import type { Point, Under } from './drawn';
+import type { Point, Points, Under } from './drawn';
 import type { Entry } from './legend';
 import { PLACE } from './marks';
 import type { Wanted } from './specs';
@@ -43,7 +43,7 @@ function positionsOf(
 export function underOf(
   contents: Contents,
   wanted: Wanted,
-  { all, drawn }: { all: { run: number; record: Result }[]; drawn: Point[] },
+  { all, drawn }: Pick<Points, 'all' | 'drawn'>,
   panelOf: (params: Params) => string,
 ): Under[] {
   const unit = all[0]?.record.unit;
