@@ -21,7 +21,7 @@ import {
   wordOfNone,
 } from './contents';
 import type { Change } from './compared';
-import { element } from './element';
+import { element, facts } from './element';
 import { deviationText, figureText } from './published';
 import { NOTHING, factor, factorLimits, percent, quantity, range } from './quantity';
 
@@ -146,10 +146,7 @@ export function details({ sides, change }: Case, { documents }: Contents): HTMLE
   const several = documents.length > 1;
   const of = (side: Side): Node[] => {
     const { run } = side;
-    const lines = detailsOf(side).map(([name, cell]) =>
-      element('div', {}, element('dt', {}, name), element('dd', {}, cell)),
-    );
-    const list = element('dl', {}, lines);
+    const list = facts(detailsOf(side));
     return several ? [element('h4', {}, letter(run)), list] : [list];
   };
   const { word = '', stratum } = change ?? {};

@@ -13,7 +13,7 @@ export type Stratum = NonNullable<Result['summary']>['stratum'];
 const AS_FOUND_MIN = 0.05;
 
 /** Sentences about a whole run. */
-export interface Closing {
+interface Closing {
   progress: string | null;
   counts: string;
   findings: string[];
@@ -119,7 +119,7 @@ export interface Published {
   like: number[][];
 }
 
-export interface Study {
+interface Study {
   name: string;
   title: string;
   machine: string;
@@ -135,7 +135,7 @@ export interface Why {
 }
 
 /** Texts for the data of a record. */
-export interface Words {
+interface Words {
   reasons?: Why[];
   no_model?: string;
   no_model_word?: string;
@@ -268,9 +268,13 @@ export function strataOf(record: Result, run: Document['run']): string[] {
   return within ? [clean] : [clean, `all ${quantity(found.median, unit)}`];
 }
 
+/** `call=stat`, of each parameter. */
+export const assignments = (params: Params): string[] =>
+  Object.entries(params).map(([name, value]) => `${name}=${value}`);
+
 /** `os.syscall{call=stat}`. */
 export function nameOf(record: { metric: string; params: Params }): string {
-  const list = Object.entries(record.params).map(([name, value]) => `${name}=${value}`);
+  const list = assignments(record.params);
   return list.length === 0 ? record.metric : `${record.metric}{${list.join(',')}}`;
 }
 
@@ -295,15 +299,14 @@ export function slackOf({ prediction, summary }: Result): number | null {
 /** A bound that is further away than this says little. */
 const LOOSE = 5;
 
-export const isLoose = (record: Result): boolean =>
+const isLoose = (record: Result): boolean =>
   !fails(record) && (slackOf(record) ?? 0) > LOOSE;
 
 /** The words of the verdict, the most important first. */
 export function wordsOf(record: Result): string[] {
   const { state } = record.verdict;
-  if (!hasNumber(record)) return [state];
   // A bound that is far away says nothing.
-  if (isLoose(record)) return [state];
+  if (!hasNumber(record) || isLoose(record)) return [state];
   return [record.agreement ?? wordOfNone(record), state];
 }
 

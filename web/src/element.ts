@@ -25,7 +25,7 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
 export function svgElement(
   name: string,
   attributes: { [name: string]: string | number },
-  ...children: SVGElement[]
+  ...children: (SVGElement | string)[]
 ): SVGElement {
   const made = document.createElementNS('http://www.w3.org/2000/svg', name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
@@ -33,7 +33,41 @@ export function svgElement(
   return made;
 }
 
+/** What a view shows: its title, the links to its sections, and these. */
+export interface View {
+  title: string;
+  links: [string, string][];
+  sections: HTMLElement[];
+}
+
+/** Names, each with what there is to say of it. */
+export const facts = (all: [string, Child | Child[]][], look: Attributes = {}): HTMLElement =>
+  element(
+    'dl',
+    look,
+    all.map(([name, of]) =>
+      element('div', {}, element('dt', {}, name), element('dd', {}, of)),
+    ),
+  );
+
 /** A table with a caption for screen readers, inside a box that scrolls separately. */
+export function boxed(
+  label: string,
+  head: (string | HTMLElement)[],
+  body: HTMLElement,
+  look: Attributes = {},
+  caption = label,
+): HTMLElement {
+  const heads = head.map((of) =>
+    typeof of === 'string' ? element('th', { scope: 'col' }, of) : of,
+  );
+  const named = element('caption', { class: 'unseen' }, caption);
+  const top = element('thead', {}, element('tr', {}, heads));
+  const table = element('table', look, named, top, body);
+  return element('div', { class: 'box', tabindex: 0, role: 'region', 'aria-label': label }, table);
+}
+
+/** A table of texts and links, the first of each row its name. */
 export function plainTable(
   caption: string,
   head: string[],
@@ -41,27 +75,6 @@ export function plainTable(
 ): HTMLElement {
   const cell = (text: string | Node, at: number): HTMLElement =>
     at === 0 ? element('th', { scope: 'row' }, text) : element('td', {}, text);
-  return element(
-    'div',
-    { class: 'box', tabindex: 0, role: 'region', 'aria-label': caption },
-    element(
-      'table',
-      {},
-      element('caption', { class: 'unseen' }, caption),
-      element(
-        'thead',
-        {},
-        element(
-          'tr',
-          {},
-          head.map((text) => element('th', { scope: 'col' }, text)),
-        ),
-      ),
-      element(
-        'tbody',
-        {},
-        rows.map((row) => element('tr', {}, row.map(cell))),
-      ),
-    ),
-  );
+  const lines = rows.map((row) => element('tr', {}, row.map(cell)));
+  return boxed(caption, head, element('tbody', {}, lines));
 }

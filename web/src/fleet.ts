@@ -1,31 +1,16 @@
 // The page of many hosts: which are odd, the number of each in the main cases, numbers between
 // hosts, and what each host measured.
 
+import type { Strip } from './charts/strip';
 import { drawStrip, stripRows } from './charts/strip';
+import type { Pairs } from './charts/pairs';
 import { drawPairs, pairRows } from './charts/pairs';
 import { figure } from './charts/figure';
-import type { Unit } from './contents';
 import { counted } from './compared';
-import { element, plainTable } from './element';
+import type { View } from './element';
+import { element, facts, plainTable } from './element';
 import { linked, toRun, toRuns } from './links';
 import { quantity } from './quantity';
-
-/** A case with the number of each host, in the order of the hosts. */
-export interface Strip {
-  title: string;
-  case: string;
-  unit: Unit;
-  median: number;
-  numbers: (number | null)[];
-  /** Hosts whose number is noisy. */
-  noisy: number[];
-  /** Hosts without a number, and why. */
-  without: [number, string][];
-  /** Odd hosts, and their ratio to the median. */
-  odd: [number, number][];
-  /** 5th and 95th percentile of published machines, and which they are. */
-  typical: [number, number, string] | null;
-}
 
 /** A group of hosts of the same hardware. */
 export interface Group {
@@ -44,20 +29,6 @@ export interface Group {
   without: string;
 }
 
-/** A case between hosts. */
-export interface Pairs {
-  case: string;
-  unit: Unit;
-  is_lower_better: boolean;
-  hosts: string[];
-  usual: number | null;
-  /** From host, to host, number. */
-  numbers: [number, number, number][];
-  bad_hosts: [number, string][];
-  bad_links: [[number, number], string][];
-  not_judged: string[];
-}
-
 export interface Fleet {
   name: string;
   verdict: string;
@@ -74,15 +45,9 @@ const list = (texts: string[]): HTMLElement =>
     texts.map((text) => element('li', {}, text)),
   );
 
-/** A heading and what is below it; nothing if that is empty. */
-type Part = (heading: string, body: HTMLElement | false) => HTMLElement[];
-
-const rowsOf = (caption: string, head: string[], rows: string[][]): HTMLElement | false =>
-  rows.length > 0 && plainTable(caption, head, rows);
-
 /** One group: what is odd, what all have in common, and what was not judged. */
 function judged(group: Group, several: boolean): HTMLElement {
-  const { odd, facts, uniform, not_judged: open } = group;
+  const { odd, facts: odd_facts, uniform, not_judged: open } = group;
   const of = several ? ` of ${group.names}` : '';
   const facts_of: [string, string | null][] = [
     ['hosts', `${group.hosts.length}: ${group.names}`],
@@ -90,44 +55,32 @@ function judged(group: Group, several: boolean): HTMLElement {
     ['cases', group.cases],
     ['no valid number', group.without === '' || group.cases === null ? null : group.without],
   ];
-  const part: Part = (heading, body) =>
+  const part = (heading: string, body: HTMLElement | false): HTMLElement[] =>
     body === false ? [] : [element(several ? 'h3' : 'h2', { class: 'minor' }, heading), body];
+  const rowsOf = (heading: string, head: string[], rows: string[][]): HTMLElement[] =>
+    part(heading, rows.length > 0 && plainTable(`${heading}${of}`, head, rows));
   return element(
     'article',
     {},
     several && element('h2', {}, `${counted(group.hosts.length, 'host')}: ${group.names}`),
-    element(
-      'dl',
+    facts(
+      facts_of.filter(([, text]) => text !== null),
       { class: 'facts' },
-      facts_of
-        .filter(([, text]) => text !== null)
-        .map(([name, text]) =>
-          element('div', {}, element('dt', {}, name), element('dd', {}, text)),
-        ),
     ),
-    part(
+    rowsOf(
       'Odd numbers',
-      rowsOf(
-        `Odd numbers${of}`,
-        ['host', 'case', 'number', 'median of the group', 'ratio', 'difference'],
-        odd,
-      ),
+      ['host', 'case', 'number', 'median of the group', 'ratio', 'difference'],
+      odd,
     ),
-    part(
+    rowsOf(
       'Odd facts',
-      rowsOf(
-        `Odd facts${of}`,
-        ['fact', 'hosts', 'value', 'usual value', 'hosts with the usual value'],
-        facts,
-      ),
+      ['fact', 'hosts', 'value', 'usual value', 'hosts with the usual value'],
+      odd_facts,
     ),
-    part(
+    rowsOf(
       'Slow on all hosts',
-      rowsOf(
-        `Slow on all hosts${of}`,
-        ['case', 'median', '÷ predicted', 'hosts', 'beside published machines'],
-        uniform,
-      ),
+      ['case', 'median', '÷ predicted', 'hosts', 'beside published machines'],
+      uniform,
     ),
     part('Not judged', open.length > 0 && list(open)),
   );
@@ -143,7 +96,6 @@ function strip(drawn: Strip, { hosts }: Group, id: string): HTMLElement {
     `A point a host; median ${quantity(drawn.median, unit)}`,
     typical === null ? '.' : '; band: where 90 % of published machines are.',
   ];
-  const { head, rows, csv } = stripRows(drawn, hosts);
   return figure({
     id,
     title,
@@ -155,9 +107,7 @@ function strip(drawn: Strip, { hosts }: Group, id: string): HTMLElement {
         : [`Without a number: ${missing.join(', ')}${more > 0 ? ` and ${more} more` : ''}.`]),
     ],
     draw: (width) => [drawStrip(drawn, hosts, width)],
-    csv: () => csv(),
-    head,
-    rows,
+    ...stripRows(drawn, hosts),
   });
 }
 
@@ -170,7 +120,6 @@ function pairs(drawn: Pairs, at: number): HTMLElement {
     ...drawn.bad_links.map(([, words]) => `Bad link: ${words}`),
   ];
   const usual = drawn.usual === null ? '' : `; usual: ${quantity(drawn.usual, drawn.unit)}`;
-  const { head, rows, csv } = pairRows(drawn);
   return figure({
     id: `pairs-${at}`,
     title: `Between hosts: ${drawn.case}`,
@@ -182,9 +131,7 @@ function pairs(drawn: Pairs, at: number): HTMLElement {
     ],
     wide: true,
     draw: (width) => drawPairs(drawn, width),
-    csv,
-    head,
-    rows,
+    ...pairRows(drawn),
   });
 }
 
@@ -196,11 +143,7 @@ const section = (id: string, heading: string, ...body: HTMLElement[]): HTMLEleme
     body,
   );
 
-export function fleet(data: Fleet): {
-  title: string;
-  links: [string, string][];
-  sections: HTMLElement[];
-} {
+export function fleet(data: Fleet): View {
   const groups = data.groups.filter(
     ({ is_judged: is, odd, facts }) => is || odd.length + facts.length > 0,
   );

@@ -1,53 +1,16 @@
 // The history of a metric: a chart of each case with its change points, and what else changed then.
 
+import type { Change, Point, Series } from './charts/timeline';
 import { drawTimeline, hasCut } from './charts/timeline';
 import { figure } from './charts/figure';
-import type { Params, Unit } from './contents';
+import type { Unit } from './contents';
 import { nameOf } from './contents';
+import type { View } from './element';
 import { element } from './element';
 import { isLive, toComparison, toHistory, toRun, toRuns } from './links';
 import { parametersText } from './parameters';
 import { NOTHING, atMost, factor, percent, quantity } from './quantity';
-import { minute } from './runs';
-
-/** A case in one run. */
-export interface Point {
-  run: string;
-  label?: string;
-  started: string;
-  value: number | null;
-  /** In another state of the core than the series. */
-  slow: boolean;
-  interval: [number, number] | null;
-  bound: number | null;
-  state: string;
-  cut_short: boolean;
-}
-
-export interface Change {
-  /** The first run after the change. */
-  run: string;
-  started: string;
-  after_run: string;
-  before: number;
-  after: number;
-  ratio: number;
-  p: number;
-  worse: boolean | null;
-  as_found: boolean;
-  differences: { what: string; a: string; b: string }[];
-}
-
-export interface Series {
-  params: Params;
-  far?: string;
-  unit: Unit;
-  effort: string;
-  stratum: string;
-  points: Point[];
-  changes: Change[];
-  explained: number;
-}
+import { choices, field, minute } from './runs';
 
 /** A metric on a host. */
 interface History {
@@ -174,21 +137,14 @@ function chart(series: Series, history: History, at: string, earlier: number): H
 
 /** The form for another metric or host. */
 function choice({ metric, hosts }: Histories): HTMLElement {
-  const host = new URLSearchParams(location.search).get('host') ?? '';
-  const list = element('datalist', { id: 'hosts' });
-  list.append(...hosts.map(([id, name]) => element('option', { value: id }, name)));
-  const of = (name: string, more: { [name: string]: string | number | boolean }): HTMLElement =>
-    element('input', { id: `of-${name}`, name, maxlength: 512, ...more });
-  const metricField = of('metric', { value: metric, required: true, size: 32 });
-  const hostField = of('host', { value: host, list: 'hosts' });
   const look = { class: 'filters', role: 'search', 'aria-label': 'Choose a history' };
   return element(
     'form',
     { ...look, action: '/history', method: 'get' },
-    element('label', { for: 'of-metric' }, 'Metric ', metricField),
-    element('label', { for: 'of-host' }, 'Host ', hostField),
+    field('metric', 'Metric', { value: metric, required: true, size: 32 }),
+    field('host', 'Host', { list: 'hosts' }),
     element('button', { type: 'submit' }, 'Show'),
-    list,
+    choices('hosts', hosts),
   );
 }
 
@@ -227,11 +183,7 @@ function ofHost(data: Histories, at: number): HTMLElement {
   );
 }
 
-export function history(data: Histories): {
-  title: string;
-  links: [string, string][];
-  sections: HTMLElement[];
-} {
+export function history(data: Histories): View {
   const { metric, damaged } = data;
   const top = element(
     'section',

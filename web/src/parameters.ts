@@ -1,6 +1,6 @@
 // Parameters of a case as text.
 
-import type { Params } from './contents';
+import type { Params } from './document';
 import { binarySize } from './quantity';
 
 /** Parameters in bytes, with their nouns. */

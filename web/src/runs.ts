@@ -1,7 +1,8 @@
 // The list of stored runs: filtered and paged by the server, each with a link; two can be compared.
 
 import { counted } from './compared';
-import { element } from './element';
+import type { View } from './element';
+import { boxed, element } from './element';
 import { toHosts, toRun, toRuns } from './links';
 import { statusWord } from './tiles';
 
@@ -35,14 +36,18 @@ export interface Runs {
 const asked = (): URLSearchParams => new URLSearchParams(location.search);
 
 /** A choice of texts, which need not be taken. */
-const choices = (id: string, all: [string, string][]): HTMLElement =>
+export const choices = (id: string, all: [string, string][]): HTMLElement =>
   element(
     'datalist',
     { id },
     all.map(([value, text]) => element('option', { value }, text)),
   );
 
-function field(name: string, label: string, more: { [name: string]: string } = {}): HTMLElement {
+export function field(
+  name: string,
+  label: string,
+  more: { [name: string]: string | number | boolean } = {},
+): HTMLElement {
   const value = asked().get(name) ?? '';
   const input = element('input', { id: `of-${name}`, name, value, maxlength: 512, ...more });
   return element('label', { for: `of-${name}` }, `${label} `, input);
@@ -141,32 +146,19 @@ function row(run: Run, hosts: Runs['hosts']): HTMLElement {
 }
 
 function list({ rows, hosts }: Runs): HTMLElement {
-  const heads = ['A B', 'run', 'started, UTC', 'host', 'measured', 'state', 'kernel'];
   return element(
     'form',
     { action: '/compare', method: 'get', 'aria-label': 'Compare two runs' },
-    element(
-      'div',
-      { class: 'box', tabindex: 0, role: 'region', 'aria-label': 'Table of stored runs' },
+    boxed(
+      'Table of stored runs',
+      ['A B', 'run', 'started, UTC', 'host', 'measured', 'state', 'kernel'],
       element(
-        'table',
-        { id: 'stored' },
-        element('caption', { class: 'unseen' }, 'Stored runs, the last stored first'),
-        element(
-          'thead',
-          {},
-          element(
-            'tr',
-            {},
-            heads.map((name) => element('th', { scope: 'col' }, name)),
-          ),
-        ),
-        element(
-          'tbody',
-          {},
-          rows.map((run) => row(run, hosts)),
-        ),
+        'tbody',
+        {},
+        rows.map((run) => row(run, hosts)),
       ),
+      { id: 'stored' },
+      'Stored runs, the last stored first',
     ),
     rows.length > 1 && element('p', {}, element('button', { type: 'submit' }, 'Compare B with A')),
   );
@@ -191,11 +183,7 @@ function pages({ rows, total, passed }: Runs): HTMLElement {
   );
 }
 
-export function runs(data: Runs): {
-  title: string;
-  links: [string, string][];
-  sections: HTMLElement[];
-} {
+export function runs(data: Runs): View {
   const label = asked().get('label');
   const section = element(
     'section',

@@ -5,7 +5,7 @@ import { answers } from './answer';
 import type { Contents, Document } from './contents';
 import { hasNumber, letter, nameOf, reasonsOf, titleOf, valueText } from './contents';
 import { compared, counted } from './compared';
-import { element } from './element';
+import { element, facts } from './element';
 import type { Heading, Show } from './opening';
 import { opening, titled } from './opening';
 import { binarySize, quantity } from './quantity';
@@ -147,14 +147,15 @@ function machine(document: Document): Fact[] {
   ];
 }
 
-function facts(document: Document): HTMLElement {
-  const list = element('dl', { class: 'facts' });
-  for (const [name, parts] of machine(document)) {
-    const text = parts.filter(Boolean).join(', ');
-    if (text !== '')
-      list.append(element('div', {}, element('dt', {}, name), element('dd', {}, text)));
-  }
-  return list;
+function machineFacts(document: Document): HTMLElement {
+  const all = machine(document).map(([name, parts]): [string, string] => [
+    name,
+    parts.filter(Boolean).join(', '),
+  ]);
+  return facts(
+    all.filter(([, text]) => text !== ''),
+    { class: 'facts' },
+  );
 }
 
 /** The conclusions of a published study. */
@@ -214,14 +215,13 @@ function whole(contents: Contents, run: number, document: Document): HTMLElement
 /** The machine and the run: a short chapter; of several runs to unfold. */
 function about(document: Document, heading: Heading | null): HTMLElement[] {
   const title = 'Machine and run';
-  if (heading !== null) return [heading(title), facts(document)];
-  return [element('details', { class: 'about' }, element('summary', {}, title), facts(document))];
+  if (heading !== null) return [heading(title), machineFacts(document)];
+  const unfolded = element('summary', {}, title);
+  return [element('details', { class: 'about' }, unfolded, machineFacts(document))];
 }
 
 /** One run; with its letter if there are several. */
-function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
-  const document = contents.documents[run];
-  if (document === undefined) return [];
+function ofRun(contents: Contents, run: number, document: Document, show: Show): HTMLElement[] {
   const several = contents.documents.length > 1;
   const described = `${hostName(contents, document)}: ${document.host.cpu.model || 'unknown CPU'}`;
   const name = document.run.label ? `${document.run.label}: ${described}` : described;
@@ -232,8 +232,8 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
     ...answers(document),
     ...claims(document, heading),
     // Of several runs the table has the numbers side by side.
-    several ? null : tiles(contents, run),
-    quality(contents, run),
+    several ? null : tiles(contents.tiles[run] ?? [], document),
+    quality(document),
     whole(contents, run, document),
     absent(document, show, heading),
     ...about(document, several ? null : heading),
@@ -241,8 +241,8 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
 }
 
 export function summary(contents: Contents, show: Show): HTMLElement {
-  const runs = contents.documents.map((_, run) =>
-    element('article', {}, ...ofRun(contents, run, show)),
+  const runs = contents.documents.map((document, run) =>
+    element('article', {}, ...ofRun(contents, run, document, show)),
   );
   const several = runs.length > 1;
   const name = element('h1', {}, `${runs.length} runs side by side`);

@@ -22,7 +22,7 @@ import {
   wordsOf,
 } from './contents';
 import { changesOf } from './compared';
-import { element } from './element';
+import { boxed, element } from './element';
 import { linked, toHistoryOf } from './links';
 import { levelOf } from './parameters';
 import { publishedOf } from './published';
@@ -76,15 +76,13 @@ function ofFirst(
   key: (side: Side) => string | number | null,
   across = false,
 ): Column {
-  const first = <Value>({ sides }: Case, of: (side: Side) => Value, none: Value): Value =>
-    sides[0] === undefined ? none : of(sides[0]);
   return {
     name,
     numeric: true,
     across,
     more: true,
-    cell: (of) => first<Cell>(of, cell, []),
-    key: (of) => first(of, key, null),
+    cell: ({ sides: [side] }) => (side === undefined ? [] : cell(side)),
+    key: ({ sides: [side] }) => (side === undefined ? null : key(side)),
   };
 }
 
@@ -178,8 +176,9 @@ function columnsOf(contents: Contents): Column[] {
     },
     ...(contents.comparison === null ? [predicted] : []),
     // The details have what has no room beside several values or published ones.
-    ...(several || contents.study !== null ? [] : [typical, spread]),
-    ...(several || contents.study !== null ? [] : [part('hardware'), part('software')]),
+    ...(several || contents.study !== null
+      ? []
+      : [typical, spread, part('hardware'), part('software')]),
     ...(contents.study === null ? [] : [published]),
   ];
 }
@@ -360,6 +359,14 @@ export function table(contents: Contents): {
     head.append(element('button', { type: 'button', onclick: sort }, name));
     return head;
   });
+  const box = boxed(
+    'Table of all cases',
+    heads,
+    body,
+    { id: 'table', class: looks.join(' ') },
+    'All cases; click a heading to sort, a row for its details',
+  );
+  box.classList.add('tall');
   const section = element(
     'section',
     { 'aria-labelledby': 'cases' },
@@ -380,21 +387,7 @@ export function table(contents: Contents): {
         element('a', { href: '#charts' }, 'the charts'),
         '.',
       ),
-    element(
-      'div',
-      { class: 'box tall', tabindex: 0, role: 'region', 'aria-label': 'Table of all cases' },
-      element(
-        'table',
-        { id: 'table', class: looks.join(' ') },
-        element(
-          'caption',
-          { class: 'unseen' },
-          'All cases; click a heading to sort, a row for its details',
-        ),
-        element('thead', {}, element('tr', {}, heads)),
-        body,
-      ),
-    ),
+    box,
     nothing,
   );
   update();

@@ -117,14 +117,11 @@ export const cards = (label: string, all: HTMLElement[]): HTMLElement =>
   element('ul', { class: 'tiles', 'aria-label': label }, all);
 
 /** The tiles of a run. */
-export function tiles({ tiles: all, documents }: Contents, run: number): HTMLElement | null {
-  const document = documents[run];
-  if (document === undefined) return null;
-  const made = (all[run] ?? []).flatMap((tile) => {
+export function tiles(all: Tile[], document: Document): HTMLElement | null {
+  const made = all.flatMap((tile) => {
     const record = document.records[tile.record];
-    return record === undefined ? [] : [
-          card(tile.title, record, document.run, { ...tile, to: toHistoryOf(record, document) }),
-        ];
+    if (record === undefined) return [];
+    return [card(tile.title, record, document.run, { ...tile, to: toHistoryOf(record, document) })];
   });
   return made.length === 0 ? null : cards('main results', made);
 }
@@ -133,11 +130,8 @@ export function tiles({ tiles: all, documents }: Contents, run: number): HTMLEle
 const VALID_MIN = 0.5;
 
 /** The quality of a run: how many results are valid, and the state of the core. */
-export function quality({ documents }: Contents, run: number): HTMLElement | null {
-  const document = documents[run];
-  if (document === undefined) return null;
-  const { reference, verdict } = document.run;
-  const { records } = document;
+export function quality({ run, records }: Document): HTMLElement {
+  const { reference, verdict } = run;
   const valid = records.filter((record) => record.verdict.state === 'valid').length;
   const state = reference?.state ?? 'full_speed';
   const { clean = 0, shared = 0, slower_clock = 0, visits = 0 } = reference ?? {};

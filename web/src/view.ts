@@ -4,6 +4,7 @@ import { charts } from './charts/section';
 import { samples } from './charts/samples';
 import type { Contents } from './contents';
 import { keepWords } from './contents';
+import type { View } from './element';
 import { element } from './element';
 import type { Fleet } from './fleet';
 import { fleet } from './fleet';
@@ -115,7 +116,7 @@ async function show(contents: Contents, place: HTMLElement, again: boolean): Pro
 /** Shows data in a place; `again` if it shows an older state of them. */
 export async function view(data: Data, place: HTMLElement, again = false): Promise<void> {
   if ('fleet' in data || 'runs' in data || 'history' in data) {
-    const of = (): ReturnType<typeof fleet> => {
+    const of = (): View => {
       if ('fleet' in data) return fleet(data.fleet);
       return 'runs' in data ? runs(data.runs) : history(data.history);
     };

@@ -139,6 +139,14 @@ export function prepare(make) {
 /** A test that needs the program and a browser. */
 export const named = (name, body) => test(name, { skip }, body);
 
+/** What axe finds on a page, each with its rule. */
+export async function violations(page) {
+  const axe = new URL('../node_modules/axe-core/axe.min.js', import.meta.url);
+  await page.evaluate(readFileSync(axe, 'utf8'));
+  const found = await page.evaluate(() => globalThis.axe.run());
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
+}
+
 /** Opens a page; `log` collects its messages and errors, `requests` its requests. */
 export async function open(of, path, { ready = '#table tbody tr', ...options } = {}) {
   const context = await of.newContext({ viewport: { width: 1280, height: 900 }, ...options });

@@ -82,9 +82,9 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     found
 }
 
-/// Circles and arrows up inside each crate, and its lines.
+/// Circles and arrows up inside each crate and the page, and their lines.
 pub(crate) fn structure(root: &Path) -> String {
-    structure::page(&structure::of_crates(&files(root, &mut Vec::new())))
+    structure::page(&structure::of_packages(&files(root, &mut Vec::new())))
 }
 
 fn files(root: &Path, found: &mut Vec<String>) -> Vec<File> {

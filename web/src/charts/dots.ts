@@ -5,10 +5,9 @@ import type { Contents } from '../contents';
 import { factsOf, letter, valueText } from '../contents';
 import { LOOKS, across, scale, valueAxis, valueLabel } from './axes';
 import { drawLegend, legend } from './legend';
-import { colour, filled, near, predictions, ranges, ticks } from './marks';
-import type { Point, Points } from './points';
+import { MEASURED, colour, filled, near, predictions, ranges, ticks } from './marks';
+import type { Point, Points, Under } from './drawn';
 import { LETTER, rows } from './rows';
-import type { Under } from './under';
 import { diamonds, entries } from './under';
 
 const ROW = 26;
@@ -32,11 +31,9 @@ export function drawDots(
     [panels && `${panel}:`, series, several && letter(run)].filter(Boolean).join(' '),
   );
   const { left, height, scale: y, marks } = rows(names, width, ROW);
-  const texts = all.flatMap(({ record, run }) => {
-    const document = contents.documents[run];
-    if (fact === undefined || document === undefined) return [];
-    return [[valueText(record, document.run), ...factsOf(record, fact)].join(', ')];
-  });
+  const text = ({ record, document }: Point): string =>
+    [valueText(record, document.run), ...factsOf(record, fact)].join(', ');
+  const texts = fact === undefined ? [] : all.map(text);
   const right = 26 + LETTER * Math.max(0, ...texts.map(({ length }) => length));
   const ink = (point: Point): string => colour(point.run);
   const row = (point: Point): number => all.indexOf(point);
@@ -95,11 +92,8 @@ export function drawDots(
         y: row,
         stroke: ink,
         fill: (point: Point) => filled(point, ink(point)),
-        strokeWidth: 1.5,
         r: 3.5,
-        className: 'measured',
-        title: 'title',
-        tip: { maxRadius: 24 },
+        ...MEASURED,
       }),
     ],
   });

@@ -5,7 +5,14 @@ import { element, plainTable } from '../element';
 import { cards } from '../tiles';
 import { saveCsv, savePng, saveSvg } from './save';
 
-export interface Frame {
+/** The data of a chart as a table, and with all digits, after a row of names. */
+export interface Data {
+  head: string[];
+  rows: () => (string | Node)[][];
+  csv: () => string[][];
+}
+
+interface Frame extends Data {
   id: string;
   title: string;
   says: string;
@@ -18,10 +25,6 @@ export interface Frame {
   numbers?: HTMLElement[];
   /** Null if all results are numbers. */
   draw: ((width: number) => SVGSVGElement[]) | null;
-  head: string[];
-  rows: () => (string | Node)[][];
-  /** The data with all digits, after a row of names. */
-  csv: () => string[][];
 }
 
 /** A narrower chart is not readable; its box scrolls. */

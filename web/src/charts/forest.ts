@@ -4,6 +4,7 @@ import * as Plot from '@observablehq/plot';
 import { factor } from '../quantity';
 import type { Axis } from './axes';
 import { LOOKS, across, scale, valueLabel } from './axes';
+import { MEASURED } from './marks';
 import { rows } from './rows';
 
 /** A ratio with its texts. */
@@ -94,11 +95,8 @@ export function drawForest(ratios: Ratio[], width: number, label: string): SVGSV
         x: 'ratio',
         stroke: ink,
         fill: (of: Ratio) => (of.hollow ? 'var(--paper)' : ink(of)),
-        strokeWidth: 1.5,
         r: 3,
-        className: 'measured',
-        title: 'title',
-        tip: { maxRadius: 24 },
+        ...MEASURED,
       }),
     ],
   });

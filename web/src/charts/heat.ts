@@ -2,7 +2,7 @@
 
 import * as Plot from '@observablehq/plot';
 import type { Contents, Result, Unit } from '../contents';
-import { letter } from '../contents';
+import { assignments, letter } from '../contents';
 import { parametersText } from '../parameters';
 import { quantity, range } from '../quantity';
 import type { Axis } from './axes';
@@ -10,7 +10,7 @@ import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes'
 import { figure } from './figure';
 import { colour } from './marks';
 import { silentOf } from './pauses';
-import type { Point, Points } from './points';
+import type { Point, Points } from './drawn';
 import type { HeatSpec } from './specs';
 
 /** Steps drawn at most: the first, the last, and some between. */
@@ -185,9 +185,7 @@ export function heat(spec: HeatSpec, points: Points, contents: Contents): HTMLEl
   const limits = drawn.flatMap(({ map }) => map.limits);
   const y = valueAxis(limits, all[0]?.record.unit ?? 'ns', true, HEIGHT - 60);
   return figure({
-    id: spec.id,
-    title: spec.title,
-    says: spec.says,
+    ...spec,
     notes:
       some.length < all.length
         ? [`Drawn: ${some.length} of ${all.length} steps; the data below have all.`]
@@ -198,9 +196,8 @@ export function heat(spec: HeatSpec, points: Points, contents: Contents): HTMLEl
     csv: () => [
       'run metric params start_ns length_ns low high count'.split(' '),
       ...of.flatMap(({ point, map }) => {
-        const { run, record } = point;
-        const params = Object.entries(record.params).map(([name, value]) => `${name}=${value}`);
-        const id = [contents.documents[run]?.run.id ?? '', record.metric, params.join(' ')];
+        const { document, record } = point;
+        const id = [document.run.id, record.metric, assignments(record.params).join(' ')];
         return map.counts.flatMap((counts, at) =>
           counts.map((count, row) => [
             ...id,

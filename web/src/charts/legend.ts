@@ -1,5 +1,7 @@
 // Legends above a chart: lines without room for a label at their end, and published figures.
 
+import { svgElement } from '../element';
+
 const ROW = 17;
 /** Between two names. */
 const GAP = 18;
@@ -7,7 +9,6 @@ const GAP = 18;
 const SIZE = '600 12px';
 /** Pixels per bold letter where nothing is measured. */
 const LETTER = 8;
-const SPACE = 'http://www.w3.org/2000/svg';
 
 /** A name with its symbol and colour. */
 export interface Entry {
@@ -50,18 +51,11 @@ export function legend(
   return { items, height: y + 4 };
 }
 
-export function drawLegend(items: Item[]): SVGGElement {
-  const group = document.createElementNS(SPACE, 'g');
-  group.setAttribute('class', 'names');
-  group.setAttribute('font-weight', '600');
-  group.setAttribute('text-anchor', 'start');
-  for (const { name, glyph, ink, x, y } of items) {
-    const text = document.createElementNS(SPACE, 'text');
-    text.setAttribute('x', String(x));
-    text.setAttribute('y', String(y));
-    text.setAttribute('fill', ink);
-    text.textContent = `${glyph} ${name}`;
-    group.append(text);
-  }
-  return group;
-}
+export const drawLegend = (items: Item[]): SVGElement =>
+  svgElement(
+    'g',
+    { class: 'names', 'font-weight': 600, 'text-anchor': 'start' },
+    ...items.map(({ name, glyph, ink: fill, x, y }) =>
+      svgElement('text', { x, y, fill }, `${glyph} ${name}`),
+    ),
+  );

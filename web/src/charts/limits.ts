@@ -6,7 +6,7 @@ import { letter, numberOf } from '../contents';
 import { words } from '../parameters';
 import { quantity } from '../quantity';
 import { HALO, LINE, apart } from './marks';
-import type { Point } from './points';
+import type { Point } from './drawn';
 
 /** Capacities higher than the points by more than this factor would flatten them. */
 const FAR = 3;
@@ -74,7 +74,8 @@ export function limitsOf(contents: Contents, drawn: Point[]): Limits {
   const top = Math.max(...drawn.map(({ y }) => y));
   const limits: Limits = { capacities: [], saturations: [], bounds: [], knees: [], notes: [] };
   // Without a line there is nothing to draw them in.
-  if (new Set(drawn.map(({ x }) => x)).size < 2) return limits;
+  const positions = new Set(drawn.map(({ x }) => x));
+  if (positions.size < 2) return limits;
   const all = capacities(contents, drawn);
   limits.capacities = all.filter(({ y }) => y <= FAR * top);
   const far = all.filter(({ y }) => y > FAR * top);
@@ -84,15 +85,12 @@ export function limitsOf(contents: Contents, drawn: Point[]): Limits {
     if (!firsts.has(key)) firsts.set(key, point);
   }
   const several = firsts.size > 1;
-  const [low, high] = [0, 1].map((end) =>
-    Math[end === 0 ? 'min' : 'max'](...drawn.map(({ x }) => x)),
-  ) as [number, number];
-  const of = (metric: string, { run, record }: Point): number | null => {
-    const document = contents.documents[run];
+  const [low, high] = [Math.min(...positions), Math.max(...positions)];
+  const of = (metric: string, { document, record }: Point): number | null => {
     const is = (one: Result): boolean =>
       one.metric === metric && caseOf(one) === caseOf(record);
-    const found = document?.records.find(is);
-    return document && found ? numberOf(found, document.run) : null;
+    const found = document.records.find(is);
+    return found ? numberOf(found, document.run) : null;
   };
   for (const point of firsts.values()) {
     const saturation = of('load.saturation', point);

@@ -8,9 +8,9 @@ import type { Axis } from './axes';
 import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes';
 import { drawLegend, legend, widthOf } from './legend';
 import { limitMarks, limitsOf } from './limits';
-import { GLYPHS, HALO, LINE, apart, colour, filled } from './marks';
+import { GLYPHS, HALO, LINE, MEASURED, PLACE, apart, colour, filled } from './marks';
 import { near, predictions, ranges, ticks } from './marks';
-import type { Point, Points } from './points';
+import type { Point, Points } from './drawn';
 import type { LineSpec } from './specs';
 import { diamonds, entries, joined } from './under';
 
@@ -72,10 +72,8 @@ function lines({ points, runs }: Setting, ink: (point: Point) => string): Plot.M
     Plot.line(
       points.drawn.filter((point) => point.run === run).sort((a, b) => a.x - b.x),
       {
-        x: 'x',
-        y: 'y',
+        ...PLACE,
         z: 'series',
-        fx: 'panel',
         stroke: ink,
         strokeWidth: 1.5,
         strokeDasharray: DASHES[run % DASHES.length] ?? 'none',
@@ -91,10 +89,8 @@ function fits({ points, runs }: Setting, ink: (point: Point) => string): Plot.Ma
     Plot.linearRegressionY(
       points.drawn.filter((point) => point.run === run),
       {
-        x: 'x',
-        y: 'y',
+        ...PLACE,
         z: 'series',
-        fx: 'panel',
         stroke: ink,
         strokeDasharray: '6 4',
         strokeOpacity: 0.7,
@@ -109,17 +105,12 @@ function dots({ points, runs }: Setting, ink: (point: Point) => string): Plot.Ma
   return runs.map((run) => {
     const own = points.drawn.filter((point) => point.run === run);
     return Plot.dot(own, {
-      x: 'x',
-      y: 'y',
-      fx: 'panel',
+      ...PLACE,
+      ...MEASURED,
       stroke: ink,
       fill: (point: Point) => filled(point, ink(point)),
-      strokeWidth: 1.5,
       r: 3,
       symbol: SYMBOLS[run % SYMBOLS.length] ?? 'circle',
-      className: 'measured',
-      title: 'title',
-      tip: { maxRadius: 24 },
     });
   });
 }
@@ -157,12 +148,9 @@ function names(setting: Setting, ink: (point: Point) => string): Plot.Markish {
 }
 
 function marked(setting: Setting, contents: Contents, top: number): Plot.Markish[] {
-  const [low, high] = [0, 1].map((end) =>
-    Math[end === 0 ? 'min' : 'max'](...setting.points.drawn.map((point) => point.x)),
-  );
-  const inside = caches(contents.documents[0]).filter(
-    ({ size }) => size > (low ?? 0) && size < (high ?? 0),
-  );
+  const all = setting.points.drawn.map(({ x }) => x);
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const inside = caches(contents.documents[0]).filter(({ size }) => size > low && size < high);
   return [
     Plot.ruleX(inside, { x: 'size', stroke: 'var(--line)', className: 'caches' }),
     Plot.text(inside, {
@@ -184,16 +172,15 @@ export function drawLines(
   contents: Contents,
   width: number,
 ): SVGSVGElement[] {
-  const { panel } = spec;
   const panels = [...new Set(points.drawn.map((point) => point.panel))];
   if (panels.length > 1 && width < PANEL * panels.length) {
     return panels.map((only) => {
       const drawn = points.drawn.filter((point) => point.panel === only);
       const under = points.under.filter((figure) => figure.panel === only);
-      return drawPanels(spec, { ...points, drawn, under }, contents, width, panel, [only]);
+      return drawPanels(spec, { ...points, drawn, under }, contents, width, [only]);
     });
   }
-  return [drawPanels(spec, points, contents, width, panel, panels)];
+  return [drawPanels(spec, points, contents, width, panels)];
 }
 
 const percentTick = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
@@ -216,7 +203,7 @@ function valuesOf(
   const peaks = new Map<string, number>();
   for (const { series, y } of drawn) peaks.set(series, Math.max(y, peaks.get(series) ?? y));
   const apart = unit !== 'ratio' && top > APART * Math.min(...peaks.values());
-  const log = spec.yLog || apart || Math.max(...values) > WIDE * top;
+  const log = spec.yLog === true || apart || Math.max(...values) > WIDE * top;
   const axis = valueAxis(values, unit, log, pixels);
   return spec.parts && unit === 'ratio' ? { ...axis, tickFormat: percentTick } : axis;
 }
@@ -226,7 +213,6 @@ function drawPanels(
   points: Points,
   contents: Contents,
   width: number,
-  panel: string[] | undefined,
   panels: string[],
 ): SVGSVGElement {
   const series = [...new Set(points.drawn.map((point) => point.series))];
@@ -245,7 +231,7 @@ function drawPanels(
   // Labels are drawn beside the lines of every panel, or above all of them. In the latter case the
   // last tick label of a panel must not overlap the first of the next.
   const room = tight ? (panels.length > 1 ? TICK : 16) : longest + 20;
-  const head = above.height + (panel === undefined ? 14 : 30);
+  const head = above.height + (spec.panel === undefined ? 14 : 30);
   const height = (spec.wide && width > 700 ? 370 : 290) + head;
   const limits = spec.limits ? limitsOf(contents, points.drawn) : null;
   const levels = limits ? [...limits.capacities, ...limits.saturations].map((one) => one.y) : [];
@@ -271,7 +257,7 @@ function drawPanels(
     ...LOOKS,
     x: scale(x),
     y: scale(y),
-    fx: panel === undefined ? { axis: null, padding: 0 } : facets,
+    fx: spec.panel === undefined ? { axis: null, padding: 0 } : facets,
     marks: [
       ...upright(y, points.unit, spec.yLabel),
       across(x, {
@@ -284,7 +270,7 @@ function drawPanels(
       ...(spec.caches ? marked(setting, contents, y.domain.at(-1) ?? 1) : []),
       ...(limits ? limitMarks(limits, y.domain[0] ?? 0, ink) : []),
       joined(points.under),
-      diamonds(points.under, { x: 'x', y: 'y', fx: 'panel' }),
+      diamonds(points.under, PLACE),
       ...predicted(setting, ink),
       ...(spec.fitted ? fits(setting, ink) : []),
       ...lines(setting, ink),

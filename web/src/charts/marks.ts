@@ -1,7 +1,7 @@
 // Shared marks: predictions beside measured values, and labels at the ends of lines.
 
 import * as Plot from '@observablehq/plot';
-import type { Point } from './points';
+import type { Point } from './drawn';
 
 /** The height of a label. */
 export const LINE = 14;
@@ -15,6 +15,17 @@ export const GLYPHS = ['●', '■', '▲', '◆', '✕', '★'];
 
 /** The fill of a point: noisy points are hollow. */
 export const filled = (point: Point, own: string): string => (point.noisy ? 'var(--paper)' : own);
+
+/** Where a point is. */
+export const PLACE = { x: 'x', y: 'y', fx: 'panel' } as const;
+
+/** A measured value, with its tooltip. */
+export const MEASURED = {
+  strokeWidth: 1.5,
+  className: 'measured',
+  title: 'title',
+  tip: { maxRadius: 24 },
+} as const;
 
 type Path = Pick<CanvasPath, 'moveTo' | 'lineTo'>;
 type Draw = (path: Path) => void;
@@ -46,7 +57,7 @@ const turned =
 
 const KINDS = { value: across, above: angled(-1), below: angled(1) };
 
-export interface Predicted {
+interface Predicted {
   point: Point;
   at: number;
   kind: keyof typeof KINDS;

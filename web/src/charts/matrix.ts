@@ -6,7 +6,7 @@ import { letter } from '../contents';
 import { scaleOf } from '../quantity';
 import { LOOKS } from './axes';
 import { colour } from './marks';
-import type { Point, Points } from './points';
+import type { Point, Points } from './drawn';
 import type { MatrixSpec } from './specs';
 
 const CELL_MAX = 76;
@@ -43,6 +43,13 @@ function grid(
     most === least ? 0.3 : 0.12 + (0.6 * (point.y - least)) / (most - least);
   const text = (point: Point): string =>
     `${point.noisy ? '~' : ''}${Number((point.y / divisor).toPrecision(3))} ${symbol}`;
+  const band: Plot.ScaleOptions = {
+    type: 'band',
+    label: null,
+    tickFormat: (cpu) => `CPU ${cpu}`,
+    padding: 0.04,
+    tickSize: 0,
+  };
   return Plot.plot({
     width: Math.min(width, columns.length * cell + 70),
     height: rows.length * cell + 62,
@@ -51,23 +58,8 @@ function grid(
     marginBottom: 18,
     marginRight: 10,
     ...LOOKS,
-    x: {
-      type: 'band',
-      domain: columns,
-      axis: 'top',
-      label: null,
-      tickFormat: (cpu) => `CPU ${cpu}`,
-      padding: 0.04,
-      tickSize: 0,
-    },
-    y: {
-      type: 'band',
-      domain: rows,
-      label: null,
-      tickFormat: (cpu) => `CPU ${cpu}`,
-      padding: 0.04,
-      tickSize: 0,
-    },
+    x: { ...band, domain: columns, axis: 'top' },
+    y: { ...band, domain: rows },
     marks: [
       Plot.text([name], { frameAnchor: 'top-left', dx: -50, dy: -30, className: 'run' }),
       Plot.cell(own, {

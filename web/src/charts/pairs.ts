@@ -1,8 +1,23 @@
 // Numbers between hosts: a cell per direction, shaded by its ratio to the median.
 
+import type { Unit } from '../contents';
 import { svgElement } from '../element';
-import type { Pairs } from '../fleet';
 import { factor, quantity } from '../quantity';
+import type { Data } from './figure';
+
+/** A case between hosts. */
+export interface Pairs {
+  case: string;
+  unit: Unit;
+  is_lower_better: boolean;
+  hosts: string[];
+  usual: number | null;
+  /** From host, to host, number. */
+  numbers: [number, number, number][];
+  bad_hosts: [number, string][];
+  bad_links: [[number, number], string][];
+  not_judged: string[];
+}
 
 /** A cell is at most so many pixels wide. */
 const CELL_MAX = 26;
@@ -51,11 +66,8 @@ export function drawPairs(drawn: Pairs, width: number): SVGSVGElement[] {
     paths[step] += `M${x},${y}h${size}v${size}h-${size}z`;
   }
   const side = named + count * cell;
-  const text = (attributes: { [name: string]: string | number }, words: string): SVGElement => {
-    const made = svgElement('text', { 'font-size': 11, fill: 'currentColor', ...attributes });
-    made.textContent = words;
-    return made;
-  };
+  const text = (attributes: { [name: string]: string | number }, words: string): SVGElement =>
+    svgElement('text', { 'font-size': 11, fill: 'currentColor', ...attributes }, words);
   const weight = (host: number): { [name: string]: string | number } =>
     bad.has(host) ? { 'font-weight': 700, fill: 'var(--k2)' } : {};
   let last = -Infinity;
@@ -111,11 +123,7 @@ export function drawPairs(drawn: Pairs, width: number): SVGSVGElement[] {
 const ROWS_MAX = 500;
 
 /** The links, the worst first. */
-export function pairRows(drawn: Pairs): {
-  head: string[];
-  rows: () => string[][];
-  csv: () => string[][];
-} {
+export function pairRows(drawn: Pairs): Data {
   const usual = usualOf(drawn);
   const sorted = (): Pairs['numbers'] =>
     [...drawn.numbers].sort((a, b) => worse(drawn, usual, b[2]) - worse(drawn, usual, a[2]));

@@ -1,6 +1,6 @@
 // The points of a chart: what is drawn, and what is left out.
 
-import type { Contents, Document, Params, Result, Unit } from '../contents';
+import type { Contents, Params, Result, Unit } from '../contents';
 import {
   intervalOf,
   letter,
@@ -9,60 +9,18 @@ import {
   numberOf,
   predictedRange,
   reasonsOf,
-  shown,
   titleOf,
   wordOfNone,
   wordsOf,
 } from '../contents';
 import { levelOf, parametersText, words } from '../parameters';
 import { percent, quantity } from '../quantity';
-import type { Part } from './specs';
-import type { Under } from './under';
+import type { Found, Point, Points } from './drawn';
+import type { Part, Wanted } from './specs';
 import { underOf } from './under';
 
-/** A drawn record. */
-export interface Point {
-  run: number;
-  record: Result;
-  /** The name of its line or row. */
-  series: string;
-  /** What of the record is drawn; empty if its headline. */
-  part: string;
-  panel: string;
-  x: number;
-  y: number;
-  low: number;
-  high: number;
-  unit: Unit;
-  noisy: boolean;
-  /** Tooltip. */
-  title: string;
-}
-
-export interface Points {
-  drawn: Point[];
-  /** Records without a number. */
-  without: { run: number; record: Result }[];
-  /** All records, in order. */
-  all: { run: number; record: Result }[];
-  unit: Unit;
-  /** Published figures, drawn below all others. */
-  under: Under[];
-}
-
-export interface Wanted {
-  metrics: string[];
-  only?: (params: Result['params']) => boolean;
-  withFact?: string;
-  x?: string;
-  parts?: Part[];
-  panel?: string[];
-  name?: (params: Params) => string;
-  titles?: boolean;
-}
-
 /** The records of some metrics in all runs, cache levels in their order. */
-export function recordsOf(contents: Contents, wanted: Wanted): Points['all'] {
+export function recordsOf(contents: Contents, wanted: Wanted): Found[] {
   return contents.documents.flatMap((document, run) =>
     document.records
       .filter((record) => wanted.metrics.includes(record.metric))
@@ -73,7 +31,7 @@ export function recordsOf(contents: Contents, wanted: Wanted): Points['all'] {
           wanted.withFact === undefined || facts?.some(({ name }) => name === wanted.withFact),
       )
       .sort((a, b) => levelOf(a.metric, a.params) - levelOf(b.metric, b.params))
-      .map((record) => ({ run, record })),
+      .map((record) => ({ run, document, record })),
   );
 }
 
@@ -102,16 +60,10 @@ function labels(records: Result[], wanted: Wanted): (record: Result) => string {
   };
 }
 
-interface Value {
-  part: string;
-  y: number;
-  low: number;
-  high: number;
-  unit: Unit;
-}
+type Value = Pick<Point, 'part' | 'y' | 'low' | 'high' | 'unit'>;
 
 /** What is drawn of a record: its headline, or its parts. */
-function valuesOf(record: Result, run: Document['run'], parts: Part[] | undefined): Value[] {
+function valuesOf({ record, document: { run } }: Found, parts: Part[] | undefined): Value[] {
   const headline = numberOf(record, run);
   if (headline === null) return [];
   return (parts ?? [{ metric: record.metric, name: '' }]).flatMap((of): Value[] => {
@@ -145,33 +97,29 @@ export function pointsOf(contents: Contents, wanted: Wanted): Points {
     all.map(({ record }) => record),
     wanted,
   );
-  const drawn = all.flatMap(({ run, record }) => {
-    const document = contents.documents[run];
-    if (document === undefined) return [];
+  const drawn = all.flatMap((found) => {
+    const { record } = found;
     const panel = panelOf(record.params);
-    const tip = pointTip(record, document, contents.documents.length > 1 ? run : null);
+    const tip = pointTip(found, contents);
     const x = wanted.x === undefined ? 0 : Number(record.params[wanted.x]);
     const noisy = record.verdict.state === 'noisy';
-    return valuesOf(record, document.run, wanted.parts).map((value): Point => {
+    return valuesOf(found, wanted.parts).map((value): Point => {
       const series = [value.part, label(record)].filter(Boolean).join(', ');
       const title = value.part === '' ? tip : `${value.part}: ${partText(value)}\n${tip}`;
-      return { run, record, series, panel, x, noisy, title, ...value };
+      return { ...found, series, panel, x, noisy, title, ...value };
     });
   });
-  const without = all.filter(({ run, record }) => {
-    const document = contents.documents[run];
-    return document !== undefined && shown(record, document.run).kind !== 'number';
-  });
+  const without = all.filter(({ document, record }) => numberOf(record, document.run) === null);
   const under = wanted.parts ? [] : underOf(contents, wanted, { all, drawn }, panelOf);
   const unit = drawn[0]?.unit ?? all[0]?.record.unit ?? 'ratio';
   return { drawn, without, all, under, unit };
 }
 
 /** The tooltip of a record. */
-export function pointTip(record: Result, document: Document, run: number | null): string {
+export function pointTip({ run, document, record }: Found, { documents }: Contents): string {
   const predicted = predictedRange(record);
   return [
-    run === null ? titleOf(record) : `${letter(run)}: ${titleOf(record)}`,
+    documents.length > 1 ? `${letter(run)}: ${titleOf(record)}` : titleOf(record),
     measuredText(record, document.run),
     predicted === '' ? `${wordOfNone(record)}: ${noModelOf(record)}` : `predicted ${predicted}`,
     wordsOf(record).join(', '),

@@ -1,11 +1,12 @@
 // The raw values of one case, process by process, in the order measured.
 
 import * as Plot from '@observablehq/plot';
-import type { Contents, Process, Result } from '../contents';
+import type { Contents, Process } from '../contents';
 import { intervalOf, letter, numberOf, reasonsOf, hasNumber, titleOf, wordsOf } from '../contents';
 import { element } from '../element';
 import { quantity } from '../quantity';
 import { LOOKS, closeAxis, scale, upright, valueAxis } from './axes';
+import type { Found } from './drawn';
 import { figure } from './figure';
 import { colour } from './marks';
 
@@ -21,20 +22,19 @@ interface Value {
 }
 
 /** A case with raw values on the page. */
-interface Sampled {
-  run: number;
-  record: Result;
+interface Sampled extends Found {
   processes: Process[];
   name: string;
 }
 
-export function sampled(contents: Contents): Sampled[] {
+function sampled(contents: Contents): Sampled[] {
   return contents.documents.flatMap((document, run) =>
     document.records.flatMap((record, at) => {
       const processes = contents.samples[run]?.[at] ?? [];
       const before = contents.documents.length > 1 ? `${letter(run)}: ` : '';
       const name = before + titleOf(record);
-      return processes.length > 0 && hasNumber(record) ? [{ run, record, processes, name }] : [];
+      if (processes.length === 0 || !hasNumber(record)) return [];
+      return [{ run, document, record, processes, name }];
     }),
   );
 }
@@ -52,13 +52,12 @@ function valuesOf({ processes }: Sampled): Value[] {
   });
 }
 
-function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
-  const run = contents.documents[of.run]?.run;
+function draw(of: Sampled, width: number): SVGSVGElement[] {
+  const { run } = of.document;
   const values = valuesOf(of);
   const { unit } = of.record;
   const all = values.map(({ value }) => value);
-  const median = run ? numberOf(of.record, run) : null;
-  const ends = run ? intervalOf(of.record, run) : null;
+  const [median, ends] = [numberOf(of.record, run), intervalOf(of.record, run)];
   const log = Math.min(...all) > 0 && Math.max(...all) > 3 * Math.min(...all);
   const height = 320;
   const whole = [...all, ...(ends ?? [])];
@@ -119,7 +118,7 @@ function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
   return [plot as SVGSVGElement];
 }
 
-function drawn(of: Sampled, contents: Contents): HTMLElement {
+function drawn(of: Sampled): HTMLElement {
   const every = Math.max(...of.processes.map((process) => process.every));
   const thinned = every === 1 ? [] : [`Every ${every}th value of a process is shown.`];
   const words = wordsOf(of.record).join(', ');
@@ -130,7 +129,7 @@ function drawn(of: Sampled, contents: Contents): HTMLElement {
     says: SAYS,
     notes: [verdict, ...thinned],
     wide: true,
-    draw: (width) => draw(of, contents, width),
+    draw: (width) => draw(of, width),
     head: ['process', 'value', 'disturbed'],
     rows: () =>
       valuesOf(of).map(({ process, value, disturbed }) => [
@@ -163,7 +162,7 @@ export function samples(contents: Contents): HTMLElement | null {
   all.forEach(({ name }, at) => choice.append(element('option', { value: at }, name)));
   choice.addEventListener('change', () => {
     const of = choice.value === '' ? undefined : all[Number(choice.value)];
-    place.replaceChildren(...(of ? [drawn(of, contents)] : []));
+    place.replaceChildren(...(of ? [drawn(of)] : []));
   });
   return element(
     'section',

@@ -1,6 +1,8 @@
 // Saves a chart as a standalone SVG or PNG, in which colours and fonts are embedded so that it
 // looks the same everywhere, and its data as CSV.
 
+import { svgElement } from '../element';
+
 const SPACE = 'http://www.w3.org/2000/svg';
 
 /** The light colours of the page, as a style attribute. */
@@ -13,30 +15,28 @@ function colours(): string {
   return all.map((name) => `${name}:${light(style.getPropertyValue(name))}`).join(';');
 }
 
+const LOOK = 'color:var(--ink);background:var(--paper);font-family:system-ui,sans-serif';
+
 /** All drawings of a figure below its title, as one SVG. */
-export function standalone(drawing: Element, title: string): string {
+function standalone(drawing: Element, title: string): string {
   const all = [...drawing.querySelectorAll<SVGSVGElement>(':scope > svg')];
   const head = 34;
   const width = Math.max(...all.map((svg) => Number(svg.getAttribute('width'))));
   const heights = all.map((svg) => Number(svg.getAttribute('height')));
   const height = heights.reduce((sum, each) => sum + each, head);
-  const whole = document.createElementNS(SPACE, 'svg');
-  whole.setAttribute('xmlns', SPACE);
-  whole.setAttribute('role', 'img');
-  whole.setAttribute('aria-label', title);
-  whole.setAttribute('viewBox', `0 0 ${width} ${height}`);
-  whole.setAttribute('width', String(width));
-  whole.setAttribute('height', String(height));
-  whole.setAttribute(
-    'style',
-    `${colours()};color:var(--ink);background:var(--paper);font-family:system-ui,sans-serif`,
+  const whole = svgElement(
+    'svg',
+    {
+      ...{ xmlns: SPACE, role: 'img', 'aria-label': title, width, height },
+      viewBox: `0 0 ${width} ${height}`,
+      style: `${colours()};${LOOK}`,
+    },
+    svgElement(
+      'text',
+      { x: 8, y: 22, style: 'font-size:15px;font-weight:600;fill:var(--ink)' },
+      title,
+    ),
   );
-  const headline = document.createElementNS(SPACE, 'text');
-  headline.textContent = title;
-  headline.setAttribute('x', '8');
-  headline.setAttribute('y', '22');
-  headline.setAttribute('style', 'font-size:15px;font-weight:600;fill:var(--ink)');
-  whole.append(headline);
   let top = head;
   all.forEach((svg, at) => {
     const copy = svg.cloneNode(true) as SVGSVGElement;

@@ -2,6 +2,7 @@
 
 import type { Compared, Contents, Result } from '../contents';
 import {
+  assignments,
   factsOf,
   fails,
   hasNumber,
@@ -33,7 +34,7 @@ import { key } from './key';
 import { drawLines } from './lines';
 import { limitsOf } from './limits';
 import { drawMatrix } from './matrix';
-import type { Point, Points } from './points';
+import type { Point, Points } from './drawn';
 import { partText, pointTip, pointsOf, recordsOf } from './points';
 import type { Spec } from './specs';
 import { SPECS } from './specs';
@@ -45,14 +46,13 @@ const ROWS_MAX = 30;
 /** Missing points named at most; further ones are counted. */
 const NAMED_MAX = 3;
 
-function missing(points: Points, contents: Contents): string[] {
+function missing(points: Points): string[] {
   if (points.without.length === 0) return [];
-  const named = points.without.slice(0, NAMED_MAX).map(({ run, record }) => {
-    const document = contents.documents[run];
+  const named = points.without.slice(0, NAMED_MAX).map(({ document, record }) => {
     // The table has the remedy.
     const why = whyOf(record)[0]?.text;
-    const state = document ? measuredText(record, document.run) : '';
-    return [titleOf(record), [state, why].filter(Boolean).join(', ')].join(': ');
+    const texts = [measuredText(record, document.run), why].filter(Boolean);
+    return [titleOf(record), texts.join(', ')].join(': ');
   });
   const more = points.without.length - named.length;
   return [`Without a number: ${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}.`];
@@ -62,13 +62,11 @@ function missing(points: Points, contents: Contents): string[] {
 function beside(spec: Spec, contents: Contents): string[] {
   if (spec.kind !== 'lines' || spec.beside === undefined) return [];
   const texts = spec.beside;
-  return recordsOf(contents, { metrics: Object.keys(texts) }).flatMap(({ run, record }) => {
-    const document = contents.documents[run];
-    if (document === undefined) return [];
+  return recordsOf(contents, { metrics: Object.keys(texts) }).map(({ run, document, record }) => {
     const whose = contents.documents.length > 1 ? `${letter(run)}, ` : '';
     const of = parametersText(record.params);
     const what = of === '' ? texts[record.metric] : `${texts[record.metric]} (${of})`;
-    return [`${whose}${what}: ${measuredText(record, document.run)}`];
+    return `${whose}${what}: ${measuredText(record, document.run)}`;
   });
 }
 
@@ -126,32 +124,28 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     if (spec.kind === 'matrix') return drawMatrix(spec, rest, contents, width);
     return drawDots(rest, contents, width, fact);
   };
-  const numbers = single.flatMap(({ record, run }) => {
-    const document = contents.documents[run];
+  const numbers = single.map(({ run, document, record }) => {
     const whose = contents.documents.length > 1 ? `${letter(run)}: ` : '';
-    return document ? [card(whose + record.title, record, document.run)] : [];
+    return card(whose + record.title, record, document.run);
   });
   const aside = beside(spec, contents);
   const fact = spec.kind === 'dots' ? spec.fact : undefined;
   const parted = spec.kind === 'lines' && spec.parts !== undefined;
   const several = contents.documents.length > 1 ? ['run'] : [];
   return figure({
-    id: spec.id,
-    title: spec.title,
-    says: spec.says,
+    ...spec,
     notes: [
       ...whose(points, contents),
       ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
       ...equations(spec, points, contents),
       // The chart of the headline names them.
-      ...(parted ? [] : missing(points, contents)),
+      ...(parted ? [] : missing(points)),
       ...everywhere(spec, points),
       ...(spec.kind === 'lines' && spec.limits ? limitsOf(contents, points.drawn).notes : []),
     ],
-    ...(spec.wide ? { wide: true } : {}),
     numbers,
     draw: drawn.length > 0 ? draw : null,
-    csv: () => (parted ? partsCsv(points, contents) : csvOf(points, contents)),
+    csv: () => (parted ? partsCsv(points) : csvOf(points)),
     head: parted
       ? ['case', ...several, 'quantity', 'measured', 'verdict', 'cause']
       : ['case', ...several, 'measured', 'predicted', 'verdict', 'cause'],
@@ -161,17 +155,14 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
 
 /** The records of a chart, and its published figures. */
 function rowsOf(points: Points, contents: Contents, fact?: string): string[][] {
-  const rows = points.all.map(({ run, record }) => {
-    const document = contents.documents[run];
-    return [
-      titleOf(record),
-      ...(contents.documents.length > 1 ? [letter(run)] : []),
-      document ? [measuredText(record, document.run), ...factsOf(record, fact)].join(', ') : '',
-      predictedRange(record) || wordOfNone(record),
-      wordsOf(record).join(', '),
-      reasonsOf(record).join('; '),
-    ];
-  });
+  const rows = points.all.map(({ run, document, record }) => [
+    titleOf(record),
+    ...(contents.documents.length > 1 ? [letter(run)] : []),
+    [measuredText(record, document.run), ...factsOf(record, fact)].join(', '),
+    predictedRange(record) || wordOfNone(record),
+    wordsOf(record).join(', '),
+    reasonsOf(record).join('; '),
+  ]);
   return [...rows, ...publishedRows(points, contents)];
 }
 
@@ -189,11 +180,11 @@ function partRows({ drawn, without }: Points, { documents }: Contents): string[]
 }
 
 /** The parts drawn with all digits, in base units. */
-function partsCsv({ drawn }: Points, { documents }: Contents): string[][] {
-  const rows = drawn.map(({ record, run, part, unit, y, low, high }) => {
-    const params = Object.entries(record.params).map(([name, of]) => `${name}=${of}`);
+function partsCsv({ drawn }: Points): string[][] {
+  const rows = drawn.map(({ record, document, part, unit, y, low, high }) => {
     const limits = low === high ? ['', ''] : [low, high].map(String);
-    const named = [documents[run]?.run.id ?? '', record.metric, params.join(' '), part, unit];
+    const params = assignments(record.params).join(' ');
+    const named = [document.run.id, record.metric, params, part, unit];
     return [...named, String(y), ...limits, record.verdict.state];
   });
   return ['run metric params quantity unit value low high state'.split(' '), ...rows];
@@ -204,23 +195,18 @@ const COLUMNS =
   'agreement state cause';
 
 /** The records of a chart with all digits, in base units. */
-function csvOf({ all }: Points, { documents }: Contents): string[][] {
-  const rows = all.flatMap(({ run, record }) => {
-    const document = documents[run];
-    if (document === undefined) return [];
+function csvOf({ all }: Points): string[][] {
+  const rows = all.map(({ document, record }) => {
     const what = shown(record, document.run);
     const { value, low, high } = record.prediction ?? {};
     const [from, to] = intervalOf(record, document.run) ?? [];
-    const params = Object.entries(record.params).map(([name, of]) => `${name}=${of}`);
     const numbers = [numberOf(record, document.run), from, to];
     const bounds = [what.kind === 'bound' ? what.value : null, value, low, high];
     const causes = whyOf(record).map(({ text }) => text);
     return [
-      [
-        ...[document.run.id, record.metric, params.join(' '), record.unit],
-        ...[...numbers, ...bounds].map((number) => (number == null ? '' : String(number))),
-        ...[record.agreement ?? '', record.verdict.state, causes.join('; ')],
-      ],
+      ...[document.run.id, record.metric, assignments(record.params).join(' '), record.unit],
+      ...[...numbers, ...bounds].map((number) => (number == null ? '' : String(number))),
+      ...[record.agreement ?? '', record.verdict.state, causes.join('; ')],
     ];
   });
   return [COLUMNS.split(' '), ...rows];
@@ -238,59 +224,35 @@ function publishedRows({ under }: Points, contents: Contents): string[][] {
   ]);
 }
 
-/** Measured ÷ predicted values, the furthest first. */
-function predictionRatios(contents: Contents): Ratio[] {
-  const all = contents.documents.flatMap((document, run) =>
-    document.records.flatMap((record): Ratio[] => {
-      const [value, predicted] = [numberOf(record, document.run), record.prediction?.value];
-      if (value === null || predicted == null || predicted <= 0 || value <= 0) return [];
-      const [low, high] = intervalOf(record, document.run) ?? [value, value];
-      const several = contents.documents.length > 1;
-      // The results of siblings say little about the machine.
-      if (record.prediction?.self_consistency) return [];
-      const kind = record.agreement === 'within' ? 1 : fails(record) ? 2 : 0;
-      return [
-        {
-          name: several ? `${letter(run)} ${titleOf(record)}` : titleOf(record),
-          ratio: value / predicted,
-          low: low / predicted,
-          high: high / predicted,
-          kind,
-          hollow: record.verdict.state === 'noisy',
-          title: pointTip(record, document, several ? run : null),
-          values: measuredText(record, document.run),
-          verdict: wordsOf(record).join(', '),
-          cause: reasonsOf(record).join('; '),
-        },
-      ];
-    }),
-  );
-  return all.sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio)));
-}
+/** What a number is divided by, and what that says. */
+type Divided = { by: number } & Pick<Ratio, 'kind' | 'verdict'> & Partial<Ratio>;
 
-/** Each number ÷ the median of published machines with the same CPU, the most unusual first. */
-function typicalRatios(contents: Contents): Ratio[] {
+/** Each number ÷ another, the furthest first; null where there is none. */
+function ratiosTo(
+  contents: Contents,
+  other: (record: Result, value: number, text: string) => Divided | null,
+): Ratio[] {
+  const several = contents.documents.length > 1;
   const all = contents.documents.flatMap((document, run) =>
     document.records.flatMap((record): Ratio[] => {
-      const { typical } = record;
       const value = numberOf(record, document.run);
-      if (value === null || !typical) return [];
-      const { median, position } = typical;
+      if (value === null) return [];
+      const values = measuredText(record, document.run);
+      const divided = other(record, value, values);
+      if (divided === null) return [];
+      const { by, ...more } = divided;
       const [low, high] = intervalOf(record, document.run) ?? [value, value];
-      const several = contents.documents.length > 1;
       return [
         {
           name: several ? `${letter(run)} ${titleOf(record)}` : titleOf(record),
-          ratio: value / median,
-          low: low / median,
-          high: high / median,
-          band: [typical.low / median, typical.high / median],
-          kind: position === 'better' ? 1 : position === 'worse' ? 2 : 0,
+          ratio: value / by,
+          low: low / by,
+          high: high / by,
           hollow: record.verdict.state === 'noisy',
-          title: [nameOf(record), measuredText(record, document.run), placeOf(record)].join('\n'),
-          values: measuredText(record, document.run),
-          verdict: placeOf(record),
+          title: pointTip({ run, document, record }, contents),
+          values,
           cause: reasonsOf(record).join('; '),
+          ...more,
         },
       ];
     }),
@@ -298,14 +260,38 @@ function typicalRatios(contents: Contents): Ratio[] {
   return all.sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio)));
 }
 
-function besideTypical(contents: Contents): HTMLElement[] {
-  const ratios = typicalRatios(contents);
-  if (ratios.length === 0) return [];
-  const says =
+const fromPredictions = (contents: Contents): HTMLElement[] =>
+  forest(
+    'predicted',
+    'Measured values relative to their predictions',
+    'Measured ÷ predicted, the furthest first; green: within, red: outside, grey: inconclusive.',
+    ratiosTo(contents, (record, value) => {
+      const predicted = record.prediction?.value;
+      // The results of siblings say little about the machine.
+      const isNone = record.prediction?.self_consistency || value <= 0;
+      if (isNone || predicted == null || predicted <= 0) return null;
+      const kind = record.agreement === 'within' ? 1 : fails(record) ? 2 : 0;
+      return { by: predicted, kind, verdict: wordsOf(record).join(', ') };
+    }),
+    'measured ÷ predicted',
+  );
+
+const besideTypical = (contents: Contents): HTMLElement[] =>
+  forest(
+    'typical',
+    'Beside machines of the same kind',
     'Measured ÷ the median of published machine types with this CPU; grey strips: their 5th to ' +
-    '95th percentile; green: better, red: worse.';
-  return [forest('typical', 'Beside machines of the same kind', says, ratios, 'measured ÷ median')];
-}
+      '95th percentile; green: better, red: worse.',
+    ratiosTo(contents, (record, _, text) => {
+      if (!record.typical) return null;
+      const { low, high, median: by, position } = record.typical;
+      const kind = position === 'better' ? 1 : position === 'worse' ? 2 : 0;
+      const verdict = placeOf(record);
+      const title = [nameOf(record), text, verdict].join('\n');
+      return { by, kind, verdict, title, band: [low / by, high / by] };
+    }),
+    'measured ÷ median',
+  );
 
 /** The runs in which a case is noisy, with the causes. */
 function noisyIn(contents: Contents, row: Compared): string[] {
@@ -335,6 +321,7 @@ function changes(contents: Contents, rows: Compared[]): Ratio[] {
   });
 }
 
+/** No chart without ratios. */
 function forest(
   id: string,
   title: string,
@@ -342,10 +329,11 @@ function forest(
   ratios: Ratio[],
   head: string,
   values = 'measured',
-): HTMLElement {
+): HTMLElement[] {
+  if (ratios.length === 0) return [];
   const top = ratios.slice(0, ROWS_MAX);
   const rest = ratios.length - top.length;
-  return figure({
+  const drawn = figure({
     id,
     title,
     says,
@@ -362,40 +350,21 @@ function forest(
     head: ['case', head, values, 'verdict', 'cause'],
     rows: () => ratios.map((of) => [of.name, ratioText(of), of.values, of.verdict, of.cause]),
   });
+  return [drawn];
 }
 
 function comparison(contents: Contents): HTMLElement[] {
   const { comparison: compared } = contents;
   if (compared === null) return [];
-  const ratios = changes(contents, compared.rows);
-  if (ratios.length === 0) {
-    return [element('p', { class: 'none' }, 'The runs have no comparable metric in common.')];
-  }
-  return [
-    forest(
-      'changes',
-      'Changes from A to B',
-      'B ÷ A with its 95 % interval; green: faster, red: slower, grey: inconclusive or unchanged.',
-      ratios,
-      'B ÷ A',
-    ),
-  ];
-}
-
-function fromPredictions(contents: Contents): HTMLElement[] {
-  const ratios = predictionRatios(contents);
-  if (ratios.length === 0) return [];
-  const says =
-    'Measured ÷ predicted, the furthest first; green: within, red: outside, grey: inconclusive.';
-  return [
-    forest(
-      'predicted',
-      'Measured values relative to their predictions',
-      says,
-      ratios,
-      'measured ÷ predicted',
-    ),
-  ];
+  const drawn = forest(
+    'changes',
+    'Changes from A to B',
+    'B ÷ A with its 95 % interval; green: faster, red: slower, grey: inconclusive or unchanged.',
+    changes(contents, compared.rows),
+    'B ÷ A',
+  );
+  const none = 'The runs have no comparable metric in common.';
+  return drawn.length > 0 ? drawn : [element('p', { class: 'none' }, none)];
 }
 
 /** Charts without data, by the command that measures them; others with the reason. */
@@ -440,7 +409,7 @@ export function charts(contents: Contents): HTMLElement {
     } else if (points.drawn.length > 0) made.push(chart(spec, points, contents));
     else lacking.push(spec);
   }
-  const effects = transferEffects(contents).map(({ id, title, says, ratios, head }) =>
+  const effects = transferEffects(contents).flatMap(({ id, title, says, ratios, head }) =>
     forest(id, title, says, ratios, head, 'facts'),
   );
   const none = lackingItems(lacking, contents);

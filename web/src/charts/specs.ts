@@ -35,7 +35,7 @@ export interface LineSpec extends Every {
   xLabel: string;
   /** `steps`: values at equal distances. */
   xScale?: 'log' | 'steps';
-  yLog: boolean;
+  yLog?: boolean;
   /** The name of the value axis, if not by its unit. */
   yLabel?: string;
   /** Several lines per kind of case: the parts of its records, all of one unit. */
@@ -77,6 +77,14 @@ export interface HeatSpec extends Every {
 
 export type Spec = LineSpec | DotSpec | MatrixSpec | HeatSpec;
 
+/** Which records a chart has, and how it names them. */
+export type Wanted = Pick<Every, 'metrics' | 'only' | 'withFact' | 'titles'> &
+  Partial<Pick<LineSpec, 'x' | 'parts' | 'panel'>> &
+  Pick<DotSpec, 'name'>;
+
+/** Both axes are logarithmic. */
+const BY_LOG = { xScale: 'log', yLog: true } as const;
+
 /** The parameters of a case of a load. */
 const CASE = ['mode', 'think_s'];
 
@@ -84,9 +92,14 @@ const LOAD = {
   kind: 'lines',
   x: 'clients',
   xLabel: 'clients',
-  yLog: false,
   measure: 'fathom load URL',
 } as const;
+
+const QUANTILES: Part[] = [
+  { metric: 'load.response_time', name: 'median' },
+  { metric: 'load.response_time', name: 'p90', quantile: 0.9 },
+  { metric: 'load.response_time', name: 'p99', quantile: 0.99 },
+];
 
 /** A fact about one step of a load. */
 const ofLoad = (fact: string, name = fact): Part => ({ metric: 'load.throughput', name, fact });
@@ -100,8 +113,7 @@ export const SPECS: Spec[] = [
     metrics: ['memory.latency'],
     x: 'set_bytes',
     xLabel: 'working set',
-    xScale: 'log',
-    yLog: true,
+    ...BY_LOG,
     caches: true,
     wide: true,
     measure: 'fathom run memory.latency',
@@ -123,7 +135,6 @@ export const SPECS: Spec[] = [
     only: (params) => params.level === 'dram',
     x: 'threads',
     xLabel: 'threads',
-    yLog: false,
     measure: 'fathom run memory.bandwidth',
   },
   {
@@ -143,7 +154,6 @@ export const SPECS: Spec[] = [
     metrics: ['memory.latency.loaded'],
     x: 'load',
     xLabel: 'duty cycle of the other cores, %',
-    yLog: false,
     measure: 'fathom run memory.latency.loaded',
   },
   {
@@ -164,8 +174,7 @@ export const SPECS: Spec[] = [
     metrics: ['file.read.throughput'],
     x: 'block',
     xLabel: 'block size',
-    xScale: 'log',
-    yLog: true,
+    ...BY_LOG,
     wide: true,
     measure: 'fathom file sweep',
   },
@@ -182,8 +191,7 @@ export const SPECS: Spec[] = [
     ],
     x: 'block',
     xLabel: 'block size',
-    xScale: 'log',
-    yLog: true,
+    ...BY_LOG,
     wide: true,
     measure: 'fathom file sweep --with-dd',
   },
@@ -206,7 +214,6 @@ export const SPECS: Spec[] = [
     x: 'calls',
     xLabel: 'calls',
     xScale: 'log',
-    yLog: false,
     measure: 'fathom file calls',
   },
   {
@@ -217,8 +224,7 @@ export const SPECS: Spec[] = [
     metrics: ['file.read.latency'],
     x: 'file_bytes',
     xLabel: 'file size',
-    xScale: 'log',
-    yLog: true,
+    ...BY_LOG,
     measure: 'fathom run file.read.latency',
   },
   {
@@ -229,7 +235,6 @@ export const SPECS: Spec[] = [
     metrics: ['file.contention'],
     x: 'processes',
     xLabel: 'reading processes',
-    yLog: false,
     fitted: true,
     beside: { 'file.contention.per_process': 'added per other process' },
     measure: 'fathom file contend',
@@ -250,8 +255,7 @@ export const SPECS: Spec[] = [
     metrics: ['file.capacity.block_time'],
     x: 'file_bytes',
     xLabel: 'file size',
-    xScale: 'log',
-    yLog: true,
+    ...BY_LOG,
     measure: 'fathom file capacity',
   },
   {
@@ -262,8 +266,7 @@ export const SPECS: Spec[] = [
     metrics: ['file.read.remote'],
     x: 'file_bytes',
     xLabel: 'file size',
-    xScale: 'log',
-    yLog: true,
+    ...BY_LOG,
     measure: 'fathom run file.read.remote',
   },
   {
@@ -282,7 +285,6 @@ export const SPECS: Spec[] = [
     metrics: ['cpu.call'],
     x: 'args',
     xLabel: 'arguments',
-    yLog: false,
     fitted: true,
     beside: { 'cpu.call.per_argument': 'per argument' },
     measure: 'fathom run cpu.call',
@@ -295,8 +297,7 @@ export const SPECS: Spec[] = [
     metrics: ['os.process.fork'],
     x: 'rss_bytes',
     xLabel: 'resident memory of the parent',
-    xScale: 'log',
-    yLog: true,
+    ...BY_LOG,
     measure: 'fathom run os.process.fork',
   },
   {
@@ -308,7 +309,6 @@ export const SPECS: Spec[] = [
     x: 'set_bytes',
     xLabel: 'working set per turn',
     xScale: 'steps',
-    yLog: false,
     measure: 'fathom run os.switch.thread os.switch.process',
   },
   {
@@ -319,8 +319,7 @@ export const SPECS: Spec[] = [
     metrics: ['os.select', 'os.poll', 'os.epoll'],
     x: 'fds',
     xLabel: 'descriptors',
-    xScale: 'log',
-    yLog: true,
+    ...BY_LOG,
     measure: 'fathom run os.select os.poll os.epoll',
   },
   {
@@ -345,8 +344,7 @@ export const SPECS: Spec[] = [
     only: (params) => params.streams === 1,
     x: 'chunk_bytes',
     xLabel: 'bytes of a call',
-    xScale: 'log',
-    yLog: true,
+    ...BY_LOG,
     measure: 'fathom run network.tcp.bandwidth',
   },
   {
@@ -357,7 +355,6 @@ export const SPECS: Spec[] = [
     metrics: ['network.tcp.bandwidth'],
     x: 'streams',
     xLabel: 'connections',
-    yLog: false,
     lineOnly: true,
     measure: 'fathom run network.tcp.bandwidth',
   },
@@ -388,11 +385,7 @@ export const SPECS: Spec[] = [
     title: 'Load: response time by clients',
     says: 'From the request sent to the last byte received, without think time.',
     metrics: ['load.response_time'],
-    parts: [
-      { metric: 'load.response_time', name: 'median' },
-      { metric: 'load.response_time', name: 'p90', quantile: 0.9 },
-      { metric: 'load.response_time', name: 'p99', quantile: 0.99 },
-    ],
+    parts: QUANTILES,
     yLog: true,
     panel: CASE,
     wide: true,
@@ -417,11 +410,7 @@ export const SPECS: Spec[] = [
     metrics: ['load.response_time'],
     x: 'rate',
     xLabel: 'requests/s',
-    parts: [
-      { metric: 'load.response_time', name: 'median' },
-      { metric: 'load.response_time', name: 'p90', quantile: 0.9 },
-      { metric: 'load.response_time', name: 'p99', quantile: 0.99 },
-    ],
+    parts: QUANTILES,
     yLog: true,
     panel: ['arrivals', 'from'],
     wide: true,

@@ -1,11 +1,29 @@
 // A strip: the number of each host in a case, a point each; the odd ones named.
 
 import * as Plot from '@observablehq/plot';
+import type { Unit } from '../contents';
 import { svgElement } from '../element';
-import type { Strip } from '../fleet';
 import { factor, quantity } from '../quantity';
 import type { Axis } from './axes';
 import { LOOKS, across, closeAxis, scale, valueAxis, valueLabel } from './axes';
+import type { Data } from './figure';
+
+/** A case with the number of each host, in the order of the hosts. */
+export interface Strip {
+  title: string;
+  case: string;
+  unit: Unit;
+  median: number;
+  numbers: (number | null)[];
+  /** Hosts whose number is noisy. */
+  noisy: number[];
+  /** Hosts without a number, and why. */
+  without: [number, string][];
+  /** Odd hosts, and their ratio to the median. */
+  odd: [number, number][];
+  /** 5th and 95th percentile of published machines, and which they are. */
+  typical: [number, number, string] | null;
+}
 
 /** The axis is logarithmic from this ratio of the largest to the smallest number. */
 const RATIO = 4;
@@ -103,11 +121,7 @@ export function drawStrip(drawn: Strip, hosts: string[], width: number): SVGSVGE
       Plot.ruleX([drawn.median], { stroke: 'var(--faint)', strokeWidth: 1.5, className: 'median' }),
     ],
   }) as SVGSVGElement;
-  const add = (name: string, attributes: { [name: string]: string | number }): SVGElement => {
-    const made = svgElement(name, attributes);
-    plot.append(made);
-    return made;
-  };
+  const add = (...of: Parameters<typeof svgElement>): void => plot.append(svgElement(...of));
   const look = { fill: 'none', 'stroke-linecap': 'round' };
   const ring = { ...look, stroke: 'var(--s0)', 'stroke-width': 2 * r };
   const opacity = points.length > 80 ? 0.6 : 0.85;
@@ -132,17 +146,13 @@ export function drawStrip(drawn: Strip, hosts: string[], width: number): SVGSVGE
     const top = side === 0 ? cy - r - 6 : cy + r + 14;
     const outline = { 'paint-order': 'stroke', stroke: 'var(--paper)', 'stroke-width': 3 };
     const letters = { 'text-anchor': 'middle', fill: 'var(--s1)', 'font-weight': 600 };
-    const text = add('text', { class: 'odd-name', x, y: top, ...letters, ...outline });
-    text.textContent = name;
+    add('text', { class: 'odd-name', x, y: top, ...letters, ...outline }, name);
   });
   return plot;
 }
 
 /** The table below a strip, odd hosts first, then those without a number. */
-export function stripRows(
-  drawn: Strip,
-  hosts: string[],
-): { head: string[]; rows: () => string[][]; csv: () => string[][] } {
+export function stripRows(drawn: Strip, hosts: string[]): Data {
   const odd = new Map(drawn.odd);
   const why = new Map(drawn.without);
   const noisy = new Set(drawn.noisy);

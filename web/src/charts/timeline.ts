@@ -2,11 +2,50 @@
 // mean between the change points.
 
 import * as Plot from '@observablehq/plot';
-import type { Change, Point, Series } from '../history';
+import type { Params, Unit } from '../contents';
 import { toRun } from '../links';
 import { quantity } from '../quantity';
 import { minute } from '../runs';
 import { LOOKS, closeAxis, scale, upright } from './axes';
+
+/** A case in one run. */
+export interface Point {
+  run: string;
+  label?: string;
+  started: string;
+  value: number | null;
+  /** In another state of the core than the series. */
+  slow: boolean;
+  interval: [number, number] | null;
+  bound: number | null;
+  state: string;
+  cut_short: boolean;
+}
+
+export interface Change {
+  /** The first run after the change. */
+  run: string;
+  started: string;
+  after_run: string;
+  before: number;
+  after: number;
+  ratio: number;
+  p: number;
+  worse: boolean | null;
+  as_found: boolean;
+  differences: { what: string; a: string; b: string }[];
+}
+
+export interface Series {
+  params: Params;
+  far?: string;
+  unit: Unit;
+  effort: string;
+  stratum: string;
+  points: Point[];
+  changes: Change[];
+  explained: number;
+}
 
 const [HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [220, 76, 16, 24, 36];
 /** Room for a date below the axis. */

@@ -1,16 +1,16 @@
 // The charts of `fathom transfer`, for each set: times in the order of the terminal's table, and the
 // effects of the settings.
 
-import type { Contents, Result } from '../contents';
+import type { Contents } from '../contents';
 import { factText, intervalOf, letter, numberOf, reasonsOf } from '../contents';
 import { effectText, setText, settingsText, transferText, usualOf } from '../parameters';
 import type { Ratio } from './forest';
-import type { Points } from './points';
+import type { Found } from './drawn';
 import { pointTip, recordsOf } from './points';
 import type { DotSpec } from './specs';
 
 /** The records of a metric for each set. */
-function bySet(contents: Contents, metric: string): [string, Points['all']][] {
+function bySet(contents: Contents, metric: string): [string, Found[]][] {
   const all = recordsOf(contents, { metrics: [metric] });
   const sets = [...new Set(all.map(({ record }) => setText(record.params)))];
   return sets.map((set) => [set, all.filter(({ record }) => setText(record.params) === set)]);
@@ -35,12 +35,12 @@ export function transferSpecs(contents: Contents): DotSpec[] {
   });
 }
 
-function ratioOf(record: Result, run: number, { documents }: Contents): Ratio[] {
-  const document = documents[run];
-  const ratio = document ? numberOf(record, document.run) : null;
-  if (document === undefined || ratio === null) return [];
+function ratioOf(found: Found, contents: Contents): Ratio[] {
+  const { run, document, record } = found;
+  const ratio = numberOf(record, document.run);
+  if (ratio === null) return [];
   const [low, high] = intervalOf(record, document.run) ?? [ratio, ratio];
-  const several = documents.length > 1;
+  const several = contents.documents.length > 1;
   // An interaction is neither faster nor slower, and without an interval nothing is.
   const clear = !('with' in record.params) && low < high;
   const kind = clear && high < 1 ? 1 : clear && low > 1 ? 2 : 0;
@@ -49,7 +49,7 @@ function ratioOf(record: Result, run: number, { documents }: Contents): Ratio[] 
     {
       name: [several && letter(run), effectText(record.params)].filter(Boolean).join(' '),
       ...{ ratio, low, high, kind, hollow: record.verdict.state === 'noisy' },
-      title: [pointTip(record, document, several ? run : null), ...values].join('\n'),
+      title: [pointTip(found, contents), ...values].join('\n'),
       values: values.join(', '),
       verdict: record.verdict.state,
       cause: reasonsOf(record).join('; '),
@@ -74,14 +74,14 @@ const EFFECTS =
 /** The effects of settings on each set, and apart from them their interactions. */
 export function transferEffects(contents: Contents): Effects[] {
   return bySet(contents, 'transfer.effect').flatMap(([set, all], at) =>
-    [false, true].flatMap((interact) => {
+    [false, true].map((interact) => {
       const of = all.filter(({ record }) => 'with' in record.params === interact);
-      const ratios = of.flatMap(({ record, run }) => ratioOf(record, run, contents));
+      const ratios = of.flatMap((found) => ratioOf(found, contents));
       const id = `${interact ? 'interactions' : 'effects'}-${at + 1}`;
       const title = `${interact ? 'Interactions' : 'Effects'} on ${set}`;
       const says = interact ? INTERACTIONS : EFFECTS;
       const head = interact ? 'effect ÷ effect' : 'time ×';
-      return ratios.length === 0 ? [] : [{ id, title, says, ratios, head }];
+      return { id, title, says, ratios, head };
     }),
   );
 }

@@ -4,21 +4,10 @@ import * as Plot from '@observablehq/plot';
 import type { Contents, Params, Published, Result } from '../contents';
 import { parametersText } from '../parameters';
 import { publishedOf, publishedTip, studyName } from '../published';
+import type { Point, Points, Under } from './drawn';
 import type { Entry } from './legend';
-import type { Point, Wanted } from './points';
-
-/** A published figure at a position of a chart. */
-export interface Under {
-  figure: Published;
-  /** Figures of one series are joined by a line. */
-  series: string;
-  panel: string;
-  x: number;
-  y: number;
-  /** The point for the same work, if the figure is placed beside one. */
-  beside: Point | null;
-  title: string;
-}
+import { PLACE } from './marks';
+import type { Wanted } from './specs';
 
 const INK = 'var(--published)';
 
@@ -54,7 +43,7 @@ function positionsOf(
 export function underOf(
   contents: Contents,
   wanted: Wanted,
-  { all, drawn }: { all: { run: number; record: Result }[]; drawn: Point[] },
+  { all, drawn }: Pick<Points, 'all' | 'drawn'>,
   panelOf: (params: Params) => string,
 ): Under[] {
   const unit = all[0]?.record.unit;
@@ -87,10 +76,8 @@ export function joined(under: Under[]): Plot.Markish {
   return Plot.line(
     [...under].sort((a, b) => a.x - b.x),
     {
-      x: 'x',
-      y: 'y',
+      ...PLACE,
       z: 'series',
-      fx: 'panel',
       stroke: INK,
       strokeWidth: 1,
       strokeDasharray: '4 3',

@@ -1,5 +1,6 @@
-//! The structure inside each crate, from the paths that its files name: circles between modules,
-//! and arrows up, from a file to one above it.
+//! The structure inside each crate, from the paths that its files name, and inside the page, from
+//! the imports of its TypeScript: circles between modules, and arrows up, from a file to one above
+//! it.
 //!
 //! An arrow runs from a file to the file that defines what it uses: a name that a module passes on
 //! counts for the file it comes from, a glob for its module. No arrow counts from a test. A module
@@ -12,10 +13,13 @@ use super::File;
 use super::code::{Code, words};
 use super::mood::{end_of_body, item_after};
 
+/// The package in TypeScript. A folder of it is one thing for the files beside it.
+const PAGE: &str = "web";
+
 /// How far a name that is passed on from module to module is followed.
 const STEPS_MAX: usize = 8;
 
-/// The structure of a crate.
+/// The structure of a crate, or of the page.
 #[derive(Debug)]
 pub(crate) struct Structure {
     pub(crate) package: String,
@@ -28,19 +32,19 @@ pub(crate) struct Structure {
     pub(crate) arrows_up: Vec<(String, String)>,
 }
 
-/// Each crate's.
-pub(super) fn of_crates(files: &[File]) -> Vec<Structure> {
+/// Each crate's, and that of the page.
+pub(super) fn of_packages(files: &[File]) -> Vec<Structure> {
     let mut packages: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
-    for file in files.iter().filter(|file| file.is("rs")) {
+    for file in files.iter().filter(|file| file.is("rs") || file.is("ts")) {
         let folder = file.path.split_once("/src/").or_else(|| file.path.split_once("/tests/"));
         if let Some((package, _)) = folder {
             packages.entry(package).or_default().push(file);
         }
     }
-    packages.into_iter().map(|(package, files)| of_crate(package, &files)).collect()
+    packages.into_iter().map(|(package, files)| of_package(package, &files)).collect()
 }
 
-/// No crate has a circle, and thus no arrow up.
+/// Neither a crate nor the page has a circle, and thus no arrow up.
 pub(super) fn of_sources(files: &[File]) -> Vec<String> {
     let message = |package: &str, circle: &[String]| {
         let (files, first) = (circle.len(), &circle[0]);
@@ -49,25 +53,33 @@ pub(super) fn of_sources(files: &[File]) -> Vec<String> {
              see `cargo run -p xtask -- structure`, and move what both ends name below both"
         )
     };
-    let crates = of_crates(files);
-    let circles = crates.iter().flat_map(|one| one.circles.iter().map(move |files| (one, files)));
+    let packages = of_packages(files);
+    let circles = packages.iter().flat_map(|one| one.circles.iter().map(move |files| (one, files)));
     circles.map(|(one, files)| message(&one.package, files)).collect()
 }
 
-fn of_crate(package: &str, files: &[&File]) -> Structure {
+fn of_package(package: &str, files: &[&File]) -> Structure {
     let prefix = format!("{package}/src/");
-    let codes: Vec<Code> = files.iter().map(|file| Code::of(&file.text)).collect();
-    let is_line = |line: &&String| !line.trim().is_empty();
-    let lines = codes.iter().flat_map(|code| &code.lines).filter(is_line).count();
-    let modules: BTreeMap<Vec<String>, Module> = files
-        .iter()
-        .zip(&codes)
-        .filter(|(file, _)| !is_of_tests(&file.path))
-        .filter_map(|(file, code)| {
-            let path = file.path.strip_prefix(&prefix)?;
-            Some((module_path(path), Module::new(path, code)))
-        })
-        .collect();
+    let mut lines = 0;
+    let folder = |name: &str| Module { file: format!("{name}/"), ..Module::default() };
+    let mut modules = BTreeMap::new();
+    if package == PAGE {
+        modules.insert(Vec::new(), folder("."));
+    }
+    for file in files {
+        let code = if package == PAGE { typescript(&file.text) } else { Code::of(&file.text) };
+        lines += code.lines.iter().filter(|line| !line.trim().is_empty()).count();
+        let Some(path) = file.path.strip_prefix(&prefix) else { continue };
+        if package == PAGE {
+            for (end, _) in path.match_indices('/') {
+                modules.entry(module_path(&path[..end])).or_insert(folder(&path[..end]));
+            }
+            modules.insert(module_path(path), Module::importing(path, &code));
+        } else if !is_of_tests(&file.path) {
+            modules.insert(module_path(path), Module::new(path, &code));
+        }
+    }
+    let count = modules.values().filter(|module| !module.file.ends_with('/')).count();
     let arrows = arrows(&modules);
     let names: Vec<&Vec<String>> = modules.keys().collect();
     let number = |path: &[String]| names.binary_search_by(|it| it.as_slice().cmp(path)).ok();
@@ -90,7 +102,7 @@ fn of_crate(package: &str, files: &[&File]) -> Structure {
         arrows_up.extend(arrows.iter().filter(is_it).map(|(from, to)| (file(from), file(to))));
     }
     let circles = circles.iter().map(|circle| circle.iter().map(name).collect()).collect();
-    Structure { package: package.to_owned(), files: modules.len(), lines, circles, arrows_up }
+    Structure { package: package.to_owned(), files: count, lines, circles, arrows_up }
 }
 
 fn is_of_tests(path: &str) -> bool {
@@ -98,7 +110,7 @@ fn is_of_tests(path: &str) -> bool {
     parts.iter().any(|part| *part == "tests" || *part == "fuzz" || part.ends_with("_tests"))
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Module {
     file: String,
     /// The paths that it uses, each from `crate`, `self`, `super` or a module of its own.
@@ -130,6 +142,30 @@ impl Module {
         }
         module
     }
+
+    /// What TypeScript imports, types too: `../cells` in a folder is `super::super::cells.ts`.
+    fn importing(file: &str, code: &Code) -> Self {
+        let text = code.text();
+        let pieces: Vec<&str> = text.split(['\'', '"']).collect();
+        let is_import = |before: &str| {
+            ["from", "import", "import("].iter().any(|word| before.trim_end().ends_with(word))
+        };
+        let imports =
+            pieces.windows(2).filter(|pair| is_import(pair[0]) && pair[1].starts_with('.'));
+        let path = |name: &str| {
+            let path = format!("super/{name}.ts").replace("/./", "/").replace("..", "super");
+            path.split('/').map(str::to_owned).collect()
+        };
+        let paths = imports.map(|pair| path(pair[1])).collect();
+        Self { file: file.to_owned(), paths, used: BTreeMap::new() }
+    }
+}
+
+/// TypeScript without its lines of comments.
+fn typescript(text: &str) -> Code {
+    let is_comment = |line: &&str| ["/*", "*", "//"].iter().any(|it| line.trim().starts_with(it));
+    let lines = text.lines().filter(|line| !is_comment(line)).map(str::to_owned).collect();
+    Code { lines, ..Code::default() }
 }
 
 /// The code without what is compiled for tests only.
@@ -297,8 +333,8 @@ fn against(circle: &[usize], arrows: &[BTreeSet<usize>]) -> Vec<(usize, usize)> 
     up
 }
 
-/// The counts of each crate, its circles and its arrows up.
-pub(super) fn page(crates: &[Structure]) -> String {
+/// The counts of each crate and of the page, their circles and arrows up; the sum is of Rust.
+pub(super) fn page(packages: &[Structure]) -> String {
     let mut text =
         format!("{:28}{:>6}{:>9}{:>9}{:>11}\n", "crate", "files", "lines", "circles", "arrows up");
     let mut row = |name: &str, counts: [usize; 4]| {
@@ -306,10 +342,11 @@ pub(super) fn page(crates: &[Structure]) -> String {
         text += &format!("{name:28}{files:6}{lines:9}{circles:9}{up:11}\n");
     };
     let counts = |one: &Structure| [one.files, one.lines, one.circles.len(), one.arrows_up.len()];
-    crates.iter().for_each(|one| row(&one.package, counts(one)));
-    let sum = |at: usize| crates.iter().map(|one| counts(one)[at]).sum();
-    row("all", [sum(0), sum(1), sum(2), sum(3)]);
-    for one in crates.iter().filter(|one| !one.circles.is_empty()) {
+    packages.iter().for_each(|one| row(&one.package, counts(one)));
+    let crates = || packages.iter().filter(|one| one.package != PAGE);
+    let sum = |at: usize| crates().map(|one| counts(one)[at]).sum();
+    row("all crates", [sum(0), sum(1), sum(2), sum(3)]);
+    for one in packages.iter().filter(|one| !one.circles.is_empty()) {
         text += &format!("\n{}\n", one.package);
         for files in &one.circles {
             text += &format!("  circle: {}\n", files.join(", "));
@@ -329,7 +366,7 @@ mod tests {
         let path = |name: &str| format!("crates/a/src/{name}");
         let files: Vec<File> =
             files.iter().map(|(name, text)| File::new(path(name), *text)).collect();
-        let mut crates = of_crates(&files);
+        let mut crates = of_packages(&files);
         assert_eq!(crates.len(), 1);
         crates.remove(0)
     }
@@ -374,20 +411,21 @@ mod tests {
     }
 
     #[test]
-    fn circle_is_refused() {
-        let file = |name: usize| {
-            let text = format!("use crate::m{:02}::F;", (name + 1) % 20);
-            File::new(format!("crates/a/src/m{name:02}.rs"), text)
-        };
-        let mut files: Vec<File> = (0..20).map(file).collect();
-        let declared: String = (0..20).map(|name| format!("mod m{name:02};")).collect();
-        files.push(File::new("crates/a/src/lib.rs", declared));
-        let found = of_sources(&files);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(
-            found[0].starts_with("crates/a/src/m00.rs:1: in a circle of 20 files;"),
-            "{found:?}"
-        );
-        assert!(page(&of_crates(&files)).contains("circle: m00.rs, m01.rs"));
+    fn circles_of_imports_are_refused() {
+        let file = |(name, text): (&str, &str)| File::new(format!("web/src/{name}"), text);
+        let files = [
+            ("main.ts", "import './page.css';\nimport { fleet } from './fleet';\n"),
+            ("fleet.ts", "import { draw } from './charts/strip';\nimport * as P from 'plot';\n"),
+            ("charts/strip.ts", "/** A\n * b */\n\nimport type {\n  A,\n} from \"../fleet\";\n"),
+            ("charts/axes.ts", "const a: import('./marks').Mark = 1;\n"),
+            ("charts/marks.ts", "export { b } from './axes';\n"),
+        ];
+        let files = files.map(file);
+        let found = of_packages(&files);
+        assert_eq!((found[0].files, found[0].lines, found[0].arrows_up.len()), (5, 9, 2));
+        let circles = [["charts/", "fleet.ts"], ["charts/axes.ts", "charts/marks.ts"]];
+        assert_eq!(found[0].circles, circles);
+        assert!(page(&found).contains("circle: charts/, fleet.ts"));
+        assert!(of_sources(&files)[0].starts_with("web/src/charts/:1: in a circle of 2 files;"));
     }
 }
