@@ -17,24 +17,39 @@ use fathom_record::{MetricId, Params, RunState, Stratum};
 
 use self::families::{Line, Many};
 use crate::case::{case, counted, named};
-use crate::grid::Grid;
+use crate::column::{Column, Lines};
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
+use crate::shown::{NOISY, mark};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
 /// Printed instead of `inconclusive` if the core speed can hide or fake a change.
 const CORE_SPEED: &str = "core speed";
 /// With more families of cases on one side only, cases are counted by metric.
 const LISTED: usize = 12;
-const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 % interval", "p", "processes", "change"];
 
 /// Width of both values.
 const VALUES: usize = 17;
+/// The columns that are looked at by their places.
+const BOTH: usize = 1;
+const P: usize = 4;
+const PROCESSES: usize = 5;
+
+static COLUMNS: [Column<()>; 7] = [
+    Column::left("metric", &[], ()),
+    // A case has one row: its name needs the room at 80 columns.
+    Column::right("A → B", &[(100, VALUES)], ()),
+    Column::right("B ÷ A", &[(0, 6)], ()),
+    Column::right("95 % interval", &[(0, 13)], ()),
+    Column::right("p", &[(110, 8)], ()),
+    Column::right("processes", &[(110, 9)], ()),
+    Column::left("change", &[(0, 15)], ()),
+];
 
 struct Columns {
     line: usize,
-    grid: Grid<7>,
+    lines: Lines,
     /// Some rows are compared at full speed, so as-found rows are marked.
     has_both: bool,
 }
@@ -42,28 +57,15 @@ struct Columns {
 impl Columns {
     fn of(layout: &Layout, has_both: bool) -> Self {
         let line = layout.width.clamp(NARROWEST, 140);
-        let is_wide = line >= 110;
-        // A case has one row: its name needs the room at 80 columns.
-        let values = (line >= 100).then_some(VALUES);
-        let [p, processes] = [8, 9].map(|width| is_wide.then_some(width));
-        let widths = [None, values, Some(6), Some(13), p, processes, Some(15)];
-        let gap = if is_wide { 2 } else { 1 };
-        Self { line, grid: Grid::new(line, gap, 0, &[0, 6], widths), has_both }
+        let gap = if line >= 110 { 2 } else { 1 };
+        Self { line, lines: Lines::new(line, gap, &COLUMNS), has_both }
     }
 
     /// One line: name, values, ratio, interval, p, processes, word.
     fn row(&self, texts: [&str; 7], word: Style) -> String {
-        let mut styles = [PLAIN; 7];
-        styles[6] = word;
-        self.grid.line(texts, styles)
-    }
-
-    /// The name for its column, or on lines above if it is too long.
-    fn beside(&self, name: String) -> (String, String) {
-        match width_of(&name) > self.grid.width(0) {
-            true => (wrapped(&name, self.line, "", "    "), String::new()),
-            false => (String::new(), name),
-        }
+        let last = texts.len() - 1;
+        let style = |at| if at == last { word } else { PLAIN };
+        self.lines.line((0..).zip(texts).map(|(at, text)| (text, style(at))))
     }
 }
 
@@ -96,11 +98,11 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
     text.push('\n');
     let lines = families::lines(&comparison.rows, layout.all);
     if !lines.is_empty() {
-        let mut header = HEADER;
+        let mut titles = COLUMNS.each_ref().map(|column| (&*column.title, STRONG));
         if groups.is_some() {
-            header[5] = "hosts";
+            titles[PROCESSES].0 = "hosts";
         }
-        text += &columns.grid.line(header, [STRONG; 7]);
+        text += &columns.lines.line(titles);
         for line in &lines {
             text += &match line {
                 Line::One(row) => row_lines(row, &short_params(row, &comparison.rows), &columns),
@@ -261,20 +263,15 @@ fn is_single(row: &Compared) -> bool {
 }
 
 fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
-    let mut name = clean(&named(&row.metric, params));
-    if row.noisy_a || row.noisy_b {
-        name.insert(0, '~');
-    }
-    if columns.has_both && is_as_found(row) {
-        name.insert(0, '°');
-    }
+    let mark = mark(columns.has_both && is_as_found(row), row.noisy_a || row.noisy_b);
+    let name = format!("{mark}{}", clean(&named(&row.metric, params)));
     if row.ratio.is_none() && is_single(row) {
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         return wrapped(&format!("{name}  {}", glued(&each)), columns.line, "", "    ");
     }
-    let (mut text, mut name) = columns.beside(name);
+    let [mut text, mut name] = columns.lines.name(name, ["", "    "]);
     let mut values = change(row.a, row.b, row.unit, VALUES);
-    if columns.grid.widths[1].is_some() && width_of(&values) > VALUES {
+    if columns.lines.has(BOTH) && width_of(&values) > VALUES {
         // Too far apart for one unit: on a line of their own.
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
@@ -319,12 +316,10 @@ fn quiet(rows: &[Compared], width: usize) -> String {
 
 /// One line for cases of one metric with the same word.
 fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
-    let mut name = clean(&many.name);
-    if many.members.iter().any(|row| row.noisy_a || row.noisy_b) {
-        name.insert(0, '~');
-    }
-    let (cases, first) = (format!("{} cases", many.members.len()), many.members[0].word);
-    let (text, name) = columns.beside(format!("{name} ({cases})"));
+    let mark = mark(false, many.members.iter().any(|row| row.noisy_a || row.noisy_b));
+    let (cases, first) = (many.members.len(), many.members[0].word);
+    let name = format!("{mark}{} ({cases} cases)", clean(&many.name));
+    let [text, name] = columns.lines.name(name, ["", "    "]);
     // The first changed most. Ratios are never averaged.
     let most = many.members[0];
     let values = change(most.a, most.b, most.unit, VALUES);
@@ -398,7 +393,7 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
                 .to_owned(),
         );
     }
-    if columns.grid.widths[4].is_some() {
+    if columns.lines.has(P) {
         notes.push("p: Mann–Whitney test on process medians".to_owned());
     }
     notes.extend(noise_notes(comparison));
@@ -427,7 +422,7 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
         notes.push("inconclusive: neither a change nor no change is shown".to_owned());
     }
     if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
-        notes.push(glued("~: noisy") + " on at least one side");
+        notes.push(glued(&format!("{NOISY}: noisy")) + " on at least one side");
     }
     wrapped(&notes.join("; "), columns.line, "", "  ")
 }

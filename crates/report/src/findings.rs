@@ -8,10 +8,9 @@ use fathom_record::{
 };
 
 use crate::case::counted;
-use crate::cells::{LIMITS_WIDTH, limits, summary_with_width};
 use crate::counts::cause_words;
 use crate::remedy;
-use crate::typical;
+use crate::shown::{LIMITS_WIDTH, limits, summary_with_width, typical_range};
 use crate::wrap::glued;
 
 const FINDINGS: usize = 3;
@@ -102,7 +101,7 @@ pub(crate) fn beside_typical(record: &Record) -> Option<String> {
     let measured = DisplayValue::of(record, Protocol::Median).number()?;
     let value = glued(&quantity(measured, record.unit));
     let typical = record.typical.as_ref()?;
-    let range = glued(&typical::range(record, typical, LIMITS_WIDTH));
+    let range = glued(&typical_range(record, LIMITS_WIDTH)?);
     Some(format!("{} {value}, {} ({range})", record.name(), typical.words()))
 }
 

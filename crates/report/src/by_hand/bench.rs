@@ -7,6 +7,7 @@ use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within};
 use fathom_record::{FactValue, ParamValue, Record, State, Stratum, Summary, Unit};
 
 use super::table::{Column, fit, rows};
+use crate::shown::half_width;
 use crate::spark;
 use crate::wrap::{glued, wrapped};
 
@@ -87,7 +88,7 @@ fn columns(commands: &[&Record]) -> Vec<Column> {
     vec![
         Column::words("command", commands.iter().map(|record| label(record))),
         of("time", &time),
-        of("±", &half_width),
+        of("±", &half),
         of("user", &fact(facts::USER)),
         of("system", &fact(facts::SYSTEM)),
         of("memory", &fact(facts::MEMORY)),
@@ -113,9 +114,8 @@ fn time(record: &Record) -> String {
     }
 }
 
-fn half_width(record: &Record) -> String {
-    let summary = record.shown_summary().filter(|summary| summary.bound.is_none());
-    summary.and_then(Summary::relative_half_width).map_or(String::new(), percent)
+fn half(record: &Record) -> String {
+    half_width(record).unwrap_or_default()
 }
 
 /// How a command compares with the first one, and what differs between them.

@@ -7,6 +7,7 @@ use super::table::{Column, MIB, blocks, fit, legend, rows};
 use super::{Answer, Question, fact_words, facts};
 use crate::case::counted;
 use crate::counts::cause_words;
+use crate::shown::{half_width, nothing, state_mark};
 use crate::wrap::wrapped;
 
 const TIME: &str = "transfer.time";
@@ -54,7 +55,7 @@ pub(super) fn answer(records: &[Record]) -> Answer {
     let least = |set: &str| {
         let times = of_set(records, TIME, set);
         let (best, summary) = least_time(&times)?;
-        let mark = if best.verdict.state == State::Noisy { "~" } else { "" };
+        let mark = state_mark(best.verdict.state);
         let time = quantity(summary.median, Unit::Nanoseconds);
         Some(format!("{set}: least time {mark}{time} by {}.", combination(best, &times)))
     };
@@ -173,15 +174,10 @@ fn columns(records: &[&Record]) -> Vec<Column> {
         move |record: &Record| record.shown_summary().and_then(of).map_or(NOTHING.to_owned(), time)
     };
     let median = |record: &Record| {
-        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
-        record
-            .shown_summary()
-            .map_or(NOTHING.to_owned(), |one| format!("{mark}{}", time(one.median)))
+        let time = |one: &Summary| state_mark(record.verdict.state).to_owned() + &time(one.median);
+        record.shown_summary().map_or_else(nothing, time)
     };
-    let half = |record: &Record| {
-        let half = record.shown_summary().and_then(Summary::relative_half_width);
-        half.map_or(NOTHING.to_owned(), percent)
-    };
+    let half = |record: &Record| half_width(record).unwrap_or_else(nothing);
     let fact = |name: &'static str, words: fn(f64) -> String| {
         move |record: &Record| {
             let value = record.quantity_of(name).filter(|_| record.verdict.shows_number());
@@ -296,7 +292,7 @@ pub(crate) fn questions(records: &[Record]) -> Vec<Question> {
 fn fastest(records: &[&Record], set: &str) -> Option<Question> {
     let (best, summary) = least_time(records)?;
     let interval = summary.limits().map(|ends| format!(" ({})", ends.map(time_words).join(" to ")));
-    let mark = if best.verdict.state == State::Noisy { "~" } else { "" };
+    let mark = state_mark(best.verdict.state);
     let fastest = format!(
         "The fastest of {}: {}, {mark}{}{}.",
         counted(records.len(), "combination"),
@@ -421,7 +417,7 @@ fn of_effects(records: &[&Record]) -> Vec<Column> {
 
 fn ratio(record: &Record) -> String {
     let summary = record.shown_summary();
-    let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+    let mark = state_mark(record.verdict.state);
     summary.map_or(NOTHING.to_owned(), |one| format!("{mark}{:.2}", one.median))
 }
 

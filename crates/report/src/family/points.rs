@@ -5,10 +5,11 @@ use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{at_most, quantity};
 use fathom_record::{Agreement, Cause, Fact, Position, Prediction, Protocol, Record, State, Unit};
 
-use crate::cells::{Setting, is_as_found, limits};
+use crate::columns::Setting;
 use crate::counts::{cause_words, counts_of, states, without_prediction};
 use crate::paint::{FAINT, of_state, paint_lines};
 use crate::remarks::{FURTHER, INDENT, meaning, read_apart, reason_words};
+use crate::shown::{is_as_found, limits};
 use crate::wrap::{glued, wrapped};
 
 /// Cases named in a family without order; further ones are counted.

@@ -1,16 +1,17 @@
 //! A chapter of a paper: method, prediction, result, discussion.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, percent, quantity};
-use fathom_record::{Document, Protocol, Record};
+use fathom_record::quantity::{percent, quantity};
+use fathom_record::{Document, Prediction, Protocol, Record};
 
 use super::block::{Block, Table};
 use super::chapters::CHAPTERS;
 use super::curves::{Drawn, POINTS_MIN, figures, named_figure, stated_lines};
 use super::discussion::discussion;
-use super::{Describe, Described, Sources, cell, heading, text};
+use super::{Describe, Described, Sources, heading, text};
 use crate::case::{case, counted, named};
-use crate::cells;
+use crate::column::Column;
+use crate::shown::{Shown, nothing};
 use crate::wrap::capitalised;
 
 /// More cases of a metric are drawn, and listed in the appendix only.
@@ -203,47 +204,50 @@ fn in_appendix(metric: &str, records: &[&Record]) -> Block {
     ))
 }
 
-/// A row a record: what was predicted, measured, and whether they agree.
-pub(super) fn table(records: &[&Record], caption: String, protocol: Protocol) -> Table {
-    let one_metric = records.iter().all(|it| it.metric == records[0].metric);
-    let row = |record: &&Record| {
-        let name = match one_metric && !record.params.is_empty() {
-            true => case(&record.params),
-            false => named(&record.metric, &record.params),
-        };
-        let prediction = record.prediction.as_ref();
-        let part = |of: Option<f64>| of.map_or(NOTHING.to_owned(), |it| quantity(it, record.unit));
-        vec![
-            name,
-            part(prediction.and_then(|it| it.hardware)),
-            part(prediction.and_then(|it| it.software)),
-            part(prediction.and_then(|it| it.value)),
-            cell(cells::predicted(record, WIDTH)),
-            cell(cells::measured(record, protocol, WIDTH)),
-            cells::uncertainty(record, protocol),
-            deviation(record),
-            verdict(record),
-        ]
-    };
-    let titles =
-        ["case", "hardware", "software", "sum", "predicted", "measured", "±", "sd", "verdict"];
-    Table::new(caption, &titles, 1, records.iter().map(row).collect()).without_empty_columns()
+/// A case with its name in a table.
+struct NamedCase<'r> {
+    name: String,
+    shown: Shown<'r>,
 }
 
-/// As many digits as its interval beside it has.
-fn unrounded(record: &Record, protocol: Protocol) -> String {
-    match DisplayValue::of(record, protocol) {
-        DisplayValue::Number(value) if record.on_cliff().is_none() => {
-            format!("{}{}", cells::mark(&[record]), quantity(value, record.unit))
-        }
-        _ => cell(cells::measured(record, protocol, WIDTH)),
+impl NamedCase<'_> {
+    /// A part of the prediction.
+    fn part(&self, of: fn(&Prediction) -> Option<f64>) -> String {
+        let part = self.shown.record.prediction.as_ref().and_then(of);
+        part.map_or_else(nothing, |it| quantity(it, self.shown.record.unit))
     }
+}
+
+static COLUMNS: [Column<fn(&NamedCase<'_>) -> String>; 9] = [
+    Column::left("case", &[], |it| it.name.clone()),
+    Column::right("hardware", &[], |it| it.part(|it| it.hardware)),
+    Column::right("software", &[], |it| it.part(|it| it.software)),
+    Column::right("sum", &[], |it| it.part(|it| it.value)),
+    Column::right("predicted", &[], |it| it.shown.expected(WIDTH).0),
+    Column::right("measured", &[], |it| it.shown.number(WIDTH)),
+    Column::right("±", &[], |it| it.shown.half()),
+    Column::right("sd", &[], |it| deviation(it.shown.record)),
+    Column::right("verdict", &[], |it| verdict(it.shown.record)),
+];
+
+/// A row a record: what was predicted, measured, and whether they agree.
+pub(super) fn table<'r>(records: &[&'r Record], caption: String, protocol: Protocol) -> Table {
+    let one_metric = records.iter().all(|it| it.metric == records[0].metric);
+    let row = |&record: &&'r Record| NamedCase {
+        name: match one_metric && !record.params.is_empty() {
+            true => case(&record.params),
+            false => named(&record.metric, &record.params),
+        },
+        shown: Shown::from_record(record, protocol),
+    };
+    let rows: Vec<NamedCase<'_>> = records.iter().map(row).collect();
+    Table::filled(caption, &COLUMNS, &rows).without_empty_columns()
 }
 
 /// The standard deviation of all values, as a share of their mean.
 fn deviation(record: &Record) -> String {
     let summary = record.shown_summary().filter(|it| it.n > 1 && it.mean != 0.0);
-    summary.map_or(NOTHING.to_owned(), |it| percent((it.sd / it.mean).abs()))
+    summary.map_or_else(nothing, |it| percent((it.sd / it.mean).abs()))
 }
 
 fn verdict(record: &Record) -> String {
@@ -256,31 +260,35 @@ fn verdict(record: &Record) -> String {
     }
 }
 
+/// Of all cases of a run.
+static APPENDIX: [Column<fn(&Shown<'_>) -> String>; 8] = [
+    Column::left("case", &[], |it| named(&it.record.metric, &it.record.params)),
+    Column::right("values", &[], |it| {
+        it.record.shown_summary().map_or_else(nothing, |it| it.n.to_string())
+    }),
+    Column::right("processes", &[], |it| {
+        it.record.shown_summary().map_or_else(nothing, |it| it.processes.to_string())
+    }),
+    // As many digits as its interval beside it has.
+    Column::right("measured", &[], |it| match it.value {
+        DisplayValue::Number(_) if it.record.on_cliff().is_none() => it.unrounded(),
+        _ => it.number(WIDTH),
+    }),
+    Column::right("interval", &[], |it| {
+        let ends = it.record.shown_summary().and_then(|it| it.limits());
+        let words = |ends: [f64; 2]| ends.map(|end| quantity(end, it.record.unit)).join(" – ");
+        ends.map_or_else(nothing, words)
+    }),
+    Column::right("sd", &[], |it| deviation(it.record)),
+    Column::right("predicted", &[], |it| it.expected(WIDTH).0),
+    Column::right("verdict", &[], |it| verdict(it.record)),
+];
+
 /// All cases of a run.
 pub(super) fn appendix(document: &Document) -> Vec<Block> {
     let run = &document.run;
-    let row = |record: &Record| {
-        let summary = record.shown_summary();
-        let count = |of: Option<u64>| of.map_or(NOTHING.to_owned(), |it| it.to_string());
-        let interval = summary.and_then(|it| it.limits());
-        let ends = interval.map_or(NOTHING.to_owned(), |[low, high]| {
-            format!("{} – {}", quantity(low, record.unit), quantity(high, record.unit))
-        });
-        vec![
-            named(&record.metric, &record.params),
-            count(summary.map(|it| it.n)),
-            count(summary.map(|it| u64::from(it.processes))),
-            unrounded(record, run.protocol),
-            ends,
-            deviation(record),
-            cell(cells::predicted(record, WIDTH)),
-            verdict(record),
-        ]
-    };
-    let rows: Vec<Vec<String>> = document.records.iter().map(row).collect();
-    let caption = format!("run {}", run.name());
-    let titles =
-        ["case", "values", "processes", "measured", "interval", "sd", "predicted", "verdict"];
-    let table = Table::new(caption, &titles, 1, rows).without_empty_columns();
+    let shown = document.records.iter().map(|record| Shown::from_record(record, run.protocol));
+    let (caption, rows) = (format!("run {}", run.name()), shown.collect::<Vec<_>>());
+    let table = Table::filled(caption, &APPENDIX, &rows).without_empty_columns();
     vec![heading(2, format!("Appendix: all cases of run {}", run.id)), Block::Table(table)]
 }

@@ -9,10 +9,10 @@ use fathom_record::{Agreement, Prediction, Record, State, causes};
 
 use super::block::Block;
 use crate::case::named;
-use crate::cells::mark;
-use crate::counters::counters;
+use crate::counters::Counters;
 use crate::counts::cause_words;
 use crate::remarks::{meaning, reason_words};
+use crate::shown::mark_of_any;
 use crate::wrap::capitalised;
 
 /// Sentences on one chapter, at most.
@@ -83,7 +83,7 @@ fn numbers(record: &Record) -> Option<String> {
     let measured = quantity(record.shown_summary()?.median, record.unit);
     let predicted = range(prediction.low, prediction.high, record.unit);
     let by = signed_percent(beyond(record, prediction)?);
-    let (name, mark) = (named(&record.metric, &record.params), mark(&[record]));
+    let (name, mark) = (named(&record.metric, &record.params), mark_of_any(&[record]));
     Some(format!(
         "`{name}`: measured {mark}{measured}, predicted {predicted}, {by} beyond the limit"
     ))
@@ -118,9 +118,7 @@ fn outside(records: &[&Record]) -> Vec<String> {
             text += &format!(". {}", capitalised(meaning));
         }
         // What moved while the furthest one was measured.
-        let moved = if at == 0 { counters(records[0]) } else { String::new() };
-        let moved =
-            moved.split("; ").next().filter(|it| it.contains(": ") && !it.starts_with("none"));
+        let moved = Counters::from_record(records[0]).moved().filter(|_| at == 0);
         let moved = moved.map_or(String::new(), |it| format!(". Counters of the first: {it}"));
         let title = if at == 0 { "Outside the prediction, the largest first" } else { "Outside" };
         format!("{title}: {text}{moved}.")
