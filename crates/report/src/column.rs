@@ -17,6 +17,10 @@ pub(crate) enum Side {
 /// The text and style of a column on a line.
 pub(crate) type Cell = (String, Style);
 
+pub(crate) fn plain(text: impl Into<String>) -> Cell {
+    (text.into(), PLAIN)
+}
+
 /// A column with its cells, or with what makes the cell of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column<C = Vec<String>> {
@@ -147,7 +151,7 @@ impl<C> Lines<C> {
         let columns = self.columns.iter().zip(&self.widths);
         self.line(columns.map(|(column, width)| match width {
             Some(width) => cell(&column.cell, *width),
-            None => (String::new(), PLAIN),
+            None => Cell::default(),
         }))
     }
 

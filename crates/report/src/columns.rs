@@ -3,9 +3,9 @@
 use fathom_record::quantity::terms;
 use fathom_record::{Protocol, Record};
 
-use crate::column::{Cell, Column, Lines};
+use crate::column::{Cell, Column, Lines, plain};
 use crate::layout::Layout;
-use crate::paint::{FAINT, PLAIN, STRONG};
+use crate::paint::{FAINT, STRONG};
 use crate::shown::family::ShownFamily;
 use crate::shown::{Shown, nothing};
 use crate::spark;
@@ -60,14 +60,16 @@ const fn meaning(words: fn(Protocol, bool) -> &'static str, cell: TableCell) -> 
 impl CaseRow<'_> {
     /// A number of the record, if it has any.
     fn number(&self, cell: impl Fn(&Shown<'_>) -> Cell) -> Cell {
-        let shows_number = self.shown.record.verdict.shows_number();
-        if shows_number { cell(&self.shown) } else { (nothing(), FAINT) }
+        match self.shown.record.verdict.shows_number() {
+            true => cell(&self.shown),
+            false => (nothing(), FAINT),
+        }
     }
 
     /// What stands beside a number.
-    fn beside(&self, text: impl Fn(&Shown<'_>) -> Option<String>) -> Cell {
+    fn beside(&self, cell: impl Fn(&Shown<'_>) -> Cell) -> Cell {
         let shown = Some(&self.shown).filter(|it| it.record.verdict.shows_number());
-        (shown.and_then(text).unwrap_or_default(), PLAIN)
+        shown.map_or_else(Cell::default, cell)
     }
 }
 
@@ -82,122 +84,56 @@ const ROOMY: usize = 136;
 /// A wider line only moves the values away from their names.
 const WIDEST: usize = 160;
 
+#[rustfmt::skip]
 pub(crate) static COLUMNS: [Column<TableCell>; 11] = [
-    Column::left(
-        "metric",
-        &[],
-        cell(|row, _| (row.name.to_owned(), PLAIN), |row, _| (row.name.clone(), PLAIN)),
-    ),
-    Column::right(
-        "measured",
-        // "~12.35 Mops/s"; one significant figure less if narrow.
-        &[(80, 13), (0, 12)],
-        trimmed(
-            "trimmed mean",
-            cell(
-                |row, width| row.number(|shown| shown.measured(width)),
-                |row, _| row.measured.clone(),
-            ),
-        ),
-    ),
-    Column::right(
-        "cycles",
-        // On a narrower line they are below the row.
-        &[(80, 8)],
-        cell(
-            |row, _| {
-                let cycles = |shown: &Shown<'_>| row.hz.and_then(|hz| shown.cycles(hz));
-                row.number(|shown| (cycles(shown).unwrap_or_default(), PLAIN))
-            },
-            |row, width| {
-                let cycles = row.hz.and_then(|hz| row.shown.cycles(hz, width));
-                (cycles.unwrap_or_default(), PLAIN)
-            },
-        ),
-    ),
-    Column::right(
-        "±",
-        &[(0, 8)],
-        trimmed(
-            "sd",
-            cell(
-                |row, _| row.number(|shown| (shown.half(), PLAIN)),
-                |row, _| (row.shown.half(), PLAIN),
-            ),
-        ),
-    ),
-    Column::right(
-        "predicted",
-        &[(80, 15), (0, 13)],
-        cell(
-            |row, width| match row.shown.record.verdict.shows_number() {
-                true => row.shown.expected(width),
-                false => Cell::default(),
-            },
-            |row, width| row.shown.agreeing(width),
-        ),
-    ),
-    Column::right(
-        "hw + software",
-        &[(ROOMY, 17), (WIDE, 14)],
-        beside(|row, width| {
-            row.beside(|shown| {
-                let prediction = shown.record.prediction.as_ref()?;
-                let (hardware, software) = (prediction.hardware, prediction.software);
-                Some(terms(hardware, software, shown.record.unit, width))
-            })
-        }),
-    ),
-    Column::right(
-        "off by",
-        &[(WIDE, 7)],
-        meaning(
-            |_, _| "off by: measured ÷ predicted − 1",
-            beside(|row, _| row.beside(|shown| Some(shown.deviation()))),
-        ),
-    ),
-    Column::left(
-        "verdict",
-        &[(0, 12)],
-        cell(|row, _| row.shown.verdict(), |row, width| row.shown.worst(width)),
-    ),
-    Column::right(
-        "kept",
-        // "20/80"
-        &[(ROOMY, 5)],
-        meaning(
-            |_, _| "kept: processes in the reported state of the core, of all",
-            beside(|row, _| {
-                row.beside(|shown| {
-                    let kept = shown.record.summary.as_ref()?.in_state.as_ref()?;
-                    Some(format!("{}/{}", kept.visits, kept.of))
-                })
-            }),
-        ),
-    ),
-    Column::right(
-        "sd",
-        &[(WIDE, 6)],
-        meaning(
-            |protocol, _| match protocol {
-                Protocol::Median => "sd: standard deviation of all values ÷ their mean",
-                Protocol::Trimmed => "se: winsorised standard error ÷ the mean",
-            },
-            trimmed("se", beside(|row, _| row.beside(|shown| Some(shown.spread())))),
-        ),
-    ),
-    Column::left(
-        "processes",
-        &[(ROOMY, 10), (WIDE, 8)],
-        meaning(
-            |_, has_samples| match has_samples {
-                true => "processes: histogram of the values",
-                false => "processes: medians, lowest ▁ to highest █",
-            },
-            beside(|row, width| row.beside(|shown| Some(bars(shown.record, width)))),
-        ),
-    ),
+    Column::left("metric", &[],
+        cell(|row, _| plain(row.name), |row, _| plain(&row.name))),
+    // "~12.35 Mops/s"; one significant figure less if narrow.
+    Column::right("measured", &[(80, 13), (0, 12)], trimmed("trimmed mean",
+        cell(|row, width| row.number(|it| it.measured(width)), |row, _| row.measured.clone()))),
+    // On a narrower line they are below the row.
+    Column::right("cycles", &[(80, 8)], cell(
+        |row, _| row.number(|it| plain(row.hz.and_then(|hz| it.cycles(hz)).unwrap_or_default())),
+        |row, width| plain(row.hz.and_then(|hz| row.shown.cycles(hz, width)).unwrap_or_default()))),
+    Column::right("±", &[(0, 8)], trimmed("sd",
+        cell(|row, _| row.number(|it| plain(it.half())), |row, _| plain(row.shown.half())))),
+    Column::right("predicted", &[(80, 15), (0, 13)], cell(
+        |row, width| row.beside(|it| it.expected(width)),
+        |row, width| row.shown.agreeing(width))),
+    Column::right("hw + software", &[(ROOMY, 17), (WIDE, 14)],
+        beside(|row, width| row.beside(|it| plain(parts(it.record, width))))),
+    Column::right("off by", &[(WIDE, 7)],
+        meaning(|_, _| "off by: measured ÷ predicted − 1",
+            beside(|row, _| row.beside(|it| plain(it.deviation()))))),
+    Column::left("verdict", &[(0, 12)],
+        cell(|row, _| row.shown.verdict(), |row, width| row.shown.worst(width))),
+    // "20/80"
+    Column::right("kept", &[(ROOMY, 5)],
+        meaning(|_, _| "kept: processes in the reported state of the core, of all",
+            beside(|row, _| row.beside(|it| plain(kept(it.record)))))),
+    Column::right("sd", &[(WIDE, 6)], trimmed("se",
+        meaning(|protocol, _| match protocol {
+            Protocol::Median => "sd: standard deviation of all values ÷ their mean",
+            Protocol::Trimmed => "se: winsorised standard error ÷ the mean",
+        }, beside(|row, _| row.beside(|it| plain(it.spread())))))),
+    Column::left("processes", &[(ROOMY, 10), (WIDE, 8)],
+        meaning(|_, has_samples| match has_samples {
+            true => "processes: histogram of the values",
+            false => "processes: medians, lowest ▁ to highest █",
+        }, beside(|row, width| row.beside(|it| plain(bars(it.record, width)))))),
 ];
+
+/// The hardware and software parts of the prediction.
+fn parts(record: &Record, width: usize) -> String {
+    let prediction = record.prediction.as_ref();
+    prediction.map_or(String::new(), |it| terms(it.hardware, it.software, record.unit, width))
+}
+
+/// The processes in the reported state, of all.
+fn kept(record: &Record) -> String {
+    let kept = record.summary.as_ref().and_then(|summary| summary.in_state.as_ref());
+    kept.map_or(String::new(), |it| format!("{}/{}", it.visits, it.of))
+}
 
 /// A histogram of the samples if the record has them, else the process medians.
 fn bars(record: &Record, width: usize) -> String {

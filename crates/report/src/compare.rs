@@ -18,6 +18,7 @@ use fathom_record::{MetricId, Params, RunState, Stratum};
 use self::families::{Line, Many};
 use crate::case::{case, counted, named};
 use crate::column::{Column, Lines};
+use crate::distinct::grouped;
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
@@ -129,15 +130,12 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
 
 /// A line for each case, and one for all metrics of a step of a load.
 fn not_comparable(comparison: &Comparison, width: usize) -> String {
-    let mut groups: Vec<(&Params, &str, Vec<&MetricId>)> = Vec::new();
-    for NotComparable { metric, params, reason } in &comparison.not_comparable {
-        let known = groups.iter_mut().find(|it| (it.0, it.1) == (params, reason.as_str()));
-        match known.filter(|_| !params.is_empty()) {
-            Some((_, _, metrics)) => metrics.push(metric),
-            None => groups.push((params, reason, vec![metric])),
-        }
-    }
-    let line = |(params, reason, metrics): &(&Params, &str, Vec<&MetricId>)| match metrics[..] {
+    type Key<'c> = (&'c Params, &'c str, Option<&'c MetricId>);
+    let groups = grouped(comparison.not_comparable.iter().map(|it| {
+        let NotComparable { metric, params, reason } = it;
+        ((params, &**reason, Some(metric).filter(|_| params.is_empty())), metric)
+    }));
+    let line = |((params, reason, _), metrics): &(Key<'_>, Vec<&MetricId>)| match metrics[..] {
         [metric] => format!("{}: not comparable: {reason}", named(metric, params)),
         _ => {
             let metrics: Vec<&str> = metrics.iter().map(|it| it.as_str()).collect();

@@ -19,6 +19,7 @@ use crate::case::{counted, named, subject};
 use crate::column::{Column, Lines};
 use crate::compare::{self, what_differs};
 use crate::counts::{cause_words, states};
+use crate::distinct::grouped;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
@@ -174,16 +175,10 @@ pub(crate) struct Row<'o> {
 
 /// Each subject, the largest effect first; unless `all`, one of each group of metrics.
 pub(crate) fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
-    let mut rows: Vec<Row<'o>> = Vec::new();
-    for number in fold.iter().flat_map(|host| &host.numbers) {
-        let is_same = |row: &&mut Row<'_>| {
-            (&row.numbers[0].subject, row.numbers[0].word) == (&number.subject, number.word)
-        };
-        match rows.iter_mut().find(is_same) {
-            Some(row) => row.numbers.push(number),
-            None => rows.push(Row { numbers: vec![number], more: 0 }),
-        }
-    }
+    let numbers = fold.iter().flat_map(|host| &host.numbers);
+    let rows = grouped(numbers.map(|number| ((&number.subject, number.word), number)));
+    let row = |(_, numbers): (_, Vec<&'o OddNumber>)| Row { numbers, more: 0 };
+    let mut rows: Vec<Row<'o>> = rows.into_iter().map(row).collect();
     let effect = |row: &Row<'_>| largest(row.numbers.iter().copied());
     rows.sort_by(|a, b| effect(b).total_cmp(&effect(a)));
     if all {
@@ -193,14 +188,11 @@ pub(crate) fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
         let OddNumber { subject, word, .. } = row.numbers[0];
         (subject.metric.group(), subject.cases.is_some(), *word)
     };
-    let mut first: Vec<Row<'o>> = Vec::new();
-    for row in rows {
-        match first.iter_mut().find(|one| kind(one) == kind(&row)) {
-            Some(one) => one.more += 1,
-            None => first.push(row),
-        }
-    }
-    first
+    let first = |(_, mut rows): (_, Vec<Row<'o>>)| {
+        let more = rows.len() - 1;
+        Row { more, ..rows.swap_remove(0) }
+    };
+    grouped(rows.into_iter().map(|row| (kind(&row), row))).into_iter().map(first).collect()
 }
 
 pub(crate) fn word(word: Word) -> &'static str {

@@ -36,6 +36,7 @@ mod columns;
 mod core_state;
 mod counters;
 mod counts;
+mod distinct;
 mod doctor;
 mod family;
 mod findings;

@@ -4,10 +4,10 @@ use fathom_analysis::limits::{Answer, Judged, Judgement};
 use fathom_analysis::load::Condition;
 use fathom_record::quantity::{quantity_within, span_within};
 
-use crate::column::{Cell, Column, Lines};
+use crate::column::{Cell, Column, Lines, plain};
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
-use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, paint_lines};
+use crate::paint::{BAD, CARE, FAINT, GOOD, paint_lines};
 use crate::shown::nothing;
 use crate::wrap::{NARROWEST, glued, wrapped};
 
@@ -33,14 +33,14 @@ pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
 type NamedLimit<'a> = (&'a str, &'a Judged);
 
 static COLUMNS: [Column<fn(&NamedLimit<'_>, usize) -> Cell>; 5] = [
-    Column::left("", &[], |(name, _), _| ((*name).to_owned(), PLAIN)),
+    Column::left("", &[], |(name, _), _| plain(*name)),
     Column::right("measured", &[(0, 12)], |(_, row), width| {
-        (row.value.map_or_else(nothing, |it| quantity_within(it, row.unit, width)), PLAIN)
+        plain(row.value.map_or_else(nothing, |it| quantity_within(it, row.unit, width)))
     }),
     Column::right("interval", &[(WITH_INTERVAL, INTERVAL)], |(_, row), _| {
         (interval(row).unwrap_or_else(nothing), FAINT)
     }),
-    Column::right("limit", &[(0, 20)], |(_, row), _| (row.written.clone(), PLAIN)),
+    Column::right("limit", &[(0, 20)], |(_, row), _| plain(&row.written)),
     Column::left("", &[(0, 9)], |(_, row), _| {
         let style = match row.answer {
             Answer::Kept => GOOD,

@@ -6,12 +6,12 @@ use fathom_record::{Cause, Document, Host, Params, Protocol, Record, Run, State,
 
 use crate::case::counted;
 use crate::closing::{agreement, duration, progress};
-use crate::column::{Cell, Column, Lines};
+use crate::column::{Cell, Column, Lines, plain};
 use crate::core_state::{core_state, left_out};
 use crate::counts::cause_words;
 use crate::findings::{outside, unusual};
 use crate::opening::{labelled, minute};
-use crate::paint::{FAINT, PLAIN, STRONG};
+use crate::paint::{FAINT, STRONG};
 use crate::remedy;
 use crate::shown::{NOISY, Shown, nothing, typical_range};
 use crate::trend::{TRENDS_WIDTH, Trends};
@@ -142,39 +142,54 @@ const NAME: usize = 1;
 const MEASURED: usize = 2;
 
 /// On a narrow line names are whole, without the groups and half widths.
+#[rustfmt::skip]
 static COLUMNS: [Column<fn(&OverviewRow<'_>, usize) -> Cell>; 9] = [
     Column::left("", &[(80, 6)], |row, _| (row.group.to_owned(), FAINT)),
-    Column::left("", &[], |row, _| (row.label.clone(), PLAIN)),
-    Column::right("measured", &[(80, 12), (0, 11)], |row, width| match row.pick {
-        Pick::RateOfFirst => rate_of(&row.shown, width),
-        Pick::First | Pick::Last => row.shown.measured(width),
-    }),
-    Column::right("±", &[(80, 8)], |row, _| match row.shown.record.verdict.shows_number() {
-        true => (row.shown.half(), PLAIN),
-        false => Cell::default(),
-    }),
+    Column::left("", &[], |row, _| plain(&row.label)),
+    Column::right("measured", &[(80, 12), (0, 11)], |row, width| row.number(width)),
+    Column::right("±", &[(80, 8)], |row, _| plain(row.half())),
     // A narrower line has half their widths only.
-    Column::right("interval", &[(116, 17)], |row, width| {
-        row.of_time(|shown| Some(interval_within(shown.interval()?, shown.record.unit, width)))
-    }),
+    Column::right("interval", &[(116, 17)], |row, width| row.of_time(|it| {
+        Some(interval_within(it.interval()?, it.record.unit, width))
+    })),
     Column::right("expected", &[(80, 15), (0, 12)], |row, width| {
-        row.of_time(|shown| Some(shown.expected_value(width).0))
+        row.of_time(|it| Some(it.expected_value(width)))
     }),
     Column::right("typical", &[(96, 12)], |row, width| {
-        row.of_time(|shown| typical_range(shown.record, width))
+        row.of_time(|it| typical_range(it.record, width))
     }),
     Column::left("", &[(0, 12)], |row, _| row.shown.word()),
     Column::left("trend", &[(TRENDS_WIDTH, 18)], |row, width| {
-        row.of_time(|shown| Some(row.trends.cell(shown.record, width)))
+        row.of_time(|it| Some(row.trends.cell(it.record, width)))
     }),
 ];
 
 impl OverviewRow<'_> {
+    /// The number, or the rate of which it is the time.
+    fn number(&self, width: usize) -> Cell {
+        let (text, style) = self.shown.measured(width);
+        let text = match (self.pick, self.shown.value.number()) {
+            (Pick::First | Pick::Last, _) => text,
+            (Pick::RateOfFirst, Some(ns)) if ns > 0.0 => {
+                let room = width - width_of(self.shown.mark);
+                let rate = quantity_within(1e9 / ns, Unit::PerSecond, room);
+                format!("{}{rate}", self.shown.mark)
+            }
+            (Pick::RateOfFirst, _) => nothing(),
+        };
+        (text, style)
+    }
+
+    fn half(&self) -> String {
+        let shown = Some(&self.shown).filter(|it| it.record.verdict.shows_number());
+        shown.map_or_else(String::new, Shown::half)
+    }
+
     /// What is known of the number of the case, not of the rate that it gives.
     fn of_time(&self, text: impl Fn(&Shown<'_>) -> Option<String>) -> Cell {
         let shows_number = self.shown.record.verdict.shows_number();
         let shown = Some(&self.shown).filter(|_| shows_number && self.pick != Pick::RateOfFirst);
-        (shown.and_then(text).unwrap_or_default(), PLAIN)
+        plain(shown.and_then(text).unwrap_or_default())
     }
 }
 
@@ -449,18 +464,6 @@ fn total(causes: &[(Cause, usize)]) -> usize {
 fn list(causes: &[(Cause, usize)]) -> String {
     let one = |(cause, count): &(Cause, usize)| glued(&format!("{} {count}", cause_words(*cause)));
     causes.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-fn rate_of(shown: &Shown<'_>, width: usize) -> Cell {
-    let style = shown.measured(width).1;
-    match shown.value.number() {
-        Some(ns) if ns > 0.0 => {
-            let room = width - width_of(shown.mark);
-            let rate = quantity_within(1e9 / ns, Unit::PerSecond, room);
-            (format!("{}{rate}", shown.mark), style)
-        }
-        _ => (nothing(), style),
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use fathom_record::{Protocol, Unit};
 
 use crate::case::{case, named};
 use crate::column::{Column, Lines};
+use crate::distinct::distinct;
 use crate::layout::Layout;
 use crate::listing::started;
 use crate::markdown;
@@ -374,17 +375,11 @@ fn legend(options: Options, rows: &[Cells], line: usize) -> String {
 
 /// Notes on the published figures that have one here: each once, with its metric.
 fn remarks(rows: &[Row]) -> Vec<String> {
-    let mut printed: Vec<String> = Vec::new();
-    for row in rows.iter().filter(|row| row.here.is_some()) {
-        let published = &row.published;
-        for part in [&published.protocol, &published.note].into_iter().flatten() {
-            let remark = format!("{}: {part}", published.metric);
-            if !printed.contains(&remark) {
-                printed.push(remark);
-            }
-        }
-    }
-    printed
+    let shown = rows.iter().filter(|row| row.here.is_some()).map(|row| &row.published);
+    distinct(shown.flat_map(|it| {
+        let parts = [&it.protocol, &it.note].into_iter().flatten();
+        parts.map(|part| format!("{}: {part}", it.metric))
+    }))
 }
 
 fn matched_count(beside: &Beside) -> String {

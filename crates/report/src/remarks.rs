@@ -10,6 +10,7 @@ use fathom_record::{
 
 use crate::columns::{CYCLES, MEASURED, Setting};
 use crate::counts::cause_words;
+use crate::distinct::distinct;
 use crate::paint::{FAINT, of_state, paint_lines};
 use crate::shown::Shown;
 use crate::typical;
@@ -172,14 +173,10 @@ pub(crate) fn reason_words(record: &Record) -> String {
     if text.is_empty() {
         text = cause_words(first.cause).to_owned();
     }
-    let mut names: Vec<&str> = Vec::new();
     // The others say what did move.
     let others = others.iter().filter(|reason| reason.cause != Cause::Spread);
-    for name in others.map(|reason| cause_words(reason.cause)) {
-        if !names.contains(&name) && name != cause_words(first.cause) {
-            names.push(name);
-        }
-    }
+    let mut names = distinct(others.map(|reason| cause_words(reason.cause)));
+    names.retain(|name| *name != cause_words(first.cause));
     if !names.is_empty() {
         text += &format!("; also {}", names.join(", "));
     }

@@ -197,15 +197,13 @@ impl<'r> Shown<'r> {
     }
 
     /// As [`Self::expected`], of values and of bounds that do not hold only.
-    pub(crate) fn expected_value(&self, width: usize) -> Cell {
+    pub(crate) fn expected_value(&self, width: usize) -> String {
         let Record { prediction, agreement, no_model, .. } = self.record;
         let is_value = prediction.as_ref().is_some_and(|prediction| {
             !prediction.is_ordinal() || agreement.is_some_and(Agreement::fails)
         });
-        match is_value || matches!(no_model, Some(NoModel::NoisyInput { .. })) {
-            true => (self.expected(width).0, PLAIN),
-            false => Cell::default(),
-        }
+        let says_something = is_value || matches!(no_model, Some(NoModel::NoisyInput { .. }));
+        if says_something { self.expected(width).0 } else { String::new() }
     }
 
     /// Measured ÷ predicted − 1, without a prediction nothing.

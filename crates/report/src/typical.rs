@@ -5,7 +5,8 @@ use fathom_record::quantity::quantity_within;
 use fathom_record::{Position, Protocol, Record};
 
 use crate::case::named;
-use crate::column::{Cell, Column, Lines};
+use crate::column::{Cell, Column, Lines, plain};
+use crate::distinct::distinct;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, paint_lines};
@@ -46,21 +47,21 @@ const TYPICAL: usize = 3;
 const LIKE: usize = 5;
 
 static COLUMNS: [Column<fn(&NamedRow<'_>, usize) -> Cell>; 7] = [
-    Column::left("", &[], |it, _| (it.name.to_owned(), PLAIN)),
+    Column::left("", &[], |it, _| plain(it.name)),
     Column::right("measured", &[(80, 12), (0, 11)], |it, width| it.shown().measured(width)),
     Column::right("predicted", &[(110, 14)], |it, width| match it.row.record.prediction {
-        Some(_) => (it.shown().expected(width).0, PLAIN),
-        None => (nothing(), PLAIN),
+        Some(_) => plain(it.shown().expected(width).0),
+        None => plain(nothing()),
     }),
     Column::right("typical", &[(0, 14)], |it, width| {
-        (typical_range(&it.row.record, width).unwrap_or_default(), PLAIN)
+        plain(typical_range(&it.row.record, width).unwrap_or_default())
     }),
     Column::right("median", &[(110, 10)], |it, width| {
-        (quantity_within(it.row.typical().median, it.row.record.unit, width), PLAIN)
+        plain(quantity_within(it.row.typical().median, it.row.record.unit, width))
     }),
     Column::right("like", &[(0, 10)], |it, width| {
         let like = it.row.like.map(|value| quantity_within(value, it.row.record.unit, width));
-        (like.unwrap_or_else(nothing), PLAIN)
+        plain(like.unwrap_or_else(nothing))
     }),
     Column::left("", &[(0, 24)], |it, _| {
         let typical = it.row.typical();
@@ -108,12 +109,7 @@ pub fn beside(beside: &Beside, layout: &Layout) -> String {
         let [above, name] = lines.name(name, ["", "  "]);
         text += &(above + &lines.row(|cell, width| cell(&NamedRow { name: &name, row }, width)));
     }
-    let mut kinds: Vec<String> = Vec::new();
-    for kind in beside.rows.iter().map(|row| row.typical().kind()) {
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
-        }
-    }
+    let kinds = distinct(beside.rows.iter().map(|row| row.typical().kind()));
     let of_all = beside.rows.iter().any(|row| row.typical().size.is_none());
     let of_all = if of_all { " *: of all sizes." } else { "" };
     let foot = format!(

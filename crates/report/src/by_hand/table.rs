@@ -12,6 +12,7 @@ use super::{fact_words, facts, is_withheld};
 use crate::case::{axis_name, named, position};
 pub(crate) use crate::column::Column;
 use crate::column::Side;
+use crate::distinct::distinct;
 use crate::model::no_model_line;
 use crate::shown::{LIMITS_WIDTH, NOISY, Shown, half_width, limits_in, nothing, state_mark};
 use crate::wrap::{width_of, wrapped};
@@ -95,12 +96,8 @@ pub(crate) fn blocks(columns: Vec<Column>, keys: usize, width: usize) -> Vec<Vec
 fn parameters(records: &[Record]) -> (Params, Vec<String>) {
     let mut common = records[0].params.clone();
     common.0.retain(|name, value| records.iter().all(|one| one.params.0.get(name) == Some(value)));
-    let mut varying: Vec<String> = Vec::new();
-    for name in records.iter().flat_map(|record| record.params.0.keys()) {
-        if !common.0.contains_key(name) && !varying.contains(name) {
-            varying.push(name.clone());
-        }
-    }
+    let names = records.iter().flat_map(|record| record.params.0.keys()).cloned();
+    let varying = distinct(names.filter(|name| !common.0.contains_key(name)));
     (common, varying)
 }
 
@@ -153,12 +150,9 @@ fn measured(records: &[Record]) -> Vec<Column> {
 
 /// The facts that differ between records, numbers first.
 fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
-    let mut names: Vec<&str> = Vec::new();
-    for fact in records.iter().flat_map(|record| &record.facts) {
-        if !names.contains(&fact.name.as_str()) && !shared.iter().any(|one| one.name == fact.name) {
-            names.push(&fact.name);
-        }
-    }
+    let facts = records.iter().flat_map(|record| &record.facts);
+    let is_shared = |fact: &&Fact| shared.iter().any(|one| one.name == fact.name);
+    let names = distinct(facts.filter(|it| !is_shared(it)).map(|fact| fact.name.as_str()));
     let column = |name: &&str| {
         let of = |record: &Record| record.fact(name).cloned();
         let cell = |record: &Record| of(record).map_or(String::new(), |fact| short(record, &fact));

@@ -7,6 +7,7 @@ use super::table::{Column, MIB, blocks, fit, legend, rows};
 use super::{Answer, Question, fact_words, facts};
 use crate::case::counted;
 use crate::counts::cause_words;
+use crate::distinct::{distinct, grouped};
 use crate::shown::{half_width, nothing, state_mark};
 use crate::wrap::wrapped;
 
@@ -76,13 +77,7 @@ pub(super) fn answer(records: &[Record]) -> Answer {
 
 /// The sets of files in the order of the records.
 pub(crate) fn sets(records: &[Record]) -> Vec<&str> {
-    let mut sets: Vec<&str> = Vec::new();
-    for set in records.iter().filter_map(|record| record.params.text("set")) {
-        if !sets.contains(&set) {
-            sets.push(set);
-        }
-    }
-    sets
+    distinct(records.iter().filter_map(|record| record.params.text("set")))
 }
 
 pub(crate) fn of_set<'r>(records: &'r [Record], metric: &str, set: &str) -> Vec<&'r Record> {
@@ -220,15 +215,9 @@ fn limits(records: &[&Record], width: usize) -> String {
 
 fn limit_words(records: &[&Record]) -> Vec<String> {
     let limit = |record: &&Record| Some(fact_words(record, record.fact("limited by")?));
-    let mut found: Vec<(String, usize)> = Vec::new();
-    for text in records.iter().filter_map(limit) {
-        match found.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, count)) => *count += 1,
-            None => found.push((text, 1)),
-        }
-    }
-    found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    found.iter().map(|(text, count)| format!("limited by, in {count}: {text}")).collect()
+    let mut found = grouped(records.iter().filter_map(|record| Some((limit(record)?, ()))));
+    found.sort_by_key(|(_, all)| std::cmp::Reverse(all.len()));
+    found.iter().map(|(text, all)| format!("limited by, in {}: {text}", all.len())).collect()
 }
 
 /// Why combinations have no number, or a noisy one.
@@ -238,18 +227,14 @@ fn remarks(records: &[&Record], width: usize) -> String {
 }
 
 fn remark_words(records: &[&Record]) -> Vec<String> {
-    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for record in records {
+    let lines = grouped(records.iter().flat_map(|record| {
         let row = combination(record, records);
-        for reason in &record.verdict.reasons {
-            let state = record.verdict.state.word();
+        let state = record.verdict.state.word();
+        record.verdict.reasons.iter().map(move |reason| {
             let line = format!("{state} ({}): {}", cause_words(reason.cause), reason.text);
-            match lines.iter_mut().find(|(known, _)| *known == line) {
-                Some((_, of)) => of.push(row.clone()),
-                None => lines.push((line, vec![row.clone()])),
-            }
-        }
-    }
+            (line, row.clone())
+        })
+    }));
     let line = |(line, of): &(String, Vec<String>)| {
         const SHOWN: usize = 3;
         let what = match of.len() {

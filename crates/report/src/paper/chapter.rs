@@ -11,6 +11,7 @@ use super::discussion::discussion;
 use super::{Describe, Described, Sources, heading, text};
 use crate::case::{case, counted, named};
 use crate::column::Column;
+use crate::distinct::grouped;
 use crate::shown::{Shown, nothing};
 use crate::wrap::capitalised;
 
@@ -24,14 +25,7 @@ pub(super) type Metrics<'r> = Vec<(&'r str, Vec<&'r Record>)>;
 
 /// The metrics in the order of the run.
 pub(super) fn metrics<'r>(records: impl IntoIterator<Item = &'r Record>) -> Metrics<'r> {
-    let mut metrics: Metrics<'_> = Vec::new();
-    for record in records {
-        match metrics.iter_mut().find(|it| it.0 == record.metric.as_str()) {
-            Some((_, records)) => records.push(record),
-            None => metrics.push((record.metric.as_str(), vec![record])),
-        }
-    }
-    metrics
+    grouped(records.into_iter().map(|record| (record.metric.as_str(), record)))
 }
 
 fn group_title(group: &str) -> &str {
@@ -56,15 +50,8 @@ pub(super) fn further(
     let is_left = |it: &&Record| !CHAPTERS.iter().any(|chapter| chapter.has(it.metric.as_str()));
     let mut blocks = Vec::new();
     let all: Vec<&Record> = document.records.iter().filter(is_left).collect();
-    let mut groups: Vec<&str> = Vec::new();
-    for record in &all {
-        if !groups.contains(&record.metric.group()) {
-            groups.push(record.metric.group());
-        }
-    }
-    for group in groups {
+    for (group, own) in grouped(all.into_iter().map(|it| (it.metric.group(), it))) {
         blocks.push(heading(2, format!("Further results: {}{run}", group_title(group))));
-        let own = all.iter().filter(|it| it.metric.group() == group).copied();
         for (metric, records) in metrics(own) {
             blocks.push(heading(3, title(metric, &records)));
             if let Some(about) = describe(metric) {
@@ -125,15 +112,9 @@ pub(super) fn described(
     let mut blocks = Vec::new();
     let mut part = |name: &str, of: &mut dyn FnMut(&Described) -> Option<String>| {
         // Metrics with the same words are one item.
-        let mut items: Vec<(String, Vec<String>)> = Vec::new();
-        for (metric, records) in metrics {
-            let Some(words) = describe(metric).and_then(|about| of(&about)) else { continue };
-            let title = title(metric, records);
-            match items.iter_mut().find(|it| it.0 == words) {
-                Some((_, titles)) => titles.push(title),
-                None => items.push((words, vec![title])),
-            }
-        }
+        let items = grouped(metrics.iter().filter_map(|(metric, records)| {
+            Some((describe(metric).and_then(|about| of(&about))?, title(metric, records)))
+        }));
         let item =
             |(words, titles): (String, Vec<String>)| format!("{}. {words}", titles.join(", "));
         let mut items: Vec<String> = items.into_iter().map(item).collect();
