@@ -8,7 +8,7 @@ use fathom_record::{
 
 use crate::case::{case, counted};
 use crate::core_state::basis_words;
-use crate::counters::Counters;
+use crate::counters::RecordCounters;
 use crate::family;
 use crate::layout::Layout;
 use crate::model::{no_model_line, origin};
@@ -117,7 +117,7 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
     if let Some(words) = typical::words(record) {
         add(format!("published machines: {words}"));
     }
-    match Counters::from_record(record).words() {
+    match RecordCounters::from_record(record).words() {
         moved if moved.is_empty() => {}
         moved => add(format!("counters: {moved}")),
     }

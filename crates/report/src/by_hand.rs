@@ -21,7 +21,7 @@ use crate::layout::Layout;
 use crate::model::no_model_line;
 use crate::remarks::meaning;
 use crate::remedy;
-use crate::shown::{Shown, limits};
+use crate::shown::{ShownRecord, limits};
 use crate::wrap::{capitalised, glued, width_of, wrapped};
 use fathom_record::quantity::{NOTHING, percent, quantity};
 
@@ -112,7 +112,7 @@ fn number(record: &Record) -> String {
         let why = record.verdict.reasons.first().map_or("", |reason| reason.text.as_str());
         return sentence(format!("{}: {}: {why}", record.name(), record.verdict.state.word()));
     }
-    let value = Shown::from_record(record, Protocol::Median).number(VALUE);
+    let value = ShownRecord::from_record(record, Protocol::Median).number(VALUE);
     let word = record.agreement.map_or(String::new(), |it| format!(", {}", it.word()));
     sentence(format!("{}: {value}{word}", record.name()))
 }

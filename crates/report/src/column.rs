@@ -9,15 +9,15 @@ use crate::paint::{PLAIN, STRONG, paint};
 use crate::wrap::{cut, width_of, wrapped};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum ColumnSide {
     Left,
     Right,
 }
 
 /// The text and style of a column on a line.
-pub(crate) type Cell = (String, Style);
+pub(crate) type ShownCell = (String, Style);
 
-pub(crate) fn plain(text: impl Into<String>) -> Cell {
+pub(crate) fn plain(text: impl Into<String>) -> ShownCell {
     (text.into(), PLAIN)
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn plain(text: impl Into<String>) -> Cell {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column<C = Vec<String>> {
     pub(crate) title: Cow<'static, str>,
-    pub(crate) side: Side,
+    pub(crate) side: ColumnSide,
     /// From which width of the line on it is how wide, the widest line first: it is hidden below
     /// the last of them. Without any it has the room that the others leave.
     pub(crate) widths: &'static [(usize, usize)],
@@ -39,7 +39,7 @@ impl<C> Column<C> {
         widths: &'static [(usize, usize)],
         cell: C,
     ) -> Self {
-        Self { title: Cow::Borrowed(title), side: Side::Left, widths, cell }
+        Self { title: Cow::Borrowed(title), side: ColumnSide::Left, widths, cell }
     }
 
     /// A column of numbers.
@@ -48,7 +48,7 @@ impl<C> Column<C> {
         widths: &'static [(usize, usize)],
         cell: C,
     ) -> Self {
-        Self { title: Cow::Borrowed(title), side: Side::Right, widths, cell }
+        Self { title: Cow::Borrowed(title), side: ColumnSide::Right, widths, cell }
     }
 }
 
@@ -56,12 +56,12 @@ impl Column {
     /// A column of numbers, as wide as its cells.
     pub(crate) fn new(title: &str, cells: impl Iterator<Item = String>) -> Self {
         let title = Cow::Owned(title.to_owned());
-        Self { title, side: Side::Right, widths: &[], cell: cells.collect() }
+        Self { title, side: ColumnSide::Right, widths: &[], cell: cells.collect() }
     }
 
     /// A column of words, as wide as its cells.
     pub(crate) fn words(title: &str, cells: impl Iterator<Item = String>) -> Self {
-        Self { side: Side::Left, ..Self::new(title, cells) }
+        Self { side: ColumnSide::Left, ..Self::new(title, cells) }
     }
 
     pub(crate) fn has_content(&self) -> bool {
@@ -147,11 +147,11 @@ impl<C> Lines<C> {
     }
 
     /// A line of the cells that `cell` makes for columns with their widths.
-    pub(crate) fn row(&self, cell: impl Fn(&C, usize) -> Cell) -> String {
+    pub(crate) fn row(&self, cell: impl Fn(&C, usize) -> ShownCell) -> String {
         let columns = self.columns.iter().zip(&self.widths);
         self.line(columns.map(|(column, width)| match width {
             Some(width) => cell(&column.cell, *width),
-            None => Cell::default(),
+            None => ShownCell::default(),
         }))
     }
 
@@ -160,15 +160,16 @@ impl<C> Lines<C> {
         &self,
         cells: impl IntoIterator<Item = (T, Style)>,
     ) -> String {
-        let padded =
-            |((column, width), (text, style)): ((&Column<C>, &Option<usize>), (T, Style))| {
+        let columns = self.columns.iter().zip(&self.widths);
+        let mut cells: Vec<ShownCell> = columns
+            .zip(cells)
+            .filter_map(|((column, width), (text, style))| {
                 let text = cut(text.as_ref(), (*width)?);
                 let blanks = " ".repeat((*width)? - width_of(&text));
-                let is_left = column.side == Side::Left;
+                let is_left = column.side == ColumnSide::Left;
                 Some((if is_left { text + &blanks } else { blanks + &text }, style))
-            };
-        let columns = self.columns.iter().zip(&self.widths);
-        let mut cells: Vec<Cell> = columns.zip(cells).filter_map(padded).collect();
+            })
+            .collect();
         while cells.last().is_some_and(|(text, _)| text.trim().is_empty()) {
             cells.pop();
         }

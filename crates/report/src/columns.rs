@@ -3,25 +3,25 @@
 use fathom_record::quantity::terms;
 use fathom_record::{Protocol, Record};
 
-use crate::column::{Cell, Column, Lines, plain};
+use crate::column::{Column, Lines, ShownCell, plain};
 use crate::layout::Layout;
 use crate::paint::{FAINT, STRONG};
 use crate::shown::family::ShownFamily;
-use crate::shown::{Shown, nothing};
+use crate::shown::{ShownRecord, nothing};
 use crate::spark;
 use crate::wrap::{NARROWEST, clean, width_of};
 
 /// A case in the table.
 pub(crate) struct CaseRow<'a> {
     name: &'a str,
-    shown: Shown<'a>,
+    shown: ShownRecord<'a>,
     hz: Option<f64>,
 }
 
 /// A family of cases in the table.
 pub(crate) struct FamilyRow<'a> {
     name: String,
-    measured: Cell,
+    measured: ShownCell,
     shown: ShownFamily<'a>,
     hz: Option<f64>,
 }
@@ -29,23 +29,23 @@ pub(crate) struct FamilyRow<'a> {
 /// What a column has of a case and of a family, and what the foot and another header say of it.
 #[derive(Clone, Debug)]
 pub(crate) struct TableCell {
-    case: fn(&CaseRow<'_>, usize) -> Cell,
-    family: fn(&FamilyRow<'_>, usize) -> Cell,
+    case: fn(&CaseRow<'_>, usize) -> ShownCell,
+    family: fn(&FamilyRow<'_>, usize) -> ShownCell,
     /// The title by the trimmed protocol, if it is another one.
     trimmed: Option<&'static str>,
     meaning: fn(Protocol, bool) -> &'static str,
 }
 
 const fn cell(
-    case: fn(&CaseRow<'_>, usize) -> Cell,
-    family: fn(&FamilyRow<'_>, usize) -> Cell,
+    case: fn(&CaseRow<'_>, usize) -> ShownCell,
+    family: fn(&FamilyRow<'_>, usize) -> ShownCell,
 ) -> TableCell {
     TableCell { case, family, trimmed: None, meaning: |_, _| "" }
 }
 
 /// A cell of cases only.
-const fn beside(case: fn(&CaseRow<'_>, usize) -> Cell) -> TableCell {
-    cell(case, |_, _| Cell::default())
+const fn beside(case: fn(&CaseRow<'_>, usize) -> ShownCell) -> TableCell {
+    cell(case, |_, _| ShownCell::default())
 }
 
 const fn trimmed(title: &'static str, cell: TableCell) -> TableCell {
@@ -59,7 +59,7 @@ const fn meaning(words: fn(Protocol, bool) -> &'static str, cell: TableCell) -> 
 
 impl CaseRow<'_> {
     /// A number of the record, if it has any.
-    fn number(&self, cell: impl Fn(&Shown<'_>) -> Cell) -> Cell {
+    fn number(&self, cell: impl Fn(&ShownRecord<'_>) -> ShownCell) -> ShownCell {
         match self.shown.record.verdict.shows_number() {
             true => cell(&self.shown),
             false => (nothing(), FAINT),
@@ -67,9 +67,9 @@ impl CaseRow<'_> {
     }
 
     /// What stands beside a number.
-    fn beside(&self, cell: impl Fn(&Shown<'_>) -> Cell) -> Cell {
+    fn beside(&self, cell: impl Fn(&ShownRecord<'_>) -> ShownCell) -> ShownCell {
         let shown = Some(&self.shown).filter(|it| it.record.verdict.shows_number());
-        shown.map_or_else(Cell::default, cell)
+        shown.map_or_else(ShownCell::default, cell)
     }
 }
 
@@ -148,16 +148,16 @@ fn bars(record: &Record, width: usize) -> String {
 }
 
 /// The columns of a table, fixed before the first row, so that later blocks align.
-pub(crate) type Columns = Lines<TableCell>;
+pub(crate) type TableColumns = Lines<TableCell>;
 
-pub(crate) fn columns_for(layout: &Layout) -> Columns {
+pub(crate) fn columns_for(layout: &Layout) -> TableColumns {
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let gap = if line < 80 || (WIDE..ROOMY).contains(&line) { 1 } else { 2 };
     Lines::new(line, gap, &COLUMNS).retain(|at| at != CYCLES || layout.cycles)
 }
 
 /// The names of the columns.
-pub(crate) fn header(columns: &Columns, protocol: Protocol) -> String {
+pub(crate) fn header(columns: &TableColumns, protocol: Protocol) -> String {
     let title = |column: &'static Column<TableCell>| match column.cell.trimmed {
         Some(title) if protocol == Protocol::Trimmed => title,
         _ => &column.title,
@@ -166,7 +166,7 @@ pub(crate) fn header(columns: &Columns, protocol: Protocol) -> String {
 }
 
 /// What the foot says of the columns that are printed on wide lines.
-pub(crate) fn meanings(columns: &Columns, protocol: Protocol, has_samples: bool) -> String {
+pub(crate) fn meanings(columns: &TableColumns, protocol: Protocol, has_samples: bool) -> String {
     let printed = COLUMNS.iter().enumerate().filter(|(at, _)| columns.has(*at));
     let words = printed.map(|(_, column)| (column.cell.meaning)(protocol, has_samples));
     words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; ")
@@ -175,14 +175,14 @@ pub(crate) fn meanings(columns: &Columns, protocol: Protocol, has_samples: bool)
 /// What rows depend on: the columns, the protocol, and the frequency that cycles are counted at.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
-    pub(crate) columns: &'a Columns,
+    pub(crate) columns: &'a TableColumns,
     pub(crate) protocol: Protocol,
     pub(crate) hz: Option<f64>,
 }
 
 /// The row of a record.
 pub(crate) fn case_row(name: &str, record: &Record, setting: &Setting<'_>) -> String {
-    let shown = Shown::from_record(record, setting.protocol);
+    let shown = ShownRecord::from_record(record, setting.protocol);
     let row = CaseRow { name, shown, hz: setting.hz };
     setting.columns.row(|cell, width| (cell.case)(&row, width))
 }

@@ -6,7 +6,7 @@ use fathom_record::{Disturbance, Record, Unit};
 /// The counters of a record: those that moved, those that did not, those whose time is below their
 /// resolution, and those that this kernel does not provide.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct RecordCounters {
     moved: Vec<String>,
     /// Whether a count is among those that moved, not only shares of the time.
     has_counts: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Counters {
     unknown: Vec<&'static str>,
 }
 
-impl Counters {
+impl RecordCounters {
     /// All are empty without visits.
     pub(crate) fn from_record(record: &Record) -> Self {
         let (seen, mut all) = (&record.disturbance, Self::default());
@@ -99,7 +99,7 @@ mod tests {
     fn words(disturbance: Disturbance) -> String {
         let (metric, unit) = (MetricId::new("cpu.call"), Unit::Nanoseconds);
         let empty = Record::new(metric, Params::none(), "", unit, Better::Lower);
-        Counters::from_record(&Record { disturbance, ..empty }).words()
+        RecordCounters::from_record(&Record { disturbance, ..empty }).words()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use fathom_analysis::limits::{Answer, Judged, Judgement};
 use fathom_analysis::load::Condition;
 use fathom_record::quantity::{quantity_within, span_within};
 
-use crate::column::{Cell, Column, Lines, plain};
+use crate::column::{Column, Lines, ShownCell, plain};
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, paint_lines};
@@ -31,8 +31,9 @@ pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
 
 /// A judged limit with its name, if that is not above it.
 type NamedLimit<'a> = (&'a str, &'a Judged);
+type LimitCell = fn(&NamedLimit<'_>, usize) -> ShownCell;
 
-static COLUMNS: [Column<fn(&NamedLimit<'_>, usize) -> Cell>; 5] = [
+static COLUMNS: [Column<LimitCell>; 5] = [
     Column::left("", &[], |(name, _), _| plain(*name)),
     Column::right("measured", &[(0, 12)], |(_, row), width| {
         plain(row.value.map_or_else(nothing, |it| quantity_within(it, row.unit, width)))
@@ -55,7 +56,7 @@ fn interval(row: &Judged) -> Option<String> {
     row.interval.map(|[low, high]| span_within(low, high, row.unit, INTERVAL))
 }
 
-fn row_of(row: &Judged, lines: &Lines<fn(&NamedLimit<'_>, usize) -> Cell>) -> String {
+fn row_of(row: &Judged, lines: &Lines<LimitCell>) -> String {
     let [above, name] = lines.name(row.name.clone(), ["", "  "]);
     let text = above + &lines.row(|cell, width| cell(&(&name, row), width));
     // A narrow screen has no column for it.

@@ -4,9 +4,9 @@ use fathom_record::quantity::quantity;
 use fathom_record::{Document, Protocol};
 
 use crate::case::named;
-use crate::column::{Column, Side, filled};
+use crate::column::{Column, ColumnSide, filled};
 use crate::listing::started;
-use crate::shown::{LIMITS_WIDTH, Shown, nothing, state_mark, typical_range};
+use crate::shown::{LIMITS_WIDTH, RecordText, ShownRecord, nothing, state_mark, typical_range};
 use crate::wrap::clean;
 
 /// The text with Markdown's special characters escaped, on one line.
@@ -25,7 +25,8 @@ pub(crate) fn text(text: &str) -> String {
 pub(crate) fn table(columns: &[Column]) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let titles = columns.iter().map(|column| text(&column.title)).collect();
-    let rule = |column: &Column| if column.side == Side::Right { "---:" } else { "---" }.to_owned();
+    let rule =
+        |column: &Column| if column.side == ColumnSide::Right { "---:" } else { "---" }.to_owned();
     let rows = 0..columns.first().map_or(0, |column| column.cell.len());
     let row = |at: usize| line(columns.iter().map(|column| text(&column.cell[at])).collect());
     let body: String = rows.map(row).collect();
@@ -48,7 +49,8 @@ fn document(document: &Document) -> String {
         started(&run.started),
         run.effort.word()
     );
-    let shown = document.records.iter().map(|record| Shown::from_record(record, run.protocol));
+    let shown =
+        document.records.iter().map(|record| ShownRecord::from_record(record, run.protocol));
     let mut columns = filled(&COLUMNS, &shown.collect::<Vec<_>>());
     if run.protocol == Protocol::Trimmed {
         columns[MEASURED].title = "trimmed mean".into();
@@ -64,10 +66,10 @@ const MEASURED: usize = 1;
 const INTERVAL: usize = 2;
 const TYPICAL: usize = 4;
 
-static COLUMNS: [Column<fn(&Shown<'_>) -> String>; 7] = [
+static COLUMNS: [Column<RecordText>; 7] = [
     Column::left("case", &[], |it| named(&it.record.metric, &it.record.params)),
     Column::right("measured", &[], |it| {
-        Shown { mark: state_mark(it.record.verdict.state), ..*it }.unrounded()
+        ShownRecord { mark: state_mark(it.record.verdict.state), ..*it }.unrounded()
     }),
     Column::right("interval", &[], |it| {
         let words = |value| quantity(value, it.record.unit);

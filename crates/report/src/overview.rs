@@ -6,14 +6,14 @@ use fathom_record::{Cause, Document, Host, Params, Protocol, Record, Run, State,
 
 use crate::case::counted;
 use crate::closing::{agreement, duration, progress};
-use crate::column::{Cell, Column, Lines, plain};
+use crate::column::{Column, Lines, ShownCell, plain};
 use crate::core_state::{core_state, left_out};
 use crate::counts::cause_words;
 use crate::findings::{outside, unusual};
 use crate::opening::{labelled, minute};
 use crate::paint::{FAINT, STRONG};
 use crate::remedy;
-use crate::shown::{NOISY, Shown, nothing, typical_range};
+use crate::shown::{NOISY, ShownRecord, nothing, typical_range};
 use crate::trend::{TRENDS_WIDTH, Trends};
 use crate::wrap::{NARROWEST, glued, width_of, wrapped};
 
@@ -132,10 +132,12 @@ pub fn metric_of_label(label: &str) -> Option<&'static str> {
 struct OverviewRow<'a> {
     group: &'a str,
     label: String,
-    shown: Shown<'a>,
+    shown: ShownRecord<'a>,
     pick: Pick,
     trends: &'a Trends,
 }
+
+type OverviewCell = fn(&OverviewRow<'_>, usize) -> ShownCell;
 
 const GROUP: usize = 0;
 const NAME: usize = 1;
@@ -143,7 +145,7 @@ const MEASURED: usize = 2;
 
 /// On a narrow line names are whole, without the groups and half widths.
 #[rustfmt::skip]
-static COLUMNS: [Column<fn(&OverviewRow<'_>, usize) -> Cell>; 9] = [
+static COLUMNS: [Column<OverviewCell>; 9] = [
     Column::left("", &[(80, 6)], |row, _| (row.group.to_owned(), FAINT)),
     Column::left("", &[], |row, _| plain(&row.label)),
     Column::right("measured", &[(80, 12), (0, 11)], |row, width| row.number(width)),
@@ -166,7 +168,7 @@ static COLUMNS: [Column<fn(&OverviewRow<'_>, usize) -> Cell>; 9] = [
 
 impl OverviewRow<'_> {
     /// The number, or the rate of which it is the time.
-    fn number(&self, width: usize) -> Cell {
+    fn number(&self, width: usize) -> ShownCell {
         let (text, style) = self.shown.measured(width);
         let text = match (self.pick, self.shown.value.number()) {
             (Pick::First | Pick::Last, _) => text,
@@ -182,18 +184,18 @@ impl OverviewRow<'_> {
 
     fn half(&self) -> String {
         let shown = Some(&self.shown).filter(|it| it.record.verdict.shows_number());
-        shown.map_or_else(String::new, Shown::half)
+        shown.map_or_else(String::new, ShownRecord::half)
     }
 
     /// What is known of the number of the case, not of the rate that it gives.
-    fn of_time(&self, text: impl Fn(&Shown<'_>) -> Option<String>) -> Cell {
+    fn of_time(&self, text: impl Fn(&ShownRecord<'_>) -> Option<String>) -> ShownCell {
         let shows_number = self.shown.record.verdict.shows_number();
         let shown = Some(&self.shown).filter(|_| shows_number && self.pick != Pick::RateOfFirst);
         plain(shown.and_then(text).unwrap_or_default())
     }
 }
 
-type OverviewLines = Lines<fn(&OverviewRow<'_>, usize) -> Cell>;
+type OverviewLines = Lines<OverviewCell>;
 
 fn lines_for(width: usize) -> OverviewLines {
     let gap = if width >= WIDEST { 2 } else { 1 };
@@ -273,7 +275,7 @@ pub(crate) fn rows_named(
     for record in records {
         let [mut row, name] = view.lines.name(record.name(), ["", "  "]);
         row += &line("", name, record, Pick::First, &view);
-        let shown = Shown::from_record(record, protocol);
+        let shown = ShownRecord::from_record(record, protocol);
         if let Some(text) = shown.text_below(view.lines.width(MEASURED)) {
             row += &wrapped(&format!("value: {text}"), view.lines.line, "  ", "  ");
         }
@@ -354,7 +356,7 @@ impl Row {
 }
 
 fn line(group: &str, label: String, record: &Record, pick: Pick, view: &View<'_>) -> String {
-    let shown = Shown::from_record(record, view.protocol);
+    let shown = ShownRecord::from_record(record, view.protocol);
     let row = OverviewRow { group, label, shown, pick, trends: view.trends };
     view.lines.row(|cell, width| cell(&row, width))
 }

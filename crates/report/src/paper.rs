@@ -193,15 +193,6 @@ fn method(document: &Document) -> Vec<Block> {
     blocks
 }
 
-static CLASSIC: [Column<fn(&[String; 6]) -> String>; 6] = [
-    Column::left("operation", &[], |row| row[0].clone()),
-    Column::right("hardware", &[], |row| row[1].clone()),
-    Column::right("software", &[], |row| row[2].clone()),
-    Column::right("predicted", &[], |row| row[3].clone()),
-    Column::right("measured", &[], |row| row[4].clone()),
-    Column::right("sd", &[], |row| row[5].clone()),
-];
-
 /// The classic rows that were measured, and how many were not.
 fn classic_table(beside: &Beside) -> Vec<Block> {
     let row = |row: &Row| {
@@ -234,7 +225,11 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
         return Vec::new();
     }
     let caption = format!("{} of the {} classic operations", rows.len(), beside.rows.len());
-    let table = Table::filled(caption, &CLASSIC, &rows).without_empty_columns();
+    let numbers = ["hardware", "software", "predicted", "measured", "sd"];
+    let column = |at: usize| rows.iter().map(move |row: &[String; 6]| row[at].clone());
+    let numbers = numbers.into_iter().zip(1..).map(|(title, at)| Column::new(title, column(at)));
+    let columns = [Column::words("operation", column(0))].into_iter().chain(numbers).collect();
+    let table = Table { caption, columns }.without_empty_columns();
     let mut blocks = vec![heading(2, "Summary"), Block::Table(table)];
     if !missing.is_empty() {
         blocks.push(text(format!("Not measured in these runs: {}.", missing.join(", "))));

@@ -135,8 +135,8 @@ impl Cells {
     }
 }
 
-/// Operation, unit, five columns here, five published, ratio. The widths of the ten depend on what is
-/// shown, and so do their titles.
+/// Operation, unit, five columns here, five published, ratio. The widths of the ten depend on what
+/// is shown, and so do their titles.
 #[rustfmt::skip]
 static COLUMNS: [Column<()>; 13] = [
     Column::left("operation", &[], ()),

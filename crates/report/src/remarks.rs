@@ -12,7 +12,7 @@ use crate::columns::{CYCLES, MEASURED, Setting};
 use crate::counts::cause_words;
 use crate::distinct::distinct;
 use crate::paint::{FAINT, of_state, paint_lines};
-use crate::shown::Shown;
+use crate::shown::ShownRecord;
 use crate::typical;
 use crate::wrap::{glued, wrapped};
 
@@ -31,7 +31,7 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     }
     let mut lines = String::new();
     let mut add = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
-    let shown = Shown::from_record(record, setting.protocol);
+    let shown = ShownRecord::from_record(record, setting.protocol);
     match shown.value {
         DisplayValue::Text(_) => {
             let below = shown.text_below(setting.columns.width(MEASURED));

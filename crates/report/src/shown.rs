@@ -13,7 +13,7 @@ use fathom_record::{
     Agreement, Basis, Cause, Interval, NoModel, Prediction, Protocol, Record, State, Summary, Unit,
 };
 
-use crate::column::Cell;
+use crate::column::ShownCell;
 use crate::model::no_model_word;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, of_state};
 use crate::wrap::width_of;
@@ -52,9 +52,12 @@ pub(crate) const LIMITS_WIDTH: usize = 40;
 /// Arms of an interval are printed separately if the longer one is at least this share.
 const LOPSIDED_MIN: f64 = 0.05;
 
+/// The text of a column of a table of records.
+pub(crate) type RecordText = fn(&ShownRecord<'_>) -> String;
+
 /// A record as it is shown by a protocol.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'r> {
+pub(crate) struct ShownRecord<'r> {
     pub(crate) record: &'r Record,
     pub(crate) protocol: Protocol,
     /// What its number begins with.
@@ -62,7 +65,7 @@ pub(crate) struct Shown<'r> {
     pub(crate) value: DisplayValue<'r>,
 }
 
-impl<'r> Shown<'r> {
+impl<'r> ShownRecord<'r> {
     pub(crate) fn from_record(record: &'r Record, protocol: Protocol) -> Self {
         let (mark, value) = (mark_of_any(&[record]), DisplayValue::of(record, protocol));
         Self { record, protocol, mark, value }
@@ -99,7 +102,7 @@ impl<'r> Shown<'r> {
     }
 
     /// The number with its style.
-    pub(crate) fn measured(&self, width: usize) -> Cell {
+    pub(crate) fn measured(&self, width: usize) -> ShownCell {
         (self.number(width), self.unless_noisy(PLAIN))
     }
 
@@ -185,7 +188,7 @@ impl<'r> Shown<'r> {
     }
 
     /// The prediction in the unit of the number, if it says something, or why there is none.
-    pub(crate) fn expected(&self, width: usize) -> Cell {
+    pub(crate) fn expected(&self, width: usize) -> ShownCell {
         match &self.record.prediction {
             Some(_) if self.record.is_loosely_bound() => (nothing(), FAINT),
             Some(prediction) => (limits_within(self.record, prediction, width), PLAIN),
@@ -222,14 +225,14 @@ impl<'r> Shown<'r> {
     }
 
     /// The word of the state.
-    fn state(&self) -> Cell {
+    fn state(&self) -> ShownCell {
         let state = self.record.verdict.state;
         (state.word().to_owned(), of_state(state))
     }
 
     /// The agreement; `noisy` only if there is none: noise is shown by the mark and the line
     /// beneath.
-    pub(crate) fn verdict(&self) -> Cell {
+    pub(crate) fn verdict(&self) -> ShownCell {
         let style = match self.record.agreement {
             Some(agreement) if agreement.fails() => BAD,
             _ if self.record.is_value_within() => GOOD,
@@ -244,7 +247,7 @@ impl<'r> Shown<'r> {
     }
 
     /// What the reader has to know about the number, the most important first.
-    pub(crate) fn word(&self) -> Cell {
+    pub(crate) fn word(&self) -> ShownCell {
         // An inconclusive bound says nothing against the number.
         let has_value = self.record.prediction.as_ref().is_some_and(|it| !it.is_ordinal());
         let (word, style) = match self.record.agreement {
@@ -376,8 +379,8 @@ mod tests {
 
     use super::*;
 
-    fn shown(record: &Record) -> Shown<'_> {
-        Shown::from_record(record, Protocol::Median)
+    fn shown(record: &Record) -> ShownRecord<'_> {
+        ShownRecord::from_record(record, Protocol::Median)
     }
 
     #[test]

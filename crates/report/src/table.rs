@@ -12,7 +12,7 @@ use fathom_record::{
 };
 
 use crate::case::{case, counted};
-use crate::columns::{self, Columns, Setting, case_row, columns_for};
+use crate::columns::{self, Setting, TableColumns, case_row, columns_for};
 use crate::counts::cause_words;
 use crate::family::{self, Caches, Part, Printed};
 use crate::layout::Layout;
@@ -29,7 +29,7 @@ const FREQUENCY: &str = "cpu.frequency";
 #[derive(Debug)]
 pub struct Table {
     layout: Layout,
-    columns: Columns,
+    columns: TableColumns,
     /// The metric of the last row, if its cases are printed below a line of its own.
     group: Option<MetricId>,
     /// The last row of this group.

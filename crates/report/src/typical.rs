@@ -5,12 +5,12 @@ use fathom_record::quantity::quantity_within;
 use fathom_record::{Position, Protocol, Record};
 
 use crate::case::named;
-use crate::column::{Cell, Column, Lines, plain};
+use crate::column::{Column, Lines, ShownCell, plain};
 use crate::distinct::distinct;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, paint_lines};
-use crate::shown::{LIMITS_WIDTH, Shown, nothing, typical_range};
+use crate::shown::{LIMITS_WIDTH, ShownRecord, nothing, typical_range};
 use crate::wrap::{NARROWEST, glued, wrapped};
 
 /// `worse than all 49 machine types with AMD EPYC Genoa and up to 4 CPUs (5th to 95th percentile
@@ -46,7 +46,9 @@ struct NamedRow<'a> {
 const TYPICAL: usize = 3;
 const LIKE: usize = 5;
 
-static COLUMNS: [Column<fn(&NamedRow<'_>, usize) -> Cell>; 7] = [
+type TypicalCell = fn(&NamedRow<'_>, usize) -> ShownCell;
+
+static COLUMNS: [Column<TypicalCell>; 7] = [
     Column::left("", &[], |it, _| plain(it.name)),
     Column::right("measured", &[(80, 12), (0, 11)], |it, width| it.shown().measured(width)),
     Column::right("predicted", &[(110, 14)], |it, width| match it.row.record.prediction {
@@ -76,8 +78,8 @@ static COLUMNS: [Column<fn(&NamedRow<'_>, usize) -> Cell>; 7] = [
 ];
 
 impl NamedRow<'_> {
-    fn shown(&self) -> Shown<'_> {
-        Shown::from_record(&self.row.record, Protocol::Median)
+    fn shown(&self) -> ShownRecord<'_> {
+        ShownRecord::from_record(&self.row.record, Protocol::Median)
     }
 }
 

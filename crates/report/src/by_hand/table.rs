@@ -11,10 +11,10 @@ use super::findings::{AXIS, point};
 use super::{fact_words, facts, is_withheld};
 use crate::case::{axis_name, named, position};
 pub(crate) use crate::column::Column;
-use crate::column::Side;
+use crate::column::ColumnSide;
 use crate::distinct::distinct;
 use crate::model::no_model_line;
-use crate::shown::{LIMITS_WIDTH, NOISY, Shown, half_width, limits_in, nothing, state_mark};
+use crate::shown::{LIMITS_WIDTH, NOISY, ShownRecord, half_width, limits_in, nothing, state_mark};
 use crate::wrap::{width_of, wrapped};
 use fathom_record::quantity::{NOTHING, bare, quantity, scaled_within, unit_for};
 
@@ -136,7 +136,7 @@ fn measured(records: &[Record]) -> Vec<Column> {
         let Some(prediction) = record.prediction.as_ref().filter(|_| !loose) else {
             return String::new();
         };
-        let word = Shown::from_record(record, Protocol::Median).agreement();
+        let word = ShownRecord::from_record(record, Protocol::Median).agreement();
         let says = record.agreement != Some(Agreement::Inconclusive);
         let word = word.filter(|_| says).map_or(String::new(), |word| format!(", {word}"));
         limits(prediction) + &word
@@ -166,7 +166,7 @@ fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
         }
     };
     let mut columns: Vec<Column> = names.iter().map(column).collect();
-    columns.sort_by_key(|column| column.side == Side::Left);
+    columns.sort_by_key(|column| column.side == ColumnSide::Left);
     columns.extend(against_peers(records));
     columns
 }
@@ -233,7 +233,7 @@ pub(super) fn rows(columns: &[Column]) -> String {
         let padded = |column: &Column| {
             let cell = cell_of(column);
             let fill = " ".repeat(column.width().saturating_sub(width_of(&cell)));
-            let is_left = column.side == Side::Left;
+            let is_left = column.side == ColumnSide::Left;
             if is_left { format!("  {cell}{fill}") } else { format!("  {fill}{cell}") }
         };
         columns.iter().map(padded).collect::<String>().trim_end().to_owned() + "\n"

@@ -2,7 +2,7 @@
 
 use fathom_record::quantity::NOTHING;
 
-use crate::column::{Column, Side, filled};
+use crate::column::{Column, ColumnSide, filled};
 use crate::markdown;
 use crate::wrap::{GLUE, clean, width_of};
 
@@ -37,7 +37,8 @@ impl Table {
 
     /// Without the columns of numbers that are unknown in each row.
     pub(super) fn without_empty_columns(mut self) -> Self {
-        self.columns.retain(|it| it.side == Side::Left || it.cell.iter().any(|it| it != NOTHING));
+        self.columns
+            .retain(|it| it.side == ColumnSide::Left || it.cell.iter().any(|it| it != NOTHING));
         self
     }
 }
@@ -198,7 +199,7 @@ fn table_html(table: &Table, numbers: &mut Numbers) -> String {
     let line = |cell: &str, text_of: &dyn Fn(&Column) -> String| {
         let one = |column: &Column| {
             let text = text_of(column);
-            let is_number = column.side == Side::Right && width_of(&text) <= NUMBER_MAX;
+            let is_number = column.side == ColumnSide::Right && width_of(&text) <= NUMBER_MAX;
             let class = if is_number { " class=\"n\"" } else { "" };
             format!("<{cell}{class}>{}</{cell}>", breakable(&inline_html(&text)))
         };

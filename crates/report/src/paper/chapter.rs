@@ -12,7 +12,7 @@ use super::{Describe, Described, Sources, heading, text};
 use crate::case::{case, counted, named};
 use crate::column::Column;
 use crate::distinct::grouped;
-use crate::shown::{Shown, nothing};
+use crate::shown::{RecordText, ShownRecord, nothing};
 use crate::wrap::capitalised;
 
 /// More cases of a metric are drawn, and listed in the appendix only.
@@ -188,7 +188,7 @@ fn in_appendix(metric: &str, records: &[&Record]) -> Block {
 /// A case with its name in a table.
 struct NamedCase<'r> {
     name: String,
-    shown: Shown<'r>,
+    shown: ShownRecord<'r>,
 }
 
 impl NamedCase<'_> {
@@ -199,7 +199,9 @@ impl NamedCase<'_> {
     }
 }
 
-static COLUMNS: [Column<fn(&NamedCase<'_>) -> String>; 9] = [
+type CaseText = fn(&NamedCase<'_>) -> String;
+
+static COLUMNS: [Column<CaseText>; 9] = [
     Column::left("case", &[], |it| it.name.clone()),
     Column::right("hardware", &[], |it| it.part(|it| it.hardware)),
     Column::right("software", &[], |it| it.part(|it| it.software)),
@@ -219,7 +221,7 @@ pub(super) fn table<'r>(records: &[&'r Record], caption: String, protocol: Proto
             true => case(&record.params),
             false => named(&record.metric, &record.params),
         },
-        shown: Shown::from_record(record, protocol),
+        shown: ShownRecord::from_record(record, protocol),
     };
     let rows: Vec<NamedCase<'_>> = records.iter().map(row).collect();
     Table::filled(caption, &COLUMNS, &rows).without_empty_columns()
@@ -242,7 +244,7 @@ fn verdict(record: &Record) -> String {
 }
 
 /// Of all cases of a run.
-static APPENDIX: [Column<fn(&Shown<'_>) -> String>; 8] = [
+static APPENDIX: [Column<RecordText>; 8] = [
     Column::left("case", &[], |it| named(&it.record.metric, &it.record.params)),
     Column::right("values", &[], |it| {
         it.record.shown_summary().map_or_else(nothing, |it| it.n.to_string())
@@ -268,7 +270,8 @@ static APPENDIX: [Column<fn(&Shown<'_>) -> String>; 8] = [
 /// All cases of a run.
 pub(super) fn appendix(document: &Document) -> Vec<Block> {
     let run = &document.run;
-    let shown = document.records.iter().map(|record| Shown::from_record(record, run.protocol));
+    let shown =
+        document.records.iter().map(|record| ShownRecord::from_record(record, run.protocol));
     let (caption, rows) = (format!("run {}", run.name()), shown.collect::<Vec<_>>());
     let table = Table::filled(caption, &APPENDIX, &rows).without_empty_columns();
     vec![heading(2, format!("Appendix: all cases of run {}", run.id)), Block::Table(table)]

@@ -9,7 +9,7 @@ use fathom_record::{Agreement, Prediction, Record, State, causes};
 
 use super::block::Block;
 use crate::case::named;
-use crate::counters::Counters;
+use crate::counters::RecordCounters;
 use crate::counts::cause_words;
 use crate::distinct::grouped;
 use crate::remarks::{meaning, reason_words};
@@ -112,7 +112,7 @@ fn outside(records: &[&Record]) -> Vec<String> {
             text += &format!(". {}", capitalised(meaning));
         }
         // What moved while the furthest one was measured.
-        let moved = Counters::from_record(records[0]).moved().filter(|_| at == 0);
+        let moved = RecordCounters::from_record(records[0]).moved().filter(|_| at == 0);
         let moved = moved.map_or(String::new(), |it| format!(". Counters of the first: {it}"));
         let title = if at == 0 { "Outside the prediction, the largest first" } else { "Outside" };
         format!("{title}: {text}{moved}.")

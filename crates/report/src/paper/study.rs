@@ -12,7 +12,7 @@ use super::discussion::discussion;
 use super::figure::{Axes, Curve, Point, draw};
 use super::{Describe, Sources, heading};
 use crate::by_hand;
-use crate::column::Side;
+use crate::column::ColumnSide;
 
 /// What is studied by a command.
 const TITLES: [(&str, &str); 6] = [
@@ -49,7 +49,8 @@ pub(super) fn of_command(
             blocks.push(heading(3, answer.question));
             blocks.extend((!answer.sentences.is_empty()).then_some(Block::List(answer.sentences)));
             for (caption, columns) in answer.tables {
-                let keys = columns.iter().take_while(|it| it.side == Side::Left).count().max(1);
+                let keys =
+                    columns.iter().take_while(|it| it.side == ColumnSide::Left).count().max(1);
                 let parts = by_hand::blocks(columns, keys, COLUMNS);
                 let table = |columns| Block::Table(Table { caption: caption.clone(), columns });
                 blocks.extend(parts.into_iter().map(table));

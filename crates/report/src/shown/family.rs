@@ -1,12 +1,12 @@
-//! What is shown of a family of cases in one row: extremes, the widest interval, how many agree with
-//! their predictions, and the worst of them.
+//! What is shown of a family of cases in one row: extremes, the widest interval, how many agree
+//! with their predictions, and the worst of them.
 
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, percent, span_within};
 use fathom_record::{Agreement, Class, Protocol, Record, State, Unit};
 
 use super::{cycle_count, mark_of_any, nothing};
-use crate::column::Cell;
+use crate::column::ShownCell;
 use crate::counts::{agreements, counts_of};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, of_state};
 use crate::wrap::width_of;
@@ -33,7 +33,7 @@ impl ShownFamily<'_> {
     }
 
     /// From the lowest to the highest number.
-    pub(crate) fn number(&self, width: usize) -> Cell {
+    pub(crate) fn number(&self, width: usize) -> ShownCell {
         let mark = mark_of_any(self.members);
         let text = extremes(self.numbers().flatten()).map_or_else(nothing, |[low, high]| {
             let span = span_within(low, high, self.members[0].unit, width - width_of(mark));
@@ -72,7 +72,7 @@ impl ShownFamily<'_> {
     }
 
     /// `14 of 16 within`; of bounds, if there are no values, `14 of 16 met`.
-    pub(crate) fn agreeing(&self, width: usize) -> Cell {
+    pub(crate) fn agreeing(&self, width: usize) -> ShownCell {
         let all = |class| agreements(self.members.iter().copied(), class);
         let classes = [
             (Class::Value, Agreement::Within),
@@ -92,7 +92,7 @@ impl ShownFamily<'_> {
     }
 
     /// The worst agreement or state of any member, with its count.
-    pub(crate) fn worst(&self, width: usize) -> Cell {
+    pub(crate) fn worst(&self, width: usize) -> ShownCell {
         let counts = counts_of(self.members.iter().copied());
         let of = |wanted| {
             let shown = self.members.iter().filter(|record| record.verdict.shows_number());
