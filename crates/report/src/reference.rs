@@ -61,7 +61,8 @@ pub fn render(
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut notes = Notes::default();
     let widths = match options.published {
-        true => [5, 5, wide_range(line), 6, 4],
+        // One more figure of a predicted range where there is room.
+        true => [5, 5, if line >= WIDE + 2 { 9 } else { 8 }, 6, 4],
         false if line >= 80 => NARROW,
         false => [10, 9, 13, 9, 7],
     };
@@ -110,11 +111,6 @@ fn command_lines((command, rows): &(String, String), line: usize) -> String {
     }
     let above = paint_lines(FAINT, &wrapped(&format!("# {rows}"), line, indent, "  # "));
     above + &wrapped(command, line, indent, "    ")
-}
-
-/// The column of a predicted range: one more figure where there is room.
-fn wide_range(line: usize) -> usize {
-    if line >= WIDE + 2 { 9 } else { 8 }
 }
 
 /// The cells of one row.

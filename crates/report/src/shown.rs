@@ -375,8 +375,6 @@ fn deviation(measured: f64, predicted: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::Verdict;
-
     use super::*;
 
     fn shown(record: &Record) -> ShownRecord<'_> {
@@ -427,16 +425,5 @@ mod tests {
         let record = Record { summary: Some(summary), unit: Unit::Bytes, ..Record::default() };
         assert_eq!(shown(&record).number(15), "32.0…40.0 KiB");
         assert_eq!(shown(&record).half(), NOTHING);
-    }
-
-    #[test]
-    fn middle_of_two_modes_has_no_interval() {
-        let interval = Interval::new([90.0, 110.0], 0.95, Basis::Processes);
-        let summary =
-            Summary { median: 100.0, n: 9, interval: Some(interval), ..Summary::default() };
-        let mut record = Record { summary: Some(summary), ..Record::default() };
-        assert_ne!(shown(&record).half(), NOTHING);
-        record.verdict = Verdict::because(State::Noisy, Cause::SeveralModes, "two");
-        assert_eq!(shown(&record).half(), "2 modes");
     }
 }
