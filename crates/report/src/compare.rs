@@ -48,26 +48,16 @@ static COLUMNS: [Column<()>; 7] = [
     Column::left("change", &[(0, 15)], ()),
 ];
 
-struct Columns {
-    line: usize,
-    lines: Lines,
-    /// Some rows are compared at full speed, so as-found rows are marked.
-    has_both: bool,
+/// One line: name, values, ratio, interval, p, processes, word.
+fn row(columns: &Lines, texts: [&str; 7], word: Style) -> String {
+    let last = texts.len() - 1;
+    let style = |at| if at == last { word } else { PLAIN };
+    columns.line((0..).zip(texts).map(|(at, text)| (text, style(at))))
 }
 
-impl Columns {
-    fn of(layout: &Layout, has_both: bool) -> Self {
-        let line = layout.width.clamp(NARROWEST, 140);
-        let gap = if line >= 110 { 2 } else { 1 };
-        Self { line, lines: Lines::new(line, gap, &COLUMNS), has_both }
-    }
-
-    /// One line: name, values, ratio, interval, p, processes, word.
-    fn row(&self, texts: [&str; 7], word: Style) -> String {
-        let last = texts.len() - 1;
-        let style = |at| if at == last { word } else { PLAIN };
-        self.lines.line((0..).zip(texts).map(|(at, text)| (text, style(at))))
-    }
+/// Whether some cases are of one state of the core, so that those over all processes are marked.
+fn has_selected(comparison: &Comparison) -> bool {
+    comparison.rows.iter().any(|row| row.stratum != Stratum::AsFound)
 }
 
 /// The verdict, the runs and their differences, the changes, the most important first, then the
@@ -82,8 +72,8 @@ pub fn render_groups(groups: &GroupComparison, layout: &Layout) -> String {
 }
 
 fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &Layout) -> String {
-    let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;
-    let columns = Columns::of(layout, comparison.rows.iter().any(is_selected));
+    let line = layout.width.clamp(NARROWEST, 140);
+    let columns = &Lines::new(line, if line >= 110 { 2 } else { 1 }, &COLUMNS);
     let mut text = String::new();
     if let Some(gate) = &comparison.gate {
         text += &gate::verdict(gate, comparison.rows.len(), columns.line);
@@ -103,11 +93,11 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
         if groups.is_some() {
             titles[PROCESSES].0 = "hosts";
         }
-        text += &columns.lines.line(titles);
+        text += &columns.line(titles);
         for line in &lines {
             text += &match line {
-                Line::One(row) => row_lines(row, &short_params(row, &comparison.rows), &columns),
-                Line::Many(many) => family_lines(many, &columns),
+                Line::One(row) => row_lines(row, comparison, columns),
+                Line::Many(many) => family_lines(many, columns),
             };
         }
     }
@@ -118,7 +108,7 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
     if !comparison.rows.is_empty() {
         let foot = match groups {
             Some(groups) => groups::foot(groups, columns.line),
-            None => foot(comparison, &lines, &columns),
+            None => foot(comparison, &lines, columns),
         };
         text += &paint_lines(FAINT, &foot);
     }
@@ -260,16 +250,18 @@ fn is_single(row: &Compared) -> bool {
     row.processes_a.min(row.processes_b) < 2
 }
 
-fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
-    let mark = mark(columns.has_both && is_as_found(row), row.noisy_a || row.noisy_b);
+fn row_lines(row: &Compared, comparison: &Comparison, columns: &Lines) -> String {
+    let is_marked = has_selected(comparison) && is_as_found(row);
+    let mark = mark(is_marked, row.noisy_a || row.noisy_b);
+    let params = &short_params(row, &comparison.rows);
     let name = format!("{mark}{}", clean(&named(&row.metric, params)));
     if row.ratio.is_none() && is_single(row) {
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         return wrapped(&format!("{name}  {}", glued(&each)), columns.line, "", "    ");
     }
-    let [mut text, mut name] = columns.lines.name(name, ["", "    "]);
+    let [mut text, mut name] = columns.name(name, ["", "    "]);
     let mut values = change(row.a, row.b, row.unit, VALUES);
-    if columns.lines.has(BOTH) && width_of(&values) > VALUES {
+    if columns.has(BOTH) && width_of(&values) > VALUES {
         // Too far apart for one unit: on a line of their own.
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
@@ -284,7 +276,7 @@ fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
     let p = row.p.map_or(NOTHING.to_owned(), p_text);
     let processes = format!("{}/{}", row.processes_a, row.processes_b);
     let texts = [&name, &values, &ratio, &limits(row.interval), &p, &processes, &word];
-    text + &columns.row(texts.map(String::as_str), style(row.word))
+    text + &self::row(columns, texts.map(String::as_str), style(row.word))
 }
 
 /// Unchanged and inconclusive cases by group: how many, and within which margins.
@@ -313,18 +305,18 @@ fn quiet(rows: &[Compared], width: usize) -> String {
 }
 
 /// One line for cases of one metric with the same word.
-fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
+fn family_lines(many: &Many<'_>, columns: &Lines) -> String {
     let mark = mark(false, many.members.iter().any(|row| row.noisy_a || row.noisy_b));
     let (cases, first) = (many.members.len(), many.members[0].word);
     let name = format!("{mark}{} ({cases} cases)", clean(&many.name));
-    let [text, name] = columns.lines.name(name, ["", "    "]);
+    let [text, name] = columns.name(name, ["", "    "]);
     // The first changed most. Ratios are never averaged.
     let most = many.members[0];
     let values = change(most.a, most.b, most.unit, VALUES);
     let values = if width_of(&values) > VALUES { String::new() } else { values };
     let ratio = most.ratio.map_or(NOTHING.to_owned(), short);
     let texts = [&name, &values, &ratio, &limits(many.hull()), "", "", text_of(first)];
-    text + &columns.row(texts, style(first))
+    text + &row(columns, texts, style(first))
 }
 
 fn limits(interval: Option<[f64; 2]>) -> String {
@@ -380,7 +372,7 @@ pub(crate) fn style(word: Word) -> Style {
     }
 }
 
-fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> String {
+fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Lines) -> String {
     let is_few = |row: &Compared| row.word == Word::Inconclusive && !row.is_spoiled();
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
     notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
@@ -391,11 +383,11 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
                 .to_owned(),
         );
     }
-    if columns.lines.has(P) {
+    if columns.has(P) {
         notes.push("p: Mann–Whitney test on process medians".to_owned());
     }
     notes.extend(noise_notes(comparison));
-    notes.extend(stratum_notes(comparison, columns.has_both));
+    notes.extend(stratum_notes(comparison));
     if comparison.rows.iter().any(is_looks) {
         notes.push(
             "looks …: tentative, by too few processes, not significant among so many cases \
@@ -470,7 +462,8 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Notes on the visits compared, and on core speed.
-fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
+fn stratum_notes(comparison: &Comparison) -> Vec<String> {
+    let has_both = has_selected(comparison);
     let mut notes = Vec::new();
     let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
     if has_both && found > 0 {

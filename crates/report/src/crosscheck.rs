@@ -8,7 +8,7 @@ use crate::case::{counted, named};
 use crate::column::{Column, Lines};
 use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
 use crate::shown::{NOISY, mark, state_mark};
-use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
+use crate::wrap::{NARROWEST, clean, glued, wrapped};
 
 /// A wider line only moves the values away from their names.
 const WIDEST: usize = 120;
@@ -108,15 +108,11 @@ fn cautions(row: &CrossRow) -> Vec<String> {
 }
 
 fn figures(row: &CrossRow, columns: &Lines) -> String {
-    let mut name = clean(&named(&row.metric, &row.params));
-    let mut text = String::new();
-    if width_of(&name) + 2 > columns.width(0) {
-        text = wrapped(&name, columns.line, "  ", "    ");
-        name = String::new();
-    }
+    let name = format!("  {}", clean(&named(&row.metric, &row.params)));
+    let [above, name] = columns.name(name, ["  ", "    "]);
     // Also for pairs that disagree: the range is by how much.
     let Some(range) = pair_ratio(&row.turns) else {
-        return if text.is_empty() { format!("  {name}\n") } else { text };
+        return if above.is_empty() { name + "\n" } else { above };
     };
     let value = |value: Option<f64>, width: usize| {
         value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, width))
@@ -126,8 +122,7 @@ fn figures(row: &CrossRow, columns: &Lines) -> String {
     let theirs = value(row.theirs, columns.width(1));
     let range = format!("{}–{}", short(range.low), short(range.high));
     let ratio = row.ratio.map_or(NOTHING.to_owned(), |ratio| short(ratio.median));
-    let name = format!("  {name}");
-    text + &columns.line([name, ours, theirs, ratio, range].map(|text| (text, PLAIN)))
+    above + &columns.line([name, ours, theirs, ratio, range].map(|text| (text, PLAIN)))
 }
 
 fn commands(row: &CrossRow, columns: &Lines) -> String {

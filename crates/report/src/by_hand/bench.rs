@@ -89,7 +89,7 @@ fn columns(commands: &[&Record]) -> Vec<Column> {
     vec![
         Column::words("command", commands.iter().map(|record| label(record))),
         of("time", &time),
-        of("±", &half),
+        of("±", &|record| half_width(record).unwrap_or_default()),
         of("user", &fact(facts::USER)),
         of("system", &fact(facts::SYSTEM)),
         of("memory", &fact(facts::MEMORY)),
@@ -113,10 +113,6 @@ fn time(record: &Record) -> String {
         Some(summary) => quantity_within(summary.median, record.unit, WIDTH),
         None => NOTHING.to_owned(),
     }
-}
-
-fn half(record: &Record) -> String {
-    half_width(record).unwrap_or_default()
 }
 
 /// How a command compares with the first one, and what differs between them.

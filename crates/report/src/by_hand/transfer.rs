@@ -159,18 +159,19 @@ fn times(records: &[&Record], width: usize) -> String {
     if records.iter().any(|record| record.quantity_of("published").is_some()) {
         text += &wrapped(PUBLISHED, width, "", "  ");
     }
-    text + &limits(records, width) + &remarks(records, width)
+    let remarks = limit_words(records).into_iter().chain(remark_words(records));
+    remarks.for_each(|remark| text += &wrapped(&remark, width, "", "  "));
+    text
 }
 
 fn columns(records: &[&Record]) -> Vec<Column> {
     let each = |of: &dyn Fn(&Record) -> String| of_each(records, of);
-    let time = |ns: f64| quantity_within(ns, Unit::Nanoseconds, TIME_WIDTH);
     let of_summary = |of: fn(&Summary) -> Option<f64>| {
-        move |record: &Record| record.shown_summary().and_then(of).map_or(NOTHING.to_owned(), time)
+        move |record: &Record| record.shown_summary().and_then(of).map_or_else(nothing, time_words)
     };
     let median = |record: &Record| {
-        let time = |one: &Summary| state_mark(record.verdict.state).to_owned() + &time(one.median);
-        record.shown_summary().map_or_else(nothing, time)
+        let mark = state_mark(record.verdict.state);
+        record.shown_summary().map_or_else(nothing, |one| mark.to_owned() + &time_words(one.median))
     };
     let half = |record: &Record| half_width(record).unwrap_or_else(nothing);
     let fact = |name: &'static str, words: fn(f64) -> String| {
@@ -208,11 +209,6 @@ fn time_words(ns: f64) -> String {
 }
 
 /// What limits the transfers, if the counters show it.
-fn limits(records: &[&Record], width: usize) -> String {
-    let line = |text: String| wrapped(&text, width, "", "  ");
-    limit_words(records).into_iter().map(line).collect()
-}
-
 fn limit_words(records: &[&Record]) -> Vec<String> {
     let limit = |record: &&Record| Some(fact_words(record, record.fact("limited by")?));
     let mut found = grouped(records.iter().filter_map(|record| Some((limit(record)?, ()))));
@@ -221,11 +217,6 @@ fn limit_words(records: &[&Record]) -> Vec<String> {
 }
 
 /// Why combinations have no number, or a noisy one.
-fn remarks(records: &[&Record], width: usize) -> String {
-    let line = |text: String| wrapped(&text, width, "", "  ");
-    remark_words(records).into_iter().map(line).collect()
-}
-
 fn remark_words(records: &[&Record]) -> Vec<String> {
     let lines = grouped(records.iter().flat_map(|record| {
         let row = combination(record, records);
