@@ -85,7 +85,7 @@ const ROOMY: usize = 136;
 const WIDEST: usize = 160;
 
 #[rustfmt::skip]
-pub(crate) static COLUMNS: [Column<TableCell>; 11] = [
+static COLUMNS: &[Column<TableCell>] = &[
     Column::left("metric", &[],
         cell(|row, _| plain(row.name), |row, _| plain(&row.name))),
     // "~12.35 Mops/s"; one significant figure less if narrow.
@@ -153,7 +153,7 @@ pub(crate) type TableColumns = Lines<TableCell>;
 pub(crate) fn columns_for(layout: &Layout) -> TableColumns {
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let gap = if line < 80 || (WIDE..ROOMY).contains(&line) { 1 } else { 2 };
-    Lines::new(line, gap, &COLUMNS).retain(|at| at != CYCLES || layout.cycles)
+    Lines::new(line, gap, COLUMNS).retain(|at| at != CYCLES || layout.cycles)
 }
 
 /// The names of the columns.
