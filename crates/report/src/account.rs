@@ -7,13 +7,13 @@ use fathom_record::{
 };
 
 use crate::case::{case, counted};
-use crate::cells::{LIMITS_WIDTH, limits, met};
 use crate::core_state::basis_words;
-use crate::counters::counters;
+use crate::counters::RecordCounters;
 use crate::family;
 use crate::layout::Layout;
 use crate::model::{no_model_line, origin};
 use crate::remarks::meaning;
+use crate::shown::{LIMITS_WIDTH, limits, met};
 use crate::table::Table;
 use crate::typical;
 use crate::wrap::{glued, wrapped};
@@ -117,7 +117,7 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
     if let Some(words) = typical::words(record) {
         add(format!("published machines: {words}"));
     }
-    match counters(record) {
+    match RecordCounters::from_record(record).words() {
         moved if moved.is_empty() => {}
         moved => add(format!("counters: {moved}")),
     }

@@ -12,15 +12,16 @@ use fathom_record::{
     Unit,
 };
 
-use crate::cells::{Setting, limits, measured};
 use crate::closing::closing;
+use crate::columns::{Setting, columns_for};
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
 use crate::findings::sentence;
-use crate::layout::{Columns, Layout};
+use crate::layout::Layout;
 use crate::model::no_model_line;
 use crate::remarks::meaning;
 use crate::remedy;
+use crate::shown::{ShownRecord, limits};
 use crate::wrap::{capitalised, glued, width_of, wrapped};
 use fathom_record::quantity::{NOTHING, percent, quantity};
 
@@ -111,7 +112,7 @@ fn number(record: &Record) -> String {
         let why = record.verdict.reasons.first().map_or("", |reason| reason.text.as_str());
         return sentence(format!("{}: {}: {why}", record.name(), record.verdict.state.word()));
     }
-    let (value, _) = measured(record, Protocol::Median, VALUE);
+    let value = ShownRecord::from_record(record, Protocol::Median).number(VALUE);
     let word = record.agreement.map_or(String::new(), |it| format!(", {}", it.word()));
     sentence(format!("{}: {value}{word}", record.name()))
 }
@@ -291,7 +292,7 @@ fn standing(record: &Record, width: usize) -> String {
 /// narrow or a curve has too few points.
 fn drawing(records: &[Record], host: &Host, width: usize) -> String {
     let layout = Layout { width, ..Layout::default() };
-    let columns = Columns::of(&layout);
+    let columns = columns_for(&layout);
     let setting = Setting { columns: &columns, protocol: layout.protocol, hz: None };
     let cases: Vec<&Params> = records.iter().map(|record| &record.params).collect();
     let curves = family::curves(&cases);

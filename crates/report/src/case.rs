@@ -43,17 +43,3 @@ pub(crate) fn subject(subject: &Subject) -> String {
         None => name,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_in_the_notation_of_options() {
-        let params = Params::one("set_bytes", 65_536).and("order", "random");
-        let metric = MetricId::new("os.switch.process");
-        assert_eq!(named(&metric, &params), "os.switch.process{order=random,set_bytes=65536}");
-        assert_eq!(case(&Params::none()), "");
-        assert_eq!(position("set_bytes", 65_536), "64 KiB");
-    }
-}

@@ -17,54 +17,47 @@ use fathom_record::{MetricId, Params, RunState, Stratum};
 
 use self::families::{Line, Many};
 use crate::case::{case, counted, named};
-use crate::grid::Grid;
+use crate::column::{Column, Lines};
+use crate::distinct::grouped;
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
+use crate::shown::{NOISY, mark};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
 /// Printed instead of `inconclusive` if the core speed can hide or fake a change.
 const CORE_SPEED: &str = "core speed";
 /// With more families of cases on one side only, cases are counted by metric.
 const LISTED: usize = 12;
-const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 % interval", "p", "processes", "change"];
 
 /// Width of both values.
 const VALUES: usize = 17;
+/// The columns that are looked at by their places.
+const BOTH: usize = 1;
+const P: usize = 4;
+const PROCESSES: usize = 5;
 
-struct Columns {
-    line: usize,
-    grid: Grid<7>,
-    /// Some rows are compared at full speed, so as-found rows are marked.
-    has_both: bool,
+static COLUMNS: [Column<()>; 7] = [
+    Column::left("metric", &[], ()),
+    // A case has one row: its name needs the room at 80 columns.
+    Column::right("A → B", &[(100, VALUES)], ()),
+    Column::right("B ÷ A", &[(0, 6)], ()),
+    Column::right("95 % interval", &[(0, 13)], ()),
+    Column::right("p", &[(110, 8)], ()),
+    Column::right("processes", &[(110, 9)], ()),
+    Column::left("change", &[(0, 15)], ()),
+];
+
+/// One line: name, values, ratio, interval, p, processes, word.
+fn row(columns: &Lines, texts: [&str; 7], word: Style) -> String {
+    let last = texts.len() - 1;
+    let style = |at| if at == last { word } else { PLAIN };
+    columns.line((0..).zip(texts).map(|(at, text)| (text, style(at))))
 }
 
-impl Columns {
-    fn of(layout: &Layout, has_both: bool) -> Self {
-        let line = layout.width.clamp(NARROWEST, 140);
-        let is_wide = line >= 110;
-        // A case has one row: its name needs the room at 80 columns.
-        let values = (line >= 100).then_some(VALUES);
-        let [p, processes] = [8, 9].map(|width| is_wide.then_some(width));
-        let widths = [None, values, Some(6), Some(13), p, processes, Some(15)];
-        let gap = if is_wide { 2 } else { 1 };
-        Self { line, grid: Grid::new(line, gap, 0, &[0, 6], widths), has_both }
-    }
-
-    /// One line: name, values, ratio, interval, p, processes, word.
-    fn row(&self, texts: [&str; 7], word: Style) -> String {
-        let mut styles = [PLAIN; 7];
-        styles[6] = word;
-        self.grid.line(texts, styles)
-    }
-
-    /// The name for its column, or on lines above if it is too long.
-    fn beside(&self, name: String) -> (String, String) {
-        match width_of(&name) > self.grid.width(0) {
-            true => (wrapped(&name, self.line, "", "    "), String::new()),
-            false => (String::new(), name),
-        }
-    }
+/// Whether some cases are of one state of the core, so that those over all processes are marked.
+fn has_selected(comparison: &Comparison) -> bool {
+    comparison.rows.iter().any(|row| row.stratum != Stratum::AsFound)
 }
 
 /// The verdict, the runs and their differences, the changes, the most important first, then the
@@ -79,8 +72,8 @@ pub fn render_groups(groups: &GroupComparison, layout: &Layout) -> String {
 }
 
 fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &Layout) -> String {
-    let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;
-    let columns = Columns::of(layout, comparison.rows.iter().any(is_selected));
+    let line = layout.width.clamp(NARROWEST, 140);
+    let columns = &Lines::new(line, if line >= 110 { 2 } else { 1 }, &COLUMNS);
     let mut text = String::new();
     if let Some(gate) = &comparison.gate {
         text += &gate::verdict(gate, comparison.rows.len(), columns.line);
@@ -96,15 +89,15 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
     text.push('\n');
     let lines = families::lines(&comparison.rows, layout.all);
     if !lines.is_empty() {
-        let mut header = HEADER;
+        let mut titles = COLUMNS.each_ref().map(|column| (&*column.title, STRONG));
         if groups.is_some() {
-            header[5] = "hosts";
+            titles[PROCESSES].0 = "hosts";
         }
-        text += &columns.grid.line(header, [STRONG; 7]);
+        text += &columns.line(titles);
         for line in &lines {
             text += &match line {
-                Line::One(row) => row_lines(row, &short_params(row, &comparison.rows), &columns),
-                Line::Many(many) => family_lines(many, &columns),
+                Line::One(row) => row_lines(row, comparison, columns),
+                Line::Many(many) => family_lines(many, columns),
             };
         }
     }
@@ -115,7 +108,7 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
     if !comparison.rows.is_empty() {
         let foot = match groups {
             Some(groups) => groups::foot(groups, columns.line),
-            None => foot(comparison, &lines, &columns),
+            None => foot(comparison, &lines, columns),
         };
         text += &paint_lines(FAINT, &foot);
     }
@@ -127,15 +120,12 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
 
 /// A line for each case, and one for all metrics of a step of a load.
 fn not_comparable(comparison: &Comparison, width: usize) -> String {
-    let mut groups: Vec<(&Params, &str, Vec<&MetricId>)> = Vec::new();
-    for NotComparable { metric, params, reason } in &comparison.not_comparable {
-        let known = groups.iter_mut().find(|it| (it.0, it.1) == (params, reason.as_str()));
-        match known.filter(|_| !params.is_empty()) {
-            Some((_, _, metrics)) => metrics.push(metric),
-            None => groups.push((params, reason, vec![metric])),
-        }
-    }
-    let line = |(params, reason, metrics): &(&Params, &str, Vec<&MetricId>)| match metrics[..] {
+    type Key<'c> = (&'c Params, &'c str, Option<&'c MetricId>);
+    let groups = grouped(comparison.not_comparable.iter().map(|it| {
+        let NotComparable { metric, params, reason } = it;
+        ((params, &**reason, Some(metric).filter(|_| params.is_empty())), metric)
+    }));
+    let line = |((params, reason, _), metrics): &(Key<'_>, Vec<&MetricId>)| match metrics[..] {
         [metric] => format!("{}: not comparable: {reason}", named(metric, params)),
         _ => {
             let metrics: Vec<&str> = metrics.iter().map(|it| it.as_str()).collect();
@@ -260,21 +250,18 @@ fn is_single(row: &Compared) -> bool {
     row.processes_a.min(row.processes_b) < 2
 }
 
-fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
-    let mut name = clean(&named(&row.metric, params));
-    if row.noisy_a || row.noisy_b {
-        name.insert(0, '~');
-    }
-    if columns.has_both && is_as_found(row) {
-        name.insert(0, '°');
-    }
+fn row_lines(row: &Compared, comparison: &Comparison, columns: &Lines) -> String {
+    let is_marked = has_selected(comparison) && is_as_found(row);
+    let mark = mark(is_marked, row.noisy_a || row.noisy_b);
+    let params = &short_params(row, &comparison.rows);
+    let name = format!("{mark}{}", clean(&named(&row.metric, params)));
     if row.ratio.is_none() && is_single(row) {
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         return wrapped(&format!("{name}  {}", glued(&each)), columns.line, "", "    ");
     }
-    let (mut text, mut name) = columns.beside(name);
+    let [mut text, mut name] = columns.name(name, ["", "    "]);
     let mut values = change(row.a, row.b, row.unit, VALUES);
-    if columns.grid.widths[1].is_some() && width_of(&values) > VALUES {
+    if columns.has(BOTH) && width_of(&values) > VALUES {
         // Too far apart for one unit: on a line of their own.
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
@@ -289,7 +276,7 @@ fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
     let p = row.p.map_or(NOTHING.to_owned(), p_text);
     let processes = format!("{}/{}", row.processes_a, row.processes_b);
     let texts = [&name, &values, &ratio, &limits(row.interval), &p, &processes, &word];
-    text + &columns.row(texts.map(String::as_str), style(row.word))
+    text + &self::row(columns, texts.map(String::as_str), style(row.word))
 }
 
 /// Unchanged and inconclusive cases by group: how many, and within which margins.
@@ -318,20 +305,18 @@ fn quiet(rows: &[Compared], width: usize) -> String {
 }
 
 /// One line for cases of one metric with the same word.
-fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
-    let mut name = clean(&many.name);
-    if many.members.iter().any(|row| row.noisy_a || row.noisy_b) {
-        name.insert(0, '~');
-    }
-    let (cases, first) = (format!("{} cases", many.members.len()), many.members[0].word);
-    let (text, name) = columns.beside(format!("{name} ({cases})"));
+fn family_lines(many: &Many<'_>, columns: &Lines) -> String {
+    let mark = mark(false, many.members.iter().any(|row| row.noisy_a || row.noisy_b));
+    let (cases, first) = (many.members.len(), many.members[0].word);
+    let name = format!("{mark}{} ({cases} cases)", clean(&many.name));
+    let [text, name] = columns.name(name, ["", "    "]);
     // The first changed most. Ratios are never averaged.
     let most = many.members[0];
     let values = change(most.a, most.b, most.unit, VALUES);
     let values = if width_of(&values) > VALUES { String::new() } else { values };
     let ratio = most.ratio.map_or(NOTHING.to_owned(), short);
     let texts = [&name, &values, &ratio, &limits(many.hull()), "", "", text_of(first)];
-    text + &columns.row(texts, style(first))
+    text + &row(columns, texts, style(first))
 }
 
 fn limits(interval: Option<[f64; 2]>) -> String {
@@ -387,7 +372,7 @@ pub(crate) fn style(word: Word) -> Style {
     }
 }
 
-fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> String {
+fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Lines) -> String {
     let is_few = |row: &Compared| row.word == Word::Inconclusive && !row.is_spoiled();
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
     notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
@@ -398,11 +383,11 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
                 .to_owned(),
         );
     }
-    if columns.grid.widths[4].is_some() {
+    if columns.has(P) {
         notes.push("p: Mann–Whitney test on process medians".to_owned());
     }
     notes.extend(noise_notes(comparison));
-    notes.extend(stratum_notes(comparison, columns.has_both));
+    notes.extend(stratum_notes(comparison));
     if comparison.rows.iter().any(is_looks) {
         notes.push(
             "looks …: tentative, by too few processes, not significant among so many cases \
@@ -427,7 +412,7 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
         notes.push("inconclusive: neither a change nor no change is shown".to_owned());
     }
     if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
-        notes.push(glued("~: noisy") + " on at least one side");
+        notes.push(glued(&format!("{NOISY}: noisy")) + " on at least one side");
     }
     wrapped(&notes.join("; "), columns.line, "", "  ")
 }
@@ -477,7 +462,8 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Notes on the visits compared, and on core speed.
-fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
+fn stratum_notes(comparison: &Comparison) -> Vec<String> {
+    let has_both = has_selected(comparison);
     let mut notes = Vec::new();
     let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
     if has_both && found > 0 {

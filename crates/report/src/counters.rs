@@ -3,48 +3,68 @@
 use fathom_record::quantity::{counted, percent, quantity};
 use fathom_record::{Disturbance, Record, Unit};
 
-/// `preemptions: 5, run-queue wait 0.1 % of the time; none: migrations; …`: counters that moved,
-/// those that did not, and those that this kernel does not provide. Empty without visits.
-pub(crate) fn counters(record: &Record) -> String {
-    let seen = &record.disturbance;
-    if seen.wall_ns == 0 {
-        return String::new();
-    }
-    let (mut moved, mut still) = (Vec::new(), Vec::new());
-    let (mut ticking, mut unknown) = (Vec::new(), Vec::new());
-    for (name, count) in counts(seen) {
-        match count {
-            0 => still.push(name),
-            count => moved.push(format!("{name}: {count}")),
+/// The counters of a record: those that moved, those that did not, those whose time is below their
+/// resolution, and those that this kernel does not provide.
+#[derive(Default)]
+pub(crate) struct RecordCounters {
+    moved: Vec<String>,
+    /// Whether a count is among those that moved, not only shares of the time.
+    has_counts: bool,
+    still: Vec<&'static str>,
+    ticking: Vec<&'static str>,
+    unknown: Vec<&'static str>,
+}
+
+impl RecordCounters {
+    /// All are empty without visits.
+    pub(crate) fn from_record(record: &Record) -> Self {
+        let (seen, mut all) = (&record.disturbance, Self::default());
+        if seen.wall_ns == 0 {
+            return all;
         }
-    }
-    for (name, ns) in times(seen) {
-        match ns {
-            None => unknown.push(name),
-            Some(0) if TICKING.contains(&name) => ticking.push(name),
-            Some(ns) if (ns as f64) < 0.0005 * seen.wall_ns as f64 => still.push(name),
-            Some(ns) => {
-                let share = percent(ns as f64 / seen.wall_ns as f64);
-                moved.push(format!("{name} {share} of the time"));
+        for (name, count) in counts(seen) {
+            match count {
+                0 => all.still.push(name),
+                count => all.moved.push(format!("{name}: {count}")),
             }
         }
+        all.has_counts = !all.moved.is_empty() || seen.devices.is_some();
+        for (name, ns) in times(seen) {
+            match ns {
+                None => all.unknown.push(name),
+                Some(0) if TICKING.contains(&name) => all.ticking.push(name),
+                Some(ns) if (ns as f64) < 0.0005 * seen.wall_ns as f64 => all.still.push(name),
+                Some(ns) => {
+                    let share = percent(ns as f64 / seen.wall_ns as f64);
+                    all.moved.push(format!("{name} {share} of the time"));
+                }
+            }
+        }
+        all.moved.extend(seen.devices.map(|devices| {
+            let each = quantity(devices.per_request_ns(), Unit::Nanoseconds);
+            format!("block devices: {} of {each}", counted(devices.requests as usize, "request"))
+        }));
+        all
     }
-    moved.extend(seen.devices.map(|devices| {
-        let each = quantity(devices.per_request_ns(), Unit::Nanoseconds);
-        format!("block devices: {} of {each}", counted(devices.requests as usize, "request"))
-    }));
-    let list = |prefix: &str, names: &[&str]| match names {
-        [] => None,
-        names => Some(format!("{prefix} {}", names.join(", "))),
-    };
-    let moved = (!moved.is_empty()).then(|| moved.join(", "));
-    let parts = [
-        moved,
-        list("none:", &still),
-        list("less than a 10 ms tick:", &ticking),
-        list("not provided:", &unknown),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+
+    /// `preemptions: 5, run-queue wait 0.1 % of the time`, if any count moved.
+    pub(crate) fn moved(&self) -> Option<String> {
+        self.has_counts.then(|| self.moved.join(", "))
+    }
+
+    /// `preemptions: 5, run-queue wait 0.1 % of the time; none: migrations; …`.
+    pub(crate) fn words(&self) -> String {
+        let list = |prefix: &str, names: &[&str]| {
+            (!names.is_empty()).then(|| format!("{prefix} {}", names.join(", ")))
+        };
+        let parts = [
+            (!self.moved.is_empty()).then(|| self.moved.join(", ")),
+            list("none:", &self.still),
+            list("less than a 10 ms tick:", &self.ticking),
+            list("not provided:", &self.unknown),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// Counted in clock ticks: 0 can be up to a tick.
@@ -79,7 +99,7 @@ mod tests {
     fn words(disturbance: Disturbance) -> String {
         let (metric, unit) = (MetricId::new("cpu.call"), Unit::Nanoseconds);
         let empty = Record::new(metric, Params::none(), "", unit, Better::Lower);
-        counters(&Record { disturbance, ..empty })
+        RecordCounters::from_record(&Record { disturbance, ..empty }).words()
     }
 
     #[test]

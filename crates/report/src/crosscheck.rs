@@ -2,12 +2,13 @@
 
 use fathom_analysis::crosscheck::{pair_ratio, peer_lost_share, peer_preempted_hz};
 use fathom_record::quantity::{NOTHING, quantity, quantity_within, short};
-use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, State};
+use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic};
 
 use crate::case::{counted, named};
-use crate::grid::Grid;
+use crate::column::{Column, Lines};
 use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
-use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
+use crate::shown::{NOISY, mark, state_mark};
+use crate::wrap::{NARROWEST, clean, glued, wrapped};
 
 /// A wider line only moves the values away from their names.
 const WIDEST: usize = 120;
@@ -15,23 +16,22 @@ const WIDEST: usize = 120;
 /// A program alone on its CPU is preempted less often, by kernel threads only.
 const BUSY_HZ: f64 = 40.0;
 
-struct Columns {
-    line: usize,
-    grid: Grid<5>,
-}
+static COLUMNS: [Column<()>; 5] = [
+    Column::left("metric", &[], ()),
+    Column::right("fathom", &[(80, 12), (0, 10)], ()),
+    Column::right("peer", &[(80, 12), (0, 10)], ()),
+    Column::right("ratio", &[(0, 6)], ()),
+    Column::right("range", &[(0, 13)], ()),
+];
 
-impl Columns {
-    fn of(width: usize) -> Self {
-        let line = width.clamp(NARROWEST, WIDEST);
-        let (gap, value) = if line < 80 { (1, 10) } else { (2, 12) };
-        let widths = [None, Some(value), Some(value), Some(6), Some(13)];
-        Self { line, grid: Grid::new(line, gap, 0, &[0], widths) }
-    }
+fn lines_for(width: usize) -> Lines {
+    let line = width.clamp(NARROWEST, WIDEST);
+    Lines::new(line, if line < 80 { 1 } else { 2 }, &COLUMNS)
 }
 
 /// The names of the columns.
 pub fn header(width: usize) -> String {
-    Columns::of(width).grid.line(["metric", "fathom", "peer", "ratio", "range"], [STRONG; 5])
+    lines_for(width).header()
 }
 
 /// The line of a peer above its rows; how to install it if it is missing.
@@ -53,7 +53,7 @@ pub fn row(row: &CrossRow, width: usize, verbose: bool) -> String {
     if row.outcome == CrossOutcome::Missing {
         return String::new();
     }
-    let columns = Columns::of(width);
+    let columns = lines_for(width);
     let mut text = figures(row, &columns);
     if row.outcome != CrossOutcome::Compared {
         let word = match row.outcome {
@@ -87,7 +87,7 @@ fn cautions(row: &CrossRow) -> Vec<String> {
         let cause = first.our_reason.as_ref().map(|reason| format!(": {}", reason.text));
         let (noisy, all) = (row.noisy().count(), row.turns.len());
         let cause = cause.unwrap_or_default();
-        cautions.push(format!("~ fathom noisy in {noisy} of {all} turns{cause}"));
+        cautions.push(format!("{NOISY} fathom noisy in {noisy} of {all} turns{cause}"));
     }
     let Some(rate) = peer_preempted_hz(row).filter(|rate| *rate > BUSY_HZ) else {
         return cautions;
@@ -107,30 +107,25 @@ fn cautions(row: &CrossRow) -> Vec<String> {
     cautions
 }
 
-fn figures(row: &CrossRow, columns: &Columns) -> String {
-    let mut name = clean(&named(&row.metric, &row.params));
-    let mut text = String::new();
-    if width_of(&name) + 2 > columns.grid.width(0) {
-        text = wrapped(&name, columns.line, "  ", "    ");
-        name = String::new();
-    }
+fn figures(row: &CrossRow, columns: &Lines) -> String {
+    let name = format!("  {}", clean(&named(&row.metric, &row.params)));
+    let [above, name] = columns.name(name, ["  ", "    "]);
     // Also for pairs that disagree: the range is by how much.
     let Some(range) = pair_ratio(&row.turns) else {
-        return if text.is_empty() { format!("  {name}\n") } else { text };
+        return if above.is_empty() { name + "\n" } else { above };
     };
     let value = |value: Option<f64>, width: usize| {
         value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, width))
     };
-    let mark = if row.noisy().next().is_some() { "~" } else { "" };
-    let ours = mark.to_owned() + &value(row.ours, columns.grid.width(1) - mark.len());
-    let theirs = value(row.theirs, columns.grid.width(1));
+    let mark = mark(false, row.noisy().next().is_some());
+    let ours = mark.to_owned() + &value(row.ours, columns.width(1) - mark.len());
+    let theirs = value(row.theirs, columns.width(1));
     let range = format!("{}–{}", short(range.low), short(range.high));
     let ratio = row.ratio.map_or(NOTHING.to_owned(), |ratio| short(ratio.median));
-    let name = format!("  {name}");
-    text + &columns.grid.line([&name, &ours, &theirs, &ratio, &range], [PLAIN; 5])
+    above + &columns.line([name, ours, theirs, ratio, range].map(|text| (text, PLAIN)))
 }
 
-fn commands(row: &CrossRow, columns: &Columns) -> String {
+fn commands(row: &CrossRow, columns: &Lines) -> String {
     let mut text = String::new();
     let mut printed: Vec<&String> = Vec::new();
     for command in std::iter::once(&row.our_command).chain(&row.peer_commands) {
@@ -146,7 +141,7 @@ fn commands(row: &CrossRow, columns: &Columns) -> String {
         text += &paint_lines(FAINT, &format!("    $ {}{times}\n", clean(command)));
     }
     for (at, turn) in row.turns.iter().enumerate() {
-        let noisy = if turn.our_state == State::Noisy { "~" } else { "" };
+        let noisy = state_mark(turn.our_state);
         let [ours, theirs] = [turn.ours, turn.theirs].map(|it| glued(&quantity(it, row.unit)));
         let order = if at % 2 == 0 { "A B" } else { "B A" };
         let mut line = format!("{order}: {noisy}{ours}, {theirs}, ratio {}", short(turn.ratio));
@@ -168,7 +163,7 @@ fn on(cpus: &[u32]) -> String {
 
 /// The meaning of the columns, and the number of rows by outcome.
 pub fn foot(crosscheck: &Crosscheck, width: usize) -> String {
-    let line = Columns::of(width).line;
+    let line = lines_for(width).line;
     let of = |outcome| crosscheck.rows.iter().filter(|row| row.outcome == outcome).count();
     let mut counts = vec![match of(CrossOutcome::Compared) {
         0 => "Nothing was compared".to_owned(),

@@ -14,6 +14,8 @@ use fathom_analysis::limits::Limit;
 use fathom_record::quantity::percent;
 use fathom_record::{Document, Fact, FactValue, Headline, Protocol, Record, Typical, fact};
 
+use crate::distinct::distinct;
+
 /// Each document on a line of its own; `fathom import` reads it.
 pub fn jsonl(documents: &[Document]) -> String {
     let line = |document: &Document| {
@@ -60,12 +62,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
     let trimmed = shown.and_then(|summary| summary.trimmed.as_ref());
     let trimmed = trimmed.filter(|_| run.protocol == Protocol::Trimmed);
     let prediction = record.prediction.as_ref();
-    let mut causes: Vec<String> = Vec::new();
-    for cause in record.verdict.reasons.iter().map(|one| name_of(&one.cause)) {
-        if !causes.contains(&cause) {
-            causes.push(cause);
-        }
-    }
+    let causes = distinct(record.verdict.reasons.iter().map(|one| name_of(&one.cause)));
     let mut row = vec![
         run.id.clone(),
         run.started.clone(),

@@ -107,7 +107,9 @@ fn curves_over(cases: &[&Params], axis: &str) -> Vec<Curve> {
     let mut groups: BTreeMap<Params, Vec<(i64, usize)>> = BTreeMap::new();
     for (index, params) in cases.iter().enumerate() {
         if let Some(at) = params.integer(axis) {
-            groups.entry(without_axis(params, axis)).or_default().push((at, index));
+            let mut fixed = (*params).clone();
+            fixed.0.remove(axis);
+            groups.entry(fixed).or_default().push((at, index));
         }
     }
     let curve = |(fixed, mut points): (Params, Vec<(i64, usize)>)| {
@@ -122,12 +124,6 @@ fn curves_over(cases: &[&Params], axis: &str) -> Vec<Curve> {
         })
     };
     groups.into_iter().filter_map(curve).collect()
-}
-
-fn without_axis(params: &Params, axis: &str) -> Params {
-    let mut rest = params.clone();
-    rest.0.remove(axis);
-    rest
 }
 
 #[cfg(test)]

@@ -3,15 +3,12 @@
 use fathom_analysis::display_value::DisplayValue;
 use fathom_analysis::typical::distance as beyond_typical;
 use fathom_record::quantity::{bare, percent, quantity};
-use fathom_record::{
-    Agreement, Position, Prediction, Protocol, Record, State, Summary, Typical, Unit,
-};
+use fathom_record::{Agreement, Position, Protocol, Record, State, Summary, Typical, Unit};
 
 use crate::case::counted;
-use crate::cells::{LIMITS_WIDTH, limits, summary_with_width};
 use crate::counts::cause_words;
 use crate::remedy;
-use crate::typical;
+use crate::shown::{LIMITS_WIDTH, limits, summary_with_width, typical_range};
 use crate::wrap::glued;
 
 const FINDINGS: usize = 3;
@@ -102,14 +99,16 @@ pub(crate) fn beside_typical(record: &Record) -> Option<String> {
     let measured = DisplayValue::of(record, Protocol::Median).number()?;
     let value = glued(&quantity(measured, record.unit));
     let typical = record.typical.as_ref()?;
-    let range = glued(&typical::range(record, typical, LIMITS_WIDTH));
+    let range = glued(&typical_range(record, LIMITS_WIDTH)?);
     Some(format!("{} {value}, {} ({range})", record.name(), typical.words()))
 }
 
 /// Measured ÷ predicted value or bound, if positive.
 fn ratio(record: &Record) -> Option<f64> {
     let measured = DisplayValue::of(record, Protocol::Median).number()?;
-    Some(measured / aim(record.prediction.as_ref()?)?).filter(|ratio| *ratio > 0.0)
+    let prediction = record.prediction.as_ref()?;
+    let aim = prediction.value.or(prediction.low).or(prediction.high)?;
+    Some(measured / aim).filter(|ratio| *ratio > 0.0)
 }
 
 /// Name, value and the distance from the prediction.
@@ -130,11 +129,6 @@ fn distance(record: &Record) -> Option<f64> {
     }
     let half_width = record.summary.as_ref()?.relative_half_width()?;
     ratio(record).filter(|_| half_width <= HALF_WIDTH_MAX).map(|ratio| ratio.ln().abs())
-}
-
-/// The predicted value, or the bound.
-fn aim(prediction: &Prediction) -> Option<f64> {
-    prediction.value.or(prediction.low).or(prediction.high)
 }
 
 fn far_sentence(record: &Record) -> Option<String> {
@@ -222,35 +216,4 @@ pub(crate) fn sentence(text: impl Into<String>) -> String {
     let text = text.trim_end();
     let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{text}{stop}")
-}
-
-#[cfg(test)]
-mod tests {
-    use fathom_record::{Basis, Better, Cause, Interval, MetricId, Params, Verdict};
-
-    use super::*;
-
-    fn noisy(cause: Cause, interval: Option<[f64; 2]>) -> Record {
-        let (id, params) = (MetricId::new("os.poll"), Params::none());
-        let mut record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
-        let interval = interval.map(|ends| Interval::new(ends, 0.95, Basis::Processes));
-        let summary =
-            Summary { median: 10.0, interval, spread_between: 7.04, ..Summary::default() };
-        record.summary = Some(summary);
-        record.verdict = Verdict::because(State::Noisy, cause, "why");
-        record
-    }
-
-    #[test]
-    fn noisiest_has_a_half_width_where_its_row_has_one() {
-        for (cause, interval, expected) in [
-            (Cause::Spread, Some([8.0, 12.0]), "os.poll is the noisiest, ± 20 %: why."),
-            (Cause::Spread, None, "os.poll is the noisiest: why."),
-            (Cause::TwoClusters, Some([8.0, 12.0]), "os.poll is the noisiest: why."),
-        ] {
-            let record = noisy(cause, interval);
-            let sentence = noisiest(&[record]).expect("a sentence").replace('\u{a0}', " ");
-            assert_eq!(sentence, expected);
-        }
-    }
 }

@@ -16,13 +16,14 @@ use fathom_record::quantity::{NOTHING, quantity, quantity_within, short, span_wi
 use fathom_record::{Cause, Counts, State};
 
 use crate::case::{counted, named, subject};
+use crate::column::{Column, Lines};
 use crate::compare::{self, what_differs};
 use crate::counts::{cause_words, states};
-use crate::grid::Grid;
+use crate::distinct::grouped;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
-use crate::wrap::{NARROWEST, clean, cut, glued, width_of, wrapped};
+use crate::wrap::{NARROWEST, clean, cut, glued, wrapped};
 
 const WIDEST: usize = 140;
 /// Unless all are asked for, a list has so many entries: the screen stays one.
@@ -35,6 +36,22 @@ const LINES_OF_NAMES: usize = 3;
 const VALUE_OF_FACT: usize = 60;
 /// Columns of a number of one host, or of the lowest and the highest of several.
 const VALUE: usize = 15;
+
+static ODD: [Column<()>; 5] = [
+    Column::left("Odd hosts", &[], ()),
+    Column::right("host", &[(0, VALUE)], ()),
+    Column::right("usual", &[(0, 12)], ()),
+    Column::right("ratio", &[(0, 11)], ()),
+    Column::left("", &[(0, 8)], ()),
+];
+const TYPICAL: usize = 4;
+static SLOW: [Column<()>; 5] = [
+    Column::left("Slow on all hosts", &[], ()),
+    Column::right("median", &[(0, 12)], ()),
+    Column::right("÷ predicted", &[(0, 13)], ()),
+    Column::right("hosts", &[(0, 7)], ()),
+    Column::left("typical", &[(0, 24)], ()),
+];
 
 pub use page::data;
 
@@ -158,16 +175,10 @@ pub(crate) struct Row<'o> {
 
 /// Each subject, the largest effect first; unless `all`, one of each group of metrics.
 pub(crate) fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
-    let mut rows: Vec<Row<'o>> = Vec::new();
-    for number in fold.iter().flat_map(|host| &host.numbers) {
-        let is_same = |row: &&mut Row<'_>| {
-            (&row.numbers[0].subject, row.numbers[0].word) == (&number.subject, number.word)
-        };
-        match rows.iter_mut().find(is_same) {
-            Some(row) => row.numbers.push(number),
-            None => rows.push(Row { numbers: vec![number], more: 0 }),
-        }
-    }
+    let numbers = fold.iter().flat_map(|host| &host.numbers);
+    let rows = grouped(numbers.map(|number| ((&number.subject, number.word), number)));
+    let row = |(_, numbers): (_, Vec<&'o OddNumber>)| Row { numbers, more: 0 };
+    let mut rows: Vec<Row<'o>> = rows.into_iter().map(row).collect();
     let effect = |row: &Row<'_>| largest(row.numbers.iter().copied());
     rows.sort_by(|a, b| effect(b).total_cmp(&effect(a)));
     if all {
@@ -177,14 +188,11 @@ pub(crate) fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
         let OddNumber { subject, word, .. } = row.numbers[0];
         (subject.metric.group(), subject.cases.is_some(), *word)
     };
-    let mut first: Vec<Row<'o>> = Vec::new();
-    for row in rows {
-        match first.iter_mut().find(|one| kind(one) == kind(&row)) {
-            Some(one) => one.more += 1,
-            None => first.push(row),
-        }
-    }
-    first
+    let first = |(_, mut rows): (_, Vec<Row<'o>>)| {
+        let more = rows.len() - 1;
+        Row { more, ..rows.swap_remove(0) }
+    };
+    grouped(rows.into_iter().map(|row| (kind(&row), row))).into_iter().map(first).collect()
 }
 
 pub(crate) fn word(word: Word) -> &'static str {
@@ -369,21 +377,17 @@ impl View {
         if odd.is_empty() {
             return String::new();
         }
-        let grid =
-            Grid::new(self.line, 1, 0, &[0, 4], [None, Some(VALUE), Some(12), Some(11), Some(8)]);
+        let lines = Lines::new(self.line, 1, &ODD);
         let has_numbers = odd.iter().any(|host| !host.numbers.is_empty());
         let mut text = match has_numbers {
-            true => {
-                let header = ["Odd hosts", "host", "usual", "ratio", ""];
-                "\n".to_owned() + &grid.line(header, [STRONG; 5])
-            }
+            true => "\n".to_owned() + &lines.header(),
             false => self.title("Odd hosts"),
         };
         text += &self.listed(&folds(odd), (LISTED, "finding"), |fold| {
             let names = self.names(fold.iter().map(|host| host.host.as_str()));
             let rows = rows(fold, self.all);
             let mut text = paint_lines(BAD, &wrapped(&names, self.line, "", "  "));
-            text += &self.listed(&rows, (OF_HOST, "row"), |row| self.row(row, &grid));
+            text += &self.listed(&rows, (OF_HOST, "row"), |row| self.row(row, &lines));
             let label = if rows.is_empty() { "" } else { "likely cause: " };
             text += &self.listed(&fold[0].facts, (OF_HOST, "fact"), |odd| {
                 wrapped(&format!("{label}{}", fact(odd)), self.line, "  ", "    ")
@@ -393,18 +397,15 @@ impl View {
         text
     }
 
-    fn row(&self, row: &Row<'_>, grid: &Grid<5>) -> String {
+    fn row(&self, row: &Row<'_>, lines: &Lines) -> String {
         let first = row.numbers[0];
         let more = if row.more > 0 {
             format!(" and {}", counted(row.more, "more case"))
         } else {
             String::new()
         };
-        let (mut name, mut text) = (format!("  {}{more}", subject(&first.subject)), String::new());
-        if width_of(&name) > grid.width(0) {
-            text = wrapped(&name, self.line, "  ", "    ");
-            name.clear();
-        }
+        let name = format!("  {}{more}", subject(&first.subject));
+        let [above, name] = lines.name(name, ["  ", "    "]);
         let mut texts = [name, String::new(), String::new(), ratios(&row.numbers), String::new()];
         if let (Some(usual), Some(unit)) = (first.usual, first.unit) {
             let [low, high] = ends(row.numbers.iter().filter_map(|it| it.value));
@@ -412,11 +413,11 @@ impl View {
                 true => span_within(low, high, unit, VALUE),
                 false => quantity_within(low, unit, VALUE),
             };
-            texts[2] = quantity_within(usual, unit, grid.width(2));
+            texts[2] = quantity_within(usual, unit, lines.width(2));
         }
         texts[4] = word(first.word).to_owned();
         let word = compare::style(first.word);
-        text + &grid.line(texts.each_ref().map(String::as_str), [PLAIN, PLAIN, PLAIN, word, word])
+        above + &lines.line(texts.into_iter().zip([PLAIN, PLAIN, PLAIN, word, word]))
     }
 
     fn uniform(&self, uniform: &[Uniform]) -> String {
@@ -424,24 +425,18 @@ impl View {
             return String::new();
         }
         let has_typical = uniform.iter().any(|it| it.typical.is_some());
-        let widths = [None, Some(12), Some(13), Some(7), has_typical.then_some(24)];
-        let grid = Grid::new(self.line, 1, 0, &[0, 4], widths);
-        let header = ["Slow on all hosts", "median", "÷ predicted", "hosts", "typical"];
-        let mut text = "\n".to_owned() + &grid.line(header, [STRONG; 5]);
+        let lines = Lines::new(self.line, 1, &SLOW).retain(|at| at != TYPICAL || has_typical);
+        let mut text = "\n".to_owned() + &lines.header();
         let by = |it: &Uniform| it.predicted.as_ref().map_or(0.0, |it| it.ratio.ln().abs());
         let mut worst: Vec<&Uniform> = uniform.iter().collect();
         worst.sort_by(|a, b| by(b).total_cmp(&by(a)));
         text += &self.listed(&worst, (LISTED, "case"), |one| {
-            let mut name = format!("  {}", clean(&named(&one.metric, &one.params)));
-            let mut text = String::new();
-            if width_of(&name) > grid.width(0) {
-                text = wrapped(&name, self.line, "  ", "    ");
-                name.clear();
-            }
+            let name = format!("  {}", clean(&named(&one.metric, &one.params)));
+            let [above, name] = lines.name(name, ["  ", "    "]);
             let [ratio, hosts, typical] = uniform_words(one);
-            let median = quantity_within(one.median, one.unit, grid.width(1));
-            let texts = [&name, &median, &ratio, &hosts, &typical].map(String::as_str);
-            text + &grid.line(texts, [PLAIN, PLAIN, CARE, PLAIN, CARE])
+            let median = quantity_within(one.median, one.unit, lines.width(1));
+            let texts = [name, median, ratio, hosts, typical].into_iter();
+            above + &lines.line(texts.zip([PLAIN, PLAIN, CARE, PLAIN, CARE]))
         });
         text
     }

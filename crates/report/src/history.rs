@@ -9,6 +9,7 @@ use crate::case::{case, counted};
 use crate::layout::Layout;
 use crate::listing::started;
 use crate::paint::{CARE, FAINT, STRONG, of_state, paint, paint_lines};
+use crate::shown::mark;
 use crate::spark;
 use crate::wrap::{NARROWEST, width_of, wrapped};
 
@@ -88,7 +89,7 @@ fn series_text(series: &Series, width: usize, alone: bool, marks: [bool; 2]) -> 
     let has_value = |point: &&Point| !point.slow && point.value.or(point.bound).is_some();
     let runs = counted(series.points.iter().filter(has_value).count(), "run");
     let newest = series.points.iter().rev().find_map(|point| measured(point, series.unit));
-    let mark = if is_marked { "°" } else { "" };
+    let mark = mark(is_marked, false);
     let newest = format!("{mark}{}", newest.unwrap_or_else(|| NOTHING.to_owned()));
     let name_width = (width / 3).min(36);
     // On a line of its own if it is too long: a cut name is ambiguous.
@@ -118,12 +119,7 @@ fn series_text(series: &Series, width: usize, alone: bool, marks: [bool; 2]) -> 
 
 /// The value as tables print it: marked if noisy, or as a bound.
 fn measured(point: &Point, unit: Unit) -> Option<String> {
-    let mark = match (point.slow, point.state) {
-        (true, State::Noisy) => "°~",
-        (true, _) => "°",
-        (false, State::Noisy) => "~",
-        (false, _) => "",
-    };
+    let mark = mark(point.slow, point.state == State::Noisy);
     let text = match (point.value, point.bound) {
         (Some(value), _) => quantity(value, unit),
         (None, Some(bound)) => at_most(bound, unit),

@@ -2,17 +2,19 @@
 
 use fathom_analysis::limits::{Answer, Judged, Judgement};
 use fathom_analysis::load::Condition;
-use fathom_record::quantity::{NOTHING, quantity_within, span_within};
+use fathom_record::quantity::{quantity_within, span_within};
 
-use crate::grid::Grid;
+use crate::column::{Column, Lines, ShownCell, plain};
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
-use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
-use crate::wrap::{NARROWEST, glued, width_of, wrapped};
+use crate::paint::{BAD, CARE, FAINT, GOOD, paint_lines};
+use crate::shown::nothing;
+use crate::wrap::{NARROWEST, glued, wrapped};
 
 const WIDEST: usize = 120;
 /// Columns of a screen that shows the intervals beside the numbers.
 const WITH_INTERVAL: usize = 100;
+const INTERVAL: usize = 18;
 
 /// The answer, and a row for each limit, those not kept first.
 pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
@@ -21,34 +23,47 @@ pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
     let run = format!("{}, {} UTC", judgement.run, minute(&judgement.started));
     text += &labelled("run", &run, line);
     text.push('\n');
-    let widths = [None, Some(12), (line >= WITH_INTERVAL).then_some(18), Some(20), Some(9)];
-    let grid = Grid::new(line, 1, 0, &[0, 4], widths);
-    text += &grid.line(["", "measured", "interval", "limit", ""], [STRONG; 5]);
-    judgement.rows.iter().for_each(|row| text += &row_of(row, &grid, line));
+    let lines = Lines::new(line, 1, &COLUMNS);
+    text += &lines.header();
+    judgement.rows.iter().for_each(|row| text += &row_of(row, &lines));
     text
 }
 
-fn row_of(row: &Judged, grid: &Grid<5>, line: usize) -> String {
-    let (mut name, mut text) = (row.name.clone(), String::new());
-    if width_of(&name) > grid.width(0) {
-        text = wrapped(&name, line, "", "  ");
-        name.clear();
-    }
-    let style = match row.answer {
-        Answer::Kept => GOOD,
-        Answer::NotKept => BAD,
-        Answer::Undecided => CARE,
-    };
-    let value = row.value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, 12));
-    let interval = row.interval.map(|[low, high]| span_within(low, high, row.unit, 18));
-    let interval = interval.unwrap_or_else(|| NOTHING.to_owned());
-    let texts = [&name, &value, &interval, &row.written, row.answer.words()];
-    text += &grid.line(texts, [PLAIN, PLAIN, FAINT, PLAIN, style]);
+/// A judged limit with its name, if that is not above it.
+type NamedLimit<'a> = (&'a str, &'a Judged);
+type LimitCell = fn(&NamedLimit<'_>, usize) -> ShownCell;
+
+static COLUMNS: [Column<LimitCell>; 5] = [
+    Column::left("", &[], |(name, _), _| plain(*name)),
+    Column::right("measured", &[(0, 12)], |(_, row), width| {
+        plain(row.value.map_or_else(nothing, |it| quantity_within(it, row.unit, width)))
+    }),
+    Column::right("interval", &[(WITH_INTERVAL, INTERVAL)], |(_, row), _| {
+        (interval(row).unwrap_or_else(nothing), FAINT)
+    }),
+    Column::right("limit", &[(0, 20)], |(_, row), _| plain(&row.written)),
+    Column::left("", &[(0, 9)], |(_, row), _| {
+        let style = match row.answer {
+            Answer::Kept => GOOD,
+            Answer::NotKept => BAD,
+            Answer::Undecided => CARE,
+        };
+        (row.answer.words().to_owned(), style)
+    }),
+];
+
+fn interval(row: &Judged) -> Option<String> {
+    row.interval.map(|[low, high]| span_within(low, high, row.unit, INTERVAL))
+}
+
+fn row_of(row: &Judged, lines: &Lines<LimitCell>) -> String {
+    let [above, name] = lines.name(row.name.clone(), ["", "  "]);
+    let text = above + &lines.row(|cell, width| cell(&(&name, row), width));
     // A narrow screen has no column for it.
-    let hidden = row.interval.filter(|_| line < WITH_INTERVAL && row.answer != Answer::Kept);
-    let hidden =
-        hidden.map(|[low, high]| format!("interval {}", span_within(low, high, row.unit, 18)));
-    let more = hidden.iter().chain(&row.why).map(|text| wrapped(text, line, "    ", "      "));
+    let is_hidden = lines.line < WITH_INTERVAL && row.answer != Answer::Kept;
+    let hidden = interval(row).filter(|_| is_hidden).map(|it| format!("interval {it}"));
+    let more =
+        hidden.iter().chain(&row.why).map(|text| wrapped(text, lines.line, "    ", "      "));
     text + &paint_lines(FAINT, &more.collect::<String>())
 }
 

@@ -6,9 +6,9 @@ use fathom_record::host::name_with_id;
 use fathom_record::{Counts, Effort, RunState};
 use serde::{Deserialize, Serialize};
 
-use crate::grid::Grid;
+use crate::column::{Column, Lines};
 use crate::layout::Layout;
-use crate::paint::{CARE, FAINT, PLAIN, STRONG, paint_lines};
+use crate::paint::{CARE, FAINT, PLAIN, paint_lines};
 use crate::wrap::{NARROWEST, cut, width_of, wrapped};
 
 /// A stored run in the list.
@@ -35,23 +35,30 @@ pub struct RunListing {
 
 /// Width of an id after a name, as in ` (0a1b2c3d)`.
 const ID_WIDTH: usize = 11;
-/// The column of the host.
+/// The columns that are looked at by their places.
+const EFFORT: usize = 3;
 const HOST: usize = 5;
-/// The column of the kernel.
 const KERNEL: usize = 6;
 
-fn columns(width: usize, with_ids: bool) -> Grid<7> {
+static COLUMNS: [Column<()>; 7] = [
+    Column::left("run", &[(0, 16)], ()),
+    Column::left("started (UTC)", &[(0, 16)], ()),
+    Column::left("state", &[(0, 11)], ()),
+    Column::left("effort", &[(80, 8)], ()),
+    Column::right("valid", &[(0, 7)], ()),
+    Column::left("host", &[], ()),
+    Column::left("kernel", &[(110, 24)], ()),
+];
+
+fn lines_for(width: usize, with_ids: bool) -> Lines {
     let line = width.clamp(NARROWEST, 140);
     // At 80 columns the ids take the room of the effort.
-    let effort = (line >= if with_ids { 100 } else { 80 }).then_some(8);
-    let kernel = (line >= 110).then_some(24);
-    let widths = [Some(16), Some(16), Some(11), effort, Some(7), None, kernel];
-    let gap = if line < 80 { 1 } else { 2 };
-    let mut grid = Grid::new(line, gap, HOST, &[0, 1, 2, 3, HOST, KERNEL], widths);
+    let has_effort = |at| at != EFFORT || !with_ids || line >= 100;
+    let mut lines = Lines::new(line, if line < 80 { 1 } else { 2 }, &COLUMNS).retain(has_effort);
     // On a narrow line names with their ids are below.
     let is_below = with_ids && line < 80;
-    grid.widths[HOST] = (!is_below).then(|| grid.width(HOST).min(32));
-    grid
+    lines.widths[HOST] = (!is_below).then(|| lines.width(HOST).min(32));
+    lines
 }
 
 /// The runs in the order given, one per line.
@@ -61,13 +68,12 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
     }
     let ids = ids_by_name(rows);
     let collides = |row: &RunListing| ids[row.host.as_str()].len() > 1;
-    let columns = columns(layout.width, rows.iter().any(collides));
-    let names = ["run", "started (UTC)", "state", "effort", "valid", "host", "kernel"];
-    let mut text = columns.line(names, [STRONG; 7]);
+    let lines = lines_for(layout.width, rows.iter().any(collides));
+    let mut text = lines.header();
     for row in rows {
         let host = match collides(row) {
-            true if columns.widths[HOST].is_some() => {
-                let name = cut(&row.host, columns.width(HOST).saturating_sub(ID_WIDTH).max(1));
+            true if lines.has(HOST) => {
+                let name = cut(&row.host, lines.width(HOST).saturating_sub(ID_WIDTH).max(1));
                 name_with_id(&name, row.host_id.as_deref())
             }
             true => name_with_id(&row.host, row.host_id.as_deref()),
@@ -80,18 +86,21 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let counts = format!("{}/{}", row.counts.valid, row.counts.total());
         let started = started(&row.started);
         let effort = row.effort.word();
-        let texts = [&row.id, &started, row.state.word(), effort, &counts, &host, &row.kernel];
-        text += &columns.line(texts, [PLAIN, PLAIN, style, PLAIN, PLAIN, PLAIN, PLAIN]);
+        let (state, kernel) = (row.state.word(), &*row.kernel);
+        let texts = [&*row.id, &started, state, effort, &counts, &host, kernel].into_iter();
+        text += &lines.line(texts.zip([PLAIN, PLAIN, style, PLAIN, PLAIN, PLAIN, PLAIN]));
         // What was asked of a command by hand begins with the command.
         let procedure = row.procedure.iter().filter(|_| row.asked.is_empty());
         let command = procedure.chain(&row.asked).map(String::as_str);
         let command = command.collect::<Vec<&str>>().join(" ");
         let label = row.label.as_ref().map(|label| format!("label {label}"));
         // A name that its column cuts is whole here.
-        let is_cut = |text: &str, column| (1..width_of(text)).contains(&columns.width(column));
-        let whole = match columns.widths[HOST] {
-            None => Some(format!("host {host}")),
-            _ => (host.contains('…') || is_cut(&host, HOST)).then(|| format!("host {}", row.host)),
+        let is_cut = |text: &str, column| (1..width_of(text)).contains(&lines.width(column));
+        let whole = match lines.has(HOST) {
+            false => Some(format!("host {host}")),
+            true => {
+                (host.contains('…') || is_cut(&host, HOST)).then(|| format!("host {}", row.host))
+            }
         };
         let kernel = is_cut(&row.kernel, KERNEL).then(|| format!("kernel {}", row.kernel));
         let command = Some(command).filter(|it| !it.is_empty());

@@ -1,37 +1,24 @@
 //! The default view of a run of all metrics: one screen with the best-known numbers, and what is
 //! outside, noisy or missing.
 
-use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, interval_within, quantity, quantity_within};
-use fathom_record::{
-    Agreement, Cause, Document, Host, NoModel, Params, Protocol, Record, Run, State, Summary, Unit,
-    causes,
-};
+use fathom_record::quantity::{interval_within, quantity, quantity_within};
+use fathom_record::{Cause, Document, Host, Params, Protocol, Record, Run, State, Unit, causes};
 
 use crate::case::counted;
-use crate::cells::{mark, measured, predicted, text_below, uncertainty};
 use crate::closing::{agreement, duration, progress};
+use crate::column::{Column, Lines, ShownCell, plain};
 use crate::core_state::{core_state, left_out};
 use crate::counts::cause_words;
 use crate::findings::{outside, unusual};
-use crate::grid::Grid;
 use crate::opening::{labelled, minute};
-use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
+use crate::paint::{FAINT, STRONG};
 use crate::remedy;
+use crate::shown::{NOISY, ShownRecord, nothing, typical_range};
 use crate::trend::{TRENDS_WIDTH, Trends};
-use crate::typical;
 use crate::wrap::{NARROWEST, glued, width_of, wrapped};
 
 /// A wider line only moves the words away from their numbers.
 const WIDEST: usize = 140;
-/// The column of intervals; a narrower line has half their widths only.
-const INTERVAL: usize = 17;
-const WITH_INTERVAL: usize = 116;
-/// The column of trends, from [`TRENDS_WIDTH`] on.
-const TREND: usize = 18;
-/// The column of typical ranges; a narrower line has none.
-const TYPICAL: usize = 12;
-const WITH_TYPICAL: usize = 96;
 /// Metrics with a result outside its prediction that are named.
 const OUTSIDE: usize = 2;
 /// Metrics with a result that is not typical that are named.
@@ -141,45 +128,90 @@ pub fn metric_of_label(label: &str) -> Option<&'static str> {
     ROWS.iter().find(has_label).map(|row| row.metric)
 }
 
-mod column {
-    pub(super) const GROUP: usize = 0;
-    pub(super) const NAME: usize = 1;
-    pub(super) const MEASURED: usize = 2;
-    pub(super) const HALF_WIDTH: usize = 3;
-    pub(super) const INTERVAL: usize = 4;
-    pub(super) const EXPECTED: usize = 5;
-    pub(super) const TYPICAL: usize = 6;
-    pub(super) const WORD: usize = 7;
-    pub(super) const TREND: usize = 8;
-    pub(super) const COUNT: usize = 9;
+/// A row with the name of its group, if it is the first of it.
+struct OverviewRow<'a> {
+    group: &'a str,
+    label: String,
+    shown: ShownRecord<'a>,
+    pick: Pick,
+    trends: &'a Trends,
 }
 
-fn grid(width: usize) -> Grid<{ column::COUNT }> {
-    // On a narrow line names are whole, without the groups and half widths.
-    let widths = match width < 80 {
-        true => [None, None, Some(11), None, None, Some(12), None, Some(12), None],
-        false => {
-            let interval = (width >= WITH_INTERVAL).then_some(INTERVAL);
-            let typical = (width >= WITH_TYPICAL).then_some(TYPICAL);
-            let trend = (width >= TRENDS_WIDTH).then_some(TREND);
-            [Some(6), None, Some(12), Some(8), interval, Some(15), typical, Some(12), trend]
-        }
-    };
-    let left = &[column::GROUP, column::NAME, column::WORD, column::TREND];
+type OverviewCell = fn(&OverviewRow<'_>, usize) -> ShownCell;
+
+const GROUP: usize = 0;
+const NAME: usize = 1;
+const MEASURED: usize = 2;
+
+/// On a narrow line names are whole, without the groups and half widths.
+#[rustfmt::skip]
+static COLUMNS: [Column<OverviewCell>; 9] = [
+    Column::left("", &[(80, 6)], |row, _| (row.group.to_owned(), FAINT)),
+    Column::left("", &[], |row, _| plain(&row.label)),
+    Column::right("measured", &[(80, 12), (0, 11)], |row, width| row.number(width)),
+    Column::right("±", &[(80, 8)], |row, _| plain(row.half())),
+    // A narrower line has half their widths only.
+    Column::right("interval", &[(116, 17)], |row, width| row.of_time(|it| {
+        Some(interval_within(it.interval()?, it.record.unit, width))
+    })),
+    Column::right("expected", &[(80, 15), (0, 12)], |row, width| {
+        row.of_time(|it| Some(it.expected_value(width)))
+    }),
+    Column::right("typical", &[(96, 12)], |row, width| {
+        row.of_time(|it| typical_range(it.record, width))
+    }),
+    Column::left("", &[(0, 12)], |row, _| row.shown.word()),
+    Column::left("trend", &[(TRENDS_WIDTH, 18)], |row, width| {
+        row.of_time(|it| Some(row.trends.cell(it.record, width)))
+    }),
+];
+
+impl OverviewRow<'_> {
+    /// The number, or the rate of which it is the time.
+    fn number(&self, width: usize) -> ShownCell {
+        let (text, style) = self.shown.measured(width);
+        let text = match (self.pick, self.shown.value.number()) {
+            (Pick::First | Pick::Last, _) => text,
+            (Pick::RateOfFirst, Some(ns)) if ns > 0.0 => {
+                let room = width - width_of(self.shown.mark);
+                let rate = quantity_within(1e9 / ns, Unit::PerSecond, room);
+                format!("{}{rate}", self.shown.mark)
+            }
+            (Pick::RateOfFirst, _) => nothing(),
+        };
+        (text, style)
+    }
+
+    fn half(&self) -> String {
+        let shown = Some(&self.shown).filter(|it| it.record.verdict.shows_number());
+        shown.map_or_else(String::new, ShownRecord::half)
+    }
+
+    /// What is known of the number of the case, not of the rate that it gives.
+    fn of_time(&self, text: impl Fn(&ShownRecord<'_>) -> Option<String>) -> ShownCell {
+        let shows_number = self.shown.record.verdict.shows_number();
+        let shown = Some(&self.shown).filter(|_| shows_number && self.pick != Pick::RateOfFirst);
+        plain(shown.and_then(text).unwrap_or_default())
+    }
+}
+
+type OverviewLines = Lines<OverviewCell>;
+
+fn lines_for(width: usize) -> OverviewLines {
     let gap = if width >= WIDEST { 2 } else { 1 };
-    Grid::new(width.clamp(NARROWEST, WIDEST), gap, column::NAME, left, widths)
+    Lines::new(width.clamp(NARROWEST, WIDEST), gap, &COLUMNS)
 }
 
 /// How rows are printed.
 struct View<'a> {
     protocol: Protocol,
-    grid: Grid<{ column::COUNT }>,
+    lines: OverviewLines,
     trends: &'a Trends,
 }
 
 impl View<'_> {
     fn new(protocol: Protocol, width: usize) -> Self {
-        View { protocol, grid: grid(width), trends: const { &Trends::NONE } }
+        View { protocol, lines: lines_for(width), trends: const { &Trends::NONE } }
     }
 }
 
@@ -197,7 +229,7 @@ pub fn overview(document: &Document, width: usize, trends: &Trends) -> String {
     text += &line("run", &run_words(run, host));
     text += &line("quality", &quality(document));
     let view = View { trends, ..View::new(run.protocol, width) };
-    text += &headed(&view.grid, lines_of(ROWS.iter(), records, &[], &view));
+    text += &headed(&view.lines, lines_of(ROWS.iter(), records, &[], &view));
     if records.is_empty() {
         text += "Nothing was measured.\n";
     }
@@ -211,14 +243,14 @@ pub fn overview(document: &Document, width: usize, trends: &Trends) -> String {
 /// The header and the rows whose records are among these; empty without any.
 pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
     let view = View::new(protocol, width);
-    headed(&view.grid, lines_of(ROWS.iter(), records, &[], &view))
+    headed(&view.lines, lines_of(ROWS.iter(), records, &[], &view))
 }
 
 /// The header and the headline rows whose records are among these; empty without any.
 pub(crate) fn brief_rows(records: &[Record], protocol: Protocol, width: usize) -> String {
     let view = View::new(protocol, width);
     let rows = ROWS.iter().filter(|row| row.is_brief);
-    headed(&view.grid, lines_of(rows, records, &[], &view))
+    headed(&view.lines, lines_of(rows, records, &[], &view))
 }
 
 /// The headline cases of a run of all metrics, among these records.
@@ -234,39 +266,36 @@ pub(crate) fn rows_named(
     room: usize,
 ) -> String {
     let mut view = View::new(protocol, width);
-    let grid = &mut view.grid;
+    let lines = &mut view.lines;
     // Names begin with their group.
-    if let Some(group) = grid.widths[column::GROUP].take() {
-        grid.widths[column::NAME] = Some(grid.width(column::NAME) + group + 1);
+    if let Some(group) = lines.widths[GROUP].take() {
+        lines.widths[NAME] = Some(lines.width(NAME) + group + 1);
     }
     let mut text = String::new();
     for record in records {
-        let (mut name, mut row) = (record.name(), String::new());
-        if width_of(&name) > view.grid.width(column::NAME) {
-            row = wrapped(&name, width.clamp(NARROWEST, WIDEST), "", "  ");
-            name.clear();
-        }
-        row += &line("", &name, record, Pick::First, &view);
-        if let Some(text) = text_below(record, protocol, view.grid.width(column::MEASURED)) {
-            row += &wrapped(&format!("value: {text}"), width.clamp(NARROWEST, WIDEST), "  ", "  ");
+        let [mut row, name] = view.lines.name(record.name(), ["", "  "]);
+        row += &line("", name, record, Pick::First, &view);
+        let shown = ShownRecord::from_record(record, protocol);
+        if let Some(text) = shown.text_below(view.lines.width(MEASURED)) {
+            row += &wrapped(&format!("value: {text}"), view.lines.line, "  ", "  ");
         }
         if 1 + text.lines().count() + row.lines().count() > room {
             break;
         }
         text += &row;
     }
-    headed(&view.grid, text)
+    headed(&view.lines, text)
 }
 
-fn headed(grid: &Grid<{ column::COUNT }>, text: String) -> String {
+fn headed(lines: &OverviewLines, text: String) -> String {
     if text.is_empty() {
         return text;
     }
-    let marks = if text.contains('°') { "~ noisy, ° any state" } else { "~ noisy" };
-    let names = ["", marks, "measured", "±", "interval", "expected", "typical", "", "trend"];
-    let mut styles = [STRONG; column::COUNT];
-    styles[column::NAME] = FAINT;
-    grid.line(names, styles) + &text
+    let unfiltered = if text.contains('°') { ", ° any state" } else { "" };
+    let marks = format!("{NOISY} noisy{unfiltered}");
+    let mut titles = COLUMNS.each_ref().map(|column| (&*column.title, STRONG));
+    titles[NAME] = (&marks, FAINT);
+    lines.line(titles) + &text
 }
 
 /// The rows whose records are among these, and not among others.
@@ -298,7 +327,10 @@ fn lines_of(
         printed.push(record);
         let name = if row.group == group { "" } else { row.group };
         group = row.group;
-        text += &line(name, row.label, record, row.pick, view);
+        let threads = record.params.integer("threads").unwrap_or(1);
+        let threads = counted(usize::try_from(threads).unwrap_or(1), "thread");
+        let label = row.label.replace("{threads}", &threads);
+        text += &line(name, label, record, row.pick, view);
     }
     text
 }
@@ -323,57 +355,10 @@ impl Row {
     }
 }
 
-fn line(group: &str, label: &str, record: &Record, pick: Pick, view: &View<'_>) -> String {
-    let View { protocol, grid, trends } = view;
-    let threads = record.params.integer("threads").unwrap_or(1);
-    let threads = counted(usize::try_from(threads).unwrap_or(1), "thread");
-    let label = label.replace("{threads}", &threads);
-    let state = record.verdict.state;
-    let mut cells = [const { String::new() }; column::COUNT];
-    cells[column::GROUP] = group.to_owned();
-    cells[column::NAME] = label;
-    cells[column::MEASURED] = NOTHING.to_owned();
-    let mut word = state.word();
-    let mut style = of_state(state);
-    if state.shows_number() {
-        let room = |column: usize| grid.width(column);
-        cells[column::HALF_WIDTH] = uncertainty(record, *protocol);
-        if pick == Pick::RateOfFirst {
-            cells[column::MEASURED] = rate_of(record, *protocol, room(column::MEASURED));
-        } else {
-            cells[column::MEASURED] = measured(record, *protocol, room(column::MEASURED)).0;
-            cells[column::INTERVAL] = interval(record, *protocol, room(column::INTERVAL));
-            cells[column::EXPECTED] = expected(record, grid);
-            let typical = record.typical.as_ref().filter(|_| room(column::TYPICAL) > 0);
-            let typical = typical.map(|it| typical::range(record, it, room(column::TYPICAL)));
-            cells[column::TYPICAL] = typical.unwrap_or_default();
-            cells[column::TREND] = trends.cell(record, room(column::TREND));
-        }
-        (word, style) = word_of(record);
-    }
-    cells[column::WORD] = word.to_owned();
-    let mut styles = [PLAIN; column::COUNT];
-    styles[column::GROUP] = FAINT;
-    styles[column::MEASURED] = if state == State::Noisy { CARE } else { PLAIN };
-    styles[column::WORD] = style;
-    grid.line(cells.each_ref().map(String::as_str), styles)
-}
-
-/// The limits of the interval, which a trimmed mean does not have.
-fn interval(record: &Record, protocol: Protocol, width: usize) -> String {
-    let summary = record.shown_summary().filter(|_| protocol == Protocol::Median && width > 0);
-    let limits = summary.filter(|it| it.bound.is_none()).and_then(Summary::limits);
-    limits.map_or(String::new(), |limits| interval_within(limits, record.unit, width))
-}
-
-/// The predicted range. A bound that holds says little, and is not printed.
-fn expected(record: &Record, grid: &Grid<{ column::COUNT }>) -> String {
-    let says_something = record.prediction.as_ref().is_some_and(|prediction| {
-        !prediction.is_ordinal() || record.agreement.is_some_and(Agreement::fails)
-    });
-    let says_something =
-        says_something || matches!(record.no_model, Some(NoModel::NoisyInput { .. }));
-    if says_something { predicted(record, grid.width(column::EXPECTED)).0 } else { String::new() }
+fn line(group: &str, label: String, record: &Record, pick: Pick, view: &View<'_>) -> String {
+    let shown = ShownRecord::from_record(record, view.protocol);
+    let row = OverviewRow { group, label, shown, pick, trends: view.trends };
+    view.lines.row(|cell, width| cell(&row, width))
 }
 
 /// The machine in one line: no trade marks, no host name.
@@ -483,32 +468,6 @@ fn list(causes: &[(Cause, usize)]) -> String {
     causes.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn rate_of(record: &Record, protocol: Protocol, width: usize) -> String {
-    let mark = mark(&[record]);
-    match DisplayValue::of(record, protocol).number() {
-        Some(ns) if ns > 0.0 => {
-            let rate = quantity_within(1e9 / ns, Unit::PerSecond, width - width_of(mark));
-            format!("{mark}{rate}")
-        }
-        _ => NOTHING.to_owned(),
-    }
-}
-
-/// What the reader has to know about the number, the most important first.
-fn word_of(record: &Record) -> (&'static str, anstyle::Style) {
-    let noisy = record.verdict.state == State::Noisy;
-    // An inconclusive bound says nothing against the number.
-    let has_value = record.prediction.as_ref().is_some_and(|it| !it.is_ordinal());
-    match record.agreement {
-        Some(agreement) if agreement.fails() => (agreement.word(), BAD),
-        _ if noisy => (State::Noisy.word(), CARE),
-        Some(Agreement::Inconclusive) if has_value => (Agreement::Inconclusive.word(), PLAIN),
-        Some(Agreement::Within) if record.is_value_within() => (Agreement::Within.word(), GOOD),
-        Some(Agreement::Within) => (Agreement::Within.word(), PLAIN),
-        _ => (State::Valid.word(), PLAIN),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -518,7 +477,7 @@ mod tests {
         let labels = ROWS.iter().map(|row| row.label.replace("{threads}", "128 threads"));
         let most = labels.map(|label| width_of(&label)).max().unwrap();
         for width in NARROWEST..200 {
-            let name = grid(width).width(column::NAME);
+            let name = lines_for(width).width(NAME);
             assert!(name >= most, "{name} at {width}");
         }
     }

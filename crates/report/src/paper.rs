@@ -18,14 +18,16 @@ mod study;
 
 use fathom_analysis::reference::{Beside, Here, Row};
 use fathom_record::quantity::{NOTHING, quantity, range, rounded};
-use fathom_record::{Document, Protocol, State, shell_word};
+use fathom_record::{Document, Protocol, shell_word};
 
 pub use self::block::Paper;
 use self::block::{Block, Table};
 use crate::case::counted;
 use crate::closing::Closing;
+use crate::column::Column;
 use crate::findings::{outside, unusual};
 use crate::opening::minute;
+use crate::reference::here_mark;
 use crate::{by_hand, overview};
 
 /// How a metric is described: the same words as `fathom explain` prints.
@@ -151,8 +153,9 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
     let headlines = overview::headlines(&first.records);
     if !headlines.is_empty() {
         let caption = "the best-known numbers".to_owned();
-        let table = chapter::table(&headlines, caption, first.run.protocol);
-        blocks.push(Block::Table(table.without(&["hardware", "software", "sum"])));
+        let mut table = chapter::table(&headlines, caption, first.run.protocol);
+        table.columns.retain(|it| !["hardware", "software", "sum"].contains(&&*it.title));
+        blocks.push(Block::Table(table));
     }
     blocks
 }
@@ -201,18 +204,13 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
             (None, None) => NOTHING.to_owned(),
             _ => range(*low, *high, unit),
         };
-        let mark = match here.state {
-            _ if here.is_bound => "≤ ",
-            State::Noisy => "~",
-            _ => "",
-        };
-        let measured = format!("{mark}{}", quantity(*measured, unit));
+        let measured = format!("{}{}", here_mark(here), quantity(*measured, unit));
         let sd = sd_percent.map_or(NOTHING.to_owned(), |sd| format!("{} %", rounded(sd, 2)));
         let name =
             row.published.operation.clone().unwrap_or_else(|| row.published.metric.to_string());
-        Some(vec![name, known(*hardware), known(*software), predicted, measured, sd])
+        Some([name, known(*hardware), known(*software), predicted, measured, sd])
     };
-    let rows: Vec<Vec<String>> = beside.rows.iter().filter_map(row).collect();
+    let rows: Vec<[String; 6]> = beside.rows.iter().filter_map(row).collect();
     let missing = |row: &&Row| row.here.is_none();
     let missing: Vec<String> = beside
         .rows
@@ -227,8 +225,11 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
         return Vec::new();
     }
     let caption = format!("{} of the {} classic operations", rows.len(), beside.rows.len());
-    let titles = ["operation", "hardware", "software", "predicted", "measured", "sd"];
-    let table = Table::new(caption, &titles, 1, rows).without_empty_columns();
+    let numbers = ["hardware", "software", "predicted", "measured", "sd"];
+    let column = |at: usize| rows.iter().map(move |row: &[String; 6]| row[at].clone());
+    let numbers = numbers.into_iter().zip(1..).map(|(title, at)| Column::new(title, column(at)));
+    let columns = [Column::words("operation", column(0))].into_iter().chain(numbers).collect();
+    let table = Table { caption, columns }.without_empty_columns();
     let mut blocks = vec![heading(2, "Summary"), Block::Table(table)];
     if !missing.is_empty() {
         blocks.push(text(format!("Not measured in these runs: {}.", missing.join(", "))));
@@ -283,9 +284,4 @@ impl Sources {
         let line = |(at, source): (usize, &&str)| format!("[{}] {source}", at + 1);
         vec![heading(2, "References"), Block::List(self.0.iter().enumerate().map(line).collect())]
     }
-}
-
-/// What a table of the terminal has in a column, without its style.
-fn cell((text, _): (String, anstyle::Style)) -> String {
-    text
 }

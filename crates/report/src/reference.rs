@@ -3,17 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::reference::{Beside, Figure, Missing, Published, Reference, Row, RunBeside};
+use fathom_analysis::reference::{
+    Beside, Figure, Here, Missing, Published, Reference, Row, RunBeside,
+};
 use fathom_record::quantity::{NOTHING, percent, scaled_range_within, scaled_within, unit_for};
-use fathom_record::{Protocol, State, Unit};
+use fathom_record::{Protocol, Unit};
 
 use crate::case::{case, named};
-use crate::grid::Grid;
+use crate::column::{Column, Lines};
+use crate::distinct::distinct;
 use crate::layout::Layout;
 use crate::listing::started;
 use crate::markdown;
 use crate::opening::labelled;
 use crate::paint::{FAINT, PLAIN, STRONG, paint, paint_lines};
+use crate::shown::{NOISY, state_mark};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
 const WIDEST: usize = 140;
@@ -57,7 +61,8 @@ pub fn render(
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut notes = Notes::default();
     let widths = match options.published {
-        true => [5, 5, wide_range(line), 6, 4],
+        // One more figure of a predicted range where there is room.
+        true => [5, 5, if line >= WIDE + 2 { 9 } else { 8 }, 6, 4],
         false if line >= 80 => NARROW,
         false => [10, 9, 13, 9, 7],
     };
@@ -108,19 +113,35 @@ fn command_lines((command, rows): &(String, String), line: usize) -> String {
     above + &wrapped(command, line, indent, "    ")
 }
 
-/// The column of a predicted range: one more figure where there is room.
-fn wide_range(line: usize) -> usize {
-    if line >= WIDE + 2 { 9 } else { 8 }
-}
-
 /// The cells of one row.
 struct Cells {
     name: String,
     unit: &'static str,
     here: [String; 5],
+    is_noisy: bool,
     published: [String; 5],
     ratio: String,
 }
+
+impl Cells {
+    /// The texts of [`COLUMNS`].
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        let numbers = self.here.iter().chain(&self.published).chain([&self.ratio]);
+        [&*self.name, self.unit].into_iter().chain(numbers.map(String::as_str))
+    }
+}
+
+/// Operation, unit, five columns here, five published, ratio. The widths of the ten depend on what
+/// is shown, and so do their titles.
+#[rustfmt::skip]
+static COLUMNS: [Column<()>; 13] = [
+    Column::left("operation", &[], ()),
+    Column::left("unit", &[(0, 5)], ()),
+    NUMBER, NUMBER, NUMBER, NUMBER, NUMBER,
+    NUMBER, NUMBER, NUMBER, NUMBER, NUMBER,
+    Column::right("ratio", &[(0, 5)], ()),
+];
+const NUMBER: Column<()> = Column::right("", &[(0, 0)], ());
 
 /// Texts that fit no column, by number.
 #[derive(Default)]
@@ -153,11 +174,7 @@ fn cells(row: &Row, options: Options, widths: [usize; 5], notes: &mut Notes) -> 
         || [(); 5].map(|()| nothing()),
         |here| {
             let [low, high] = here.predicted;
-            let mark = match here.state {
-                _ if here.is_bound => "≤ ",
-                State::Noisy => "~",
-                _ => "",
-            };
+            let mark = here_mark(here);
             let room = widths[3] - width_of(mark);
             [
                 one(here.hardware, 0),
@@ -191,7 +208,13 @@ fn cells(row: &Row, options: Options, widths: [usize; 5], notes: &mut Notes) -> 
     let ratio = row.ratio.map_or_else(nothing, |ratio| scaled_within(ratio, 1.0, 5));
     // A row without any number has no unit.
     let unit = if values.is_empty() { "" } else { unit };
-    Cells { name: String::new(), unit, here, published: columns, ratio }
+    let is_noisy = row.here.as_ref().is_some_and(|here| here_mark(here) == NOISY);
+    Cells { name: String::new(), unit, here, is_noisy, published: columns, ratio }
+}
+
+/// What a number measured here begins with.
+pub(crate) fn here_mark(here: &Here) -> &'static str {
+    if here.is_bound { "≤ " } else { state_mark(here.state) }
 }
 
 /// The operation; with the parameters that the study does not state if it has several cases.
@@ -234,49 +257,37 @@ fn nothing() -> String {
     NOTHING.to_owned()
 }
 
-/// Operation, unit, five columns here, five published, ratio.
 fn table(rows: &[Cells], options: Options, widths: [usize; 5], line: usize) -> String {
     let is_beside = options.published && line >= WIDE;
-    let mut columns = [None; 13];
-    columns[1] = Some(5);
-    for (at, width) in widths.into_iter().enumerate() {
-        columns[2 + at] = Some(width);
-        columns[7 + at] = is_beside.then_some(width);
-    }
-    columns[12] = options.published.then_some(5);
     let gap = if options.published || line < 80 { 1 } else { 2 };
-    let mut grid = Grid::new(line, gap, 0, &[0, 1], columns);
+    let mut lines = Lines::new(line, gap, &COLUMNS);
+    for (at, width) in widths.into_iter().enumerate() {
+        lines.widths[2 + at] = Some(width);
+        lines.widths[7 + at] = Some(width);
+    }
+    let mut lines = lines.retain(|at| match at {
+        7..12 => is_beside,
+        12 => options.published,
+        _ => true,
+    });
     // Names of a narrow table have lines of their own.
-    let has_names = options.published || grid.width(0) >= "operation".len();
-    grid.widths[0] = Some(if has_names { grid.width(0).min(36) } else { 0 });
+    let has_names = options.published || lines.width(0) >= "operation".len();
+    lines.widths[0] = Some(if has_names { lines.width(0).min(36) } else { 0 });
     let mut text = String::new();
     if is_beside {
         let group: usize = widths.iter().map(|width| width + 1).sum();
-        let before = grid.width(0) + 6;
+        let before = lines.width(0) + 6;
         let heads = format!("{:before$}{:>group$}{:>group$}", "", "this machine", "published");
         text += &(paint(STRONG, &heads) + "\n");
     }
-    text += &grid.line(titles(options), [STRONG; 13]);
+    text += &lines.line(titles(options).map(|title| (title, STRONG)));
     for row in rows {
-        let mut name = row.name.as_str();
-        if width_of(name) > grid.width(0) {
-            text += &wrapped(name, line, "", "    ");
-            name = "";
-        }
-        let mut texts = [""; 13];
-        (texts[0], texts[1], texts[12]) = (name, row.unit, row.ratio.as_str());
-        for at in 0..5 {
-            texts[2 + at] = &row.here[at];
-            texts[7 + at] = &row.published[at];
-        }
-        text += &grid.line(texts, [PLAIN; 13]);
+        let [above, name] = lines.name(row.name.clone(), ["", "    "]);
+        let texts = std::iter::once(&*name).chain(row.texts().skip(1));
+        text += &(above + &lines.line(texts.map(|text| (text, PLAIN))));
         if options.published && !is_beside {
-            let mut texts = [""; 13];
-            texts[0] = "  published";
-            for at in 0..5 {
-                texts[2 + at] = &row.published[at];
-            }
-            text += &paint(FAINT, &grid.line(texts, [PLAIN; 13]));
+            let texts = ["  published", ""].into_iter().chain(row.published.iter().map(|it| &**it));
+            text += &paint(FAINT, &lines.line(texts.map(|text| (text, PLAIN))));
         }
     }
     text
@@ -297,20 +308,14 @@ fn in_markdown(
     options: Options,
     closing: &[String],
 ) -> String {
-    let columns = if options.published { 13 } else { 7 };
-    let mut titles: Vec<String> =
-        titles(options)[..columns].iter().map(|it| (*it).into()).collect();
-    if options.published {
-        titles[7..12].iter_mut().for_each(|title| title.insert_str(0, "published "));
-    }
-    let body: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            let first = [row.name.clone(), row.unit.to_owned()];
-            let all = first.iter().chain(&row.here).chain(&row.published);
-            all.chain([&row.ratio]).take(columns).cloned().collect()
-        })
-        .collect();
+    let column = |(at, title): (usize, &str)| {
+        let before = if (7..12).contains(&at) { "published " } else { "" };
+        let cells = rows.iter().map(|row| row.texts().nth(at).unwrap_or_default().to_owned());
+        Column { side: COLUMNS[at].side, ..Column::new(&format!("{before}{title}"), cells) }
+    };
+    let count = if options.published { 13 } else { 7 };
+    let columns: Vec<Column> =
+        titles(options).into_iter().enumerate().take(count).map(column).collect();
     let item = |text: &str| format!("- {}\n", markdown::text(text));
     let about: String = parts
         .iter()
@@ -320,8 +325,7 @@ fn in_markdown(
         })
         .collect();
     let closing: String = closing.iter().map(|text| item(text)).collect();
-    let right: Vec<bool> = (0..columns).map(|at| at >= 2).collect();
-    format!("{about}\n{}\n{closing}", markdown::table(&titles, &right, &body))
+    format!("{about}\n{}\n{closing}", markdown::table(&columns))
 }
 
 /// The runs with a row here, and which rows, if there are several.
@@ -356,8 +360,8 @@ fn legend(options: Options, rows: &[Cells], line: usize) -> String {
         text += "; ratio: measured here ÷ published, without significance because published \
                  figures have no confidence interval";
     }
-    if rows.iter().any(|row| row.here[3].starts_with('~')) {
-        text += "; ~: noisy";
+    if rows.iter().any(|row| row.is_noisy) {
+        text += &format!("; {NOISY}: noisy");
     }
     if line < WIDE && options.published && !options.markdown {
         text += "; first line: this machine";
@@ -367,17 +371,11 @@ fn legend(options: Options, rows: &[Cells], line: usize) -> String {
 
 /// Notes on the published figures that have one here: each once, with its metric.
 fn remarks(rows: &[Row]) -> Vec<String> {
-    let mut printed: Vec<String> = Vec::new();
-    for row in rows.iter().filter(|row| row.here.is_some()) {
-        let published = &row.published;
-        for part in [&published.protocol, &published.note].into_iter().flatten() {
-            let remark = format!("{}: {part}", published.metric);
-            if !printed.contains(&remark) {
-                printed.push(remark);
-            }
-        }
-    }
-    printed
+    let shown = rows.iter().filter(|row| row.here.is_some()).map(|row| &row.published);
+    distinct(shown.flat_map(|it| {
+        let parts = [&it.protocol, &it.note].into_iter().flatten();
+        parts.map(|part| format!("{}: {part}", it.metric))
+    }))
 }
 
 fn matched_count(beside: &Beside) -> String {

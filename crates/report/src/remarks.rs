@@ -8,10 +8,11 @@ use fathom_record::{
     Verdict,
 };
 
-use crate::cells::{Setting, cycles, text_below};
+use crate::columns::{CYCLES, MEASURED, Setting};
 use crate::counts::cause_words;
-use crate::layout::column;
+use crate::distinct::distinct;
 use crate::paint::{FAINT, of_state, paint_lines};
+use crate::shown::ShownRecord;
 use crate::typical;
 use crate::wrap::{glued, wrapped};
 
@@ -30,24 +31,23 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     }
     let mut lines = String::new();
     let mut add = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
-    let shown = DisplayValue::of(record, setting.protocol);
-    match shown {
+    let shown = ShownRecord::from_record(record, setting.protocol);
+    match shown.value {
         DisplayValue::Text(_) => {
-            let room = setting.columns.width(column::MEASURED);
-            let below = text_below(record, setting.protocol, room);
+            let below = shown.text_below(setting.columns.width(MEASURED));
             below.into_iter().for_each(|text| add(format!("value: {text}")));
         }
         DisplayValue::Withheld => add("no valid value recorded".to_owned()),
         _ => {}
     }
-    if !setting.columns.has(column::CYCLES)
-        && let Some(cycles) = setting.hz.and_then(|hz| cycles(record, setting.protocol, hz))
+    if !setting.columns.has(CYCLES)
+        && let Some(cycles) = setting.hz.and_then(|hz| shown.cycles(hz))
     {
         add(glued(&format!("{cycles} cycles")));
     }
     if let Some(summary) = &record.summary
         && summary.bound.is_none()
-        && shown.number().is_some()
+        && shown.value.number().is_some()
     {
         if let Some(text) = differs_as_found(record, summary) {
             add(text);
@@ -173,14 +173,10 @@ pub(crate) fn reason_words(record: &Record) -> String {
     if text.is_empty() {
         text = cause_words(first.cause).to_owned();
     }
-    let mut names: Vec<&str> = Vec::new();
     // The others say what did move.
     let others = others.iter().filter(|reason| reason.cause != Cause::Spread);
-    for name in others.map(|reason| cause_words(reason.cause)) {
-        if !names.contains(&name) && name != cause_words(first.cause) {
-            names.push(name);
-        }
-    }
+    let mut names = distinct(others.map(|reason| cause_words(reason.cause)));
+    names.retain(|name| *name != cause_words(first.cause));
     if !names.is_empty() {
         text += &format!("; also {}", names.join(", "));
     }
@@ -192,11 +188,11 @@ mod tests {
     use fathom_record::Fact;
 
     use super::*;
-    use crate::layout::Columns;
+    use crate::columns::columns_for;
 
     #[test]
     fn loss_and_jitter_are_beneath_the_row() {
-        let columns = Columns::of(&crate::Layout::default());
+        let columns = columns_for(&crate::Layout::default());
         let setting = Setting { columns: &columns, protocol: Protocol::Median, hz: None };
         let jitter = Fact::quantity("jitter (RFC 3550)", 7435.0, Unit::Nanoseconds);
         let facts = vec![Fact::quantity("loss", 0.2076, Unit::Ratio), jitter];

@@ -120,10 +120,4 @@ mod tests {
         assert_eq!(curve(&[None, None], 8), "");
         assert_eq!(curve(&[Some(1.0); 100], 9).chars().count(), 9);
     }
-
-    #[test]
-    fn histogram_shows_two_modes_and_a_gap() {
-        let values: Vec<f64> = [1.0; 65].into_iter().chain([2.0; 35]).collect();
-        assert_eq!(histogram(&values, 6), "█    ▅");
-    }
 }

@@ -12,13 +12,14 @@ use fathom_record::{
 };
 
 use crate::case::{case, counted};
-use crate::cells::{self, Setting, cycle_count};
+use crate::columns::{self, Setting, TableColumns, case_row, columns_for};
 use crate::counts::cause_words;
 use crate::family::{self, Caches, Part, Printed};
-use crate::layout::{Columns, Layout, column};
+use crate::layout::Layout;
 use crate::paint::{FAINT, STRONG, paint, paint_lines};
 use crate::remarks::remarks;
 use crate::remedy;
+use crate::shown::{NOISY, cycle_count, is_as_found};
 use crate::wrap::{clean, glued, width_of, wrapped};
 
 /// The metric that converts times into cycles.
@@ -28,7 +29,7 @@ const FREQUENCY: &str = "cpu.frequency";
 #[derive(Debug)]
 pub struct Table {
     layout: Layout,
-    columns: Columns,
+    columns: TableColumns,
     /// The metric of the last row, if its cases are printed below a line of its own.
     group: Option<MetricId>,
     /// The last row of this group.
@@ -66,7 +67,7 @@ struct Seen {
 
 impl Table {
     pub fn new(layout: Layout) -> Self {
-        let columns = Columns::of(&layout);
+        let columns = columns_for(&layout);
         Self {
             layout,
             columns,
@@ -92,7 +93,7 @@ impl Table {
                             mean and standard deviation of the others";
             text += &paint_lines(FAINT, &wrapped(protocol, self.columns.line, "", ""));
         }
-        text + &cells::header(&self.columns, self.layout.protocol)
+        text + &columns::header(&self.columns, self.layout.protocol)
     }
 
     /// The rows of more records with their remarks. Those of the last metric can be held back: see
@@ -124,9 +125,9 @@ impl Table {
             return String::new();
         }
         let mut text = String::new();
-        for line in
-            [self.uncertainty(), self.marks(), self.families(), self.wide_columns(), self.cycles()]
-        {
+        let (protocol, has_samples) = (self.layout.protocol, self.seen.histogram);
+        let wide = columns::meanings(&self.columns, protocol, has_samples);
+        for line in [self.uncertainty(), self.marks(), self.families(), wide, self.cycles()] {
             text += &wrapped(&line, self.columns.line, "", "  ");
         }
         let mut text = paint_lines(FAINT, &text);
@@ -214,13 +215,9 @@ impl Table {
         };
         let setting = self.setting();
         let label = clean(&label);
-        if width_of(&label) <= self.columns.width(column::NAME) {
-            text += &cells::row(&label, record, &setting);
-        } else {
-            let indent = if record.params.is_empty() { "" } else { "  " };
-            text += &wrapped(&label, self.columns.line, indent, "    ");
-            text += &cells::row("", record, &setting);
-        }
+        let indent = if record.params.is_empty() { "" } else { "  " };
+        let [above, name] = self.columns.name(label, [indent, "    "]);
+        text += &(above + &case_row(&name, record, &setting));
         text += &remarks(record, self.above.as_ref(), &setting);
         self.above = Some(record.clone());
         text
@@ -263,7 +260,7 @@ impl Table {
         let Some(summary) = record.summary.as_ref().filter(|s| s.bound.is_none()) else {
             return;
         };
-        seen.as_found |= cells::is_as_found(record);
+        seen.as_found |= is_as_found(record);
         seen.selected |= summary.stratum != Stratum::AsFound;
         seen.single |= summary.interval.is_none() && summary.n == 1;
         if let Some(Interval { level, basis, .. }) = summary.interval {
@@ -309,7 +306,10 @@ impl Table {
     fn marks(&self) -> String {
         let mut marks = Vec::new();
         if self.seen.noisy {
-            marks.push(glued("~: noisy,") + " cause below the row, once for rows that share it");
+            marks.push(
+                glued(&format!("{NOISY}: noisy,"))
+                    + " cause below the row, once for rows that share it",
+            );
         }
         if self.seen.as_found {
             let others = if self.seen.selected { ", others in one" } else { "" };
@@ -343,25 +343,6 @@ impl Table {
             parts.push(format!("…: lowest to highest, {rows} prints each case"));
         }
         parts.join("; ")
-    }
-
-    fn wide_columns(&self) -> String {
-        if !self.columns.has(column::TERMS) {
-            return String::new();
-        }
-        let error = match self.layout.protocol {
-            Protocol::Median => "sd: standard deviation of all values ÷ their mean",
-            Protocol::Trimmed => "se: winsorised standard error ÷ the mean",
-        };
-        let bars = if self.seen.histogram {
-            "processes: histogram of the values"
-        } else {
-            "processes: medians, lowest ▁ to highest █"
-        };
-        let clean = self.columns.has(column::CLEAN);
-        let clean =
-            if clean { "; kept: processes in the reported state of the core, of all" } else { "" };
-        format!("off by: measured ÷ predicted − 1{clean}; {error}; {bars}")
     }
 
     fn cycles(&self) -> String {

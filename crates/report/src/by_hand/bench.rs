@@ -7,6 +7,8 @@ use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within};
 use fathom_record::{FactValue, ParamValue, Record, State, Stratum, Summary, Unit};
 
 use super::table::{Column, fit, rows};
+use crate::distinct::distinct;
+use crate::shown::half_width;
 use crate::spark;
 use crate::wrap::{glued, wrapped};
 
@@ -87,7 +89,7 @@ fn columns(commands: &[&Record]) -> Vec<Column> {
     vec![
         Column::words("command", commands.iter().map(|record| label(record))),
         of("time", &time),
-        of("±", &half_width),
+        of("±", &|record| half_width(record).unwrap_or_default()),
         of("user", &fact(facts::USER)),
         of("system", &fact(facts::SYSTEM)),
         of("memory", &fact(facts::MEMORY)),
@@ -111,11 +113,6 @@ fn time(record: &Record) -> String {
         Some(summary) => quantity_within(summary.median, record.unit, WIDTH),
         None => NOTHING.to_owned(),
     }
-}
-
-fn half_width(record: &Record) -> String {
-    let summary = record.shown_summary().filter(|summary| summary.bound.is_none());
-    summary.and_then(Summary::relative_half_width).map_or(String::new(), percent)
 }
 
 /// How a command compares with the first one, and what differs between them.
@@ -271,7 +268,6 @@ fn laws(commands: &[&Record], width: usize) -> String {
 /// Why commands are noisy, their undisturbed runs, what was subtracted, and what to do.
 fn remarks(commands: &[&Record], width: usize) -> String {
     let mut lines: Vec<(String, String)> = Vec::new();
-    let mut next: Vec<String> = Vec::new();
     for record in commands {
         let reasons = record.verdict.reasons.iter().map(|reason| reason.text.clone());
         let mut parts: Vec<String> = reasons.collect();
@@ -286,13 +282,9 @@ fn remarks(commands: &[&Record], width: usize) -> String {
         if !parts.is_empty() {
             lines.push((label(record), parts.join("; ")));
         }
-        let remedies = record.verdict.reasons.iter().filter_map(|it| it.remedy.as_ref());
-        for words in remedies.map(crate::remedy::words) {
-            if !next.contains(&words) {
-                next.push(words);
-            }
-        }
     }
+    let reasons = commands.iter().flat_map(|record| &record.verdict.reasons);
+    let next = distinct(reasons.filter_map(|it| it.remedy.as_ref()).map(crate::remedy::words));
     let hidden = lines.len().saturating_sub(REMARKS_MAX);
     let shown = lines.iter().take(REMARKS_MAX).map(|(name, text)| format!("{name}: {text}"));
     let more = (hidden > 0).then(|| format!("{hidden} more: `fathom show latest:bench --json`"));

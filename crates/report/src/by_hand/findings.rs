@@ -6,6 +6,7 @@ use fathom_record::{Host, Record, State, Unit};
 
 use super::{drawing, facts};
 use crate::case::counted;
+use crate::distinct::grouped;
 use fathom_record::quantity::{binary_size, percent, quantity};
 
 /// L2 size if unknown: the smallest of current CPUs.
@@ -67,7 +68,6 @@ pub(crate) fn sentences(records: &[Record], host: &Host) -> Vec<(&'static str, S
 
 /// The reads of each file in sweeps; single reads by hand form no curve.
 fn by_file(records: &[Record]) -> Vec<Vec<&Record>> {
-    let mut files: Vec<Vec<&Record>> = Vec::new();
     let key = |record: &Record| {
         let params = &record.params;
         ["file_bytes", "file", "again"].map(|name| params.0.get(name).cloned())
@@ -75,29 +75,18 @@ fn by_file(records: &[Record]) -> Vec<Vec<&Record>> {
     let is_point = |record: &&Record| {
         record.metric.as_str() == METRIC && record.params.integer("read").is_none()
     };
-    for record in records.iter().filter(is_point) {
-        match files.iter_mut().find(|file| key(file[0]) == key(record)) {
-            Some(file) => file.push(record),
-            None => files.push(vec![record]),
-        }
-    }
-    files.retain(|file| file.len() > 1);
-    files
+    let files = grouped(records.iter().filter(is_point).map(|record| (key(record), record)));
+    files.into_iter().map(|(_, file)| file).filter(|file| file.len() > 1).collect()
 }
 
 /// The curves of a file, in the order read.
 fn curves<'r>(records: &[&'r Record]) -> Vec<Curve<'r>> {
-    let mut curves: Vec<Curve<'r>> = Vec::new();
-    for record in records {
+    let key = |record: &&'r Record| {
         let state = record.params.text("state").unwrap_or_default();
-        let threads = record.params.integer("threads").unwrap_or(1);
-        let known = curves.iter_mut().find(|one| (one.state, one.threads) == (state, threads));
-        match known {
-            Some(curve) => curve.records.push(record),
-            None => curves.push(Curve { state, threads, records: vec![record] }),
-        }
-    }
-    curves
+        (state, record.params.integer("threads").unwrap_or(1))
+    };
+    let curves = grouped(records.iter().map(|record| (key(record), *record))).into_iter();
+    curves.map(|((state, threads), records)| Curve { state, threads, records }).collect()
 }
 
 /// Block size and rate.

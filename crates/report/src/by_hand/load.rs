@@ -17,6 +17,7 @@ use super::{fact_words, facts};
 use crate::case::{case, counted};
 use crate::counts::cause_words;
 use crate::remedy;
+use crate::shown::state_mark;
 use crate::spark;
 use crate::wrap::{glued, wrapped};
 
@@ -183,9 +184,8 @@ fn throughput(step: &&Record) -> String {
 /// What a number begins with that is not valid.
 fn mark(record: &Record) -> &'static str {
     match record.verdict.state {
-        State::Noisy => "~",
         State::Invalid => INVALID,
-        _ => "",
+        state => state_mark(state),
     }
 }
 

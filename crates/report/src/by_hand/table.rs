@@ -4,58 +4,22 @@
 use fathom_analysis::curve;
 use fathom_analysis::statistics::median;
 use fathom_record::{
-    Agreement, Fact, FactValue, ParamValue, Params, Prediction, Record, State, Unit,
+    Agreement, Fact, FactValue, ParamValue, Params, Prediction, Protocol, Record, State, Unit,
 };
 
 use super::findings::{AXIS, point};
 use super::{fact_words, facts, is_withheld};
 use crate::case::{axis_name, named, position};
-use crate::cells::{LIMITS_WIDTH, limits_in, met};
+pub(crate) use crate::column::Column;
+use crate::column::ColumnSide;
+use crate::distinct::distinct;
 use crate::model::no_model_line;
+use crate::shown::{LIMITS_WIDTH, NOISY, ShownRecord, half_width, limits_in, nothing, state_mark};
 use crate::wrap::{width_of, wrapped};
-use fathom_record::quantity::{NOTHING, bare, percent, quantity, scaled_within, unit_for};
+use fathom_record::quantity::{NOTHING, bare, quantity, scaled_within, unit_for};
 
 pub(super) const MIB: f64 = 1_048_576.0;
 const VALUE_WIDTH: usize = 9;
-
-/// A column: its head and a cell per row.
-#[derive(Clone)]
-pub(crate) struct Column {
-    cells: Vec<String>,
-    is_left: bool,
-}
-
-impl Column {
-    pub(super) fn new(head: &str, cells: impl Iterator<Item = String>) -> Self {
-        Self { cells: std::iter::once(head.to_owned()).chain(cells).collect(), is_left: false }
-    }
-
-    /// A left-aligned column.
-    pub(super) fn words(head: &str, cells: impl Iterator<Item = String>) -> Self {
-        Self { is_left: true, ..Self::new(head, cells) }
-    }
-
-    pub(crate) fn head(&self) -> &str {
-        &self.cells[0]
-    }
-
-    /// Those below its head.
-    pub(crate) fn cells(&self) -> &[String] {
-        &self.cells[1..]
-    }
-
-    pub(crate) fn is_left(&self) -> bool {
-        self.is_left
-    }
-
-    pub(super) fn has_content(&self) -> bool {
-        self.cells().iter().any(|cell| !cell.is_empty() && cell != NOTHING)
-    }
-
-    pub(super) fn width(&self) -> usize {
-        self.cells.iter().map(|cell| width_of(cell)).max().unwrap_or(0)
-    }
-}
 
 /// The table of at least two records of one metric.
 pub(super) fn table(records: &[Record], above: Option<&Record>, width: usize) -> String {
@@ -89,8 +53,8 @@ pub(super) fn fit(columns: &mut Vec<Column>, optional: &[&str], width: usize) ->
     let whole = taken(columns);
     let mut dropped = Vec::new();
     for name in optional {
-        if taken(columns) > width && columns.iter().any(|column| column.head() == *name) {
-            columns.retain(|column| column.head() != *name);
+        if taken(columns) > width && columns.iter().any(|column| column.title == *name) {
+            columns.retain(|column| column.title != *name);
             dropped.push(*name);
         }
     }
@@ -104,7 +68,7 @@ pub(super) fn fit(columns: &mut Vec<Column>, optional: &[&str], width: usize) ->
 
 /// The words of the columns that are shown.
 pub(super) fn legend(columns: &[Column], all: &[(&str, &str)], width: usize) -> String {
-    let is_shown = |head: &str| columns.iter().any(|column| column.head() == head);
+    let is_shown = |head: &str| columns.iter().any(|column| column.title == head);
     let words = all.iter().filter(|(head, _)| is_shown(head)).map(|(_, words)| *words);
     wrapped(&words.collect::<Vec<&str>>().join("; "), width, "", "  ")
 }
@@ -132,12 +96,8 @@ pub(crate) fn blocks(columns: Vec<Column>, keys: usize, width: usize) -> Vec<Vec
 fn parameters(records: &[Record]) -> (Params, Vec<String>) {
     let mut common = records[0].params.clone();
     common.0.retain(|name, value| records.iter().all(|one| one.params.0.get(name) == Some(value)));
-    let mut varying: Vec<String> = Vec::new();
-    for name in records.iter().flat_map(|record| record.params.0.keys()) {
-        if !common.0.contains_key(name) && !varying.contains(name) {
-            varying.push(name.clone());
-        }
-    }
+    let names = records.iter().flat_map(|record| record.params.0.keys()).cloned();
+    let varying = distinct(names.filter(|name| !common.0.contains_key(name)));
     (common, varying)
 }
 
@@ -163,46 +123,36 @@ fn measured(records: &[Record]) -> Vec<Column> {
     let limits = |it: &Prediction| limits_in((divisor, head), it, records[0].unit, LIMITS_WIDTH);
     let head = if head.is_empty() { "measured" } else { head };
     let value = |record: &Record| {
-        let summary = record.shown_summary();
-        let Some(summary) = summary else { return NOTHING.to_owned() };
-        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+        let Some(summary) = record.shown_summary() else { return nothing() };
         let number = match is_speed {
             true => bare(summary.median / divisor),
             false => scaled_within(summary.median, divisor, VALUE_WIDTH),
         };
-        format!("{mark}{number}")
+        state_mark(record.verdict.state).to_owned() + &number
     };
-    let half_width = |record: &Record| {
-        let summary = record.shown_summary();
-        summary.and_then(|one| one.relative_half_width()).map_or(NOTHING.to_owned(), percent)
-    };
+    let half = |record: &Record| half_width(record).unwrap_or_else(nothing);
     let predicted = |record: &Record| {
         let loose = record.is_loosely_bound();
         let Some(prediction) = record.prediction.as_ref().filter(|_| !loose) else {
             return String::new();
         };
-        let word = match record.agreement {
-            Some(Agreement::Met) => &met(record),
-            Some(agreement) if agreement != Agreement::Inconclusive => agreement.word(),
-            _ => return limits(prediction),
-        };
-        format!("{}, {word}", limits(prediction))
+        let word = ShownRecord::from_record(record, Protocol::Median).agreement();
+        let says = record.agreement != Some(Agreement::Inconclusive);
+        let word = word.filter(|_| says).map_or(String::new(), |word| format!(", {word}"));
+        limits(prediction) + &word
     };
     vec![
         Column::new(head, records.iter().map(value)),
-        Column::new("±", records.iter().map(half_width)),
+        Column::new("±", records.iter().map(half)),
         Column::words("predicted", records.iter().map(predicted)),
     ]
 }
 
 /// The facts that differ between records, numbers first.
 fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
-    let mut names: Vec<&str> = Vec::new();
-    for fact in records.iter().flat_map(|record| &record.facts) {
-        if !names.contains(&fact.name.as_str()) && !shared.iter().any(|one| one.name == fact.name) {
-            names.push(&fact.name);
-        }
-    }
+    let facts = records.iter().flat_map(|record| &record.facts);
+    let is_shared = |fact: &&Fact| shared.iter().any(|one| one.name == fact.name);
+    let names = distinct(facts.filter(|it| !is_shared(it)).map(|fact| fact.name.as_str()));
     let column = |name: &&str| {
         let of = |record: &Record| record.fact(name).cloned();
         let cell = |record: &Record| of(record).map_or(String::new(), |fact| short(record, &fact));
@@ -216,7 +166,7 @@ fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
         }
     };
     let mut columns: Vec<Column> = names.iter().map(column).collect();
-    columns.sort_by_key(|column| column.is_left);
+    columns.sort_by_key(|column| column.side == ColumnSide::Left);
     columns.extend(against_peers(records));
     columns
 }
@@ -277,21 +227,21 @@ fn short(record: &Record, fact: &Fact) -> String {
     }
 }
 
-/// The rows below their heads.
+/// The rows below their titles.
 pub(super) fn rows(columns: &[Column]) -> String {
-    let mut text = String::new();
-    for row in 0..columns.first().map_or(0, |column| column.cells.len()) {
-        let mut line = String::new();
-        for column in columns {
-            let cell = &column.cells[row];
-            let fill = " ".repeat(column.width().saturating_sub(width_of(cell)));
-            line += "  ";
-            line += &if column.is_left { format!("{cell}{fill}") } else { format!("{fill}{cell}") };
-        }
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
+    let line = |cell_of: &dyn Fn(&Column) -> String| {
+        let padded = |column: &Column| {
+            let cell = cell_of(column);
+            let fill = " ".repeat(column.width().saturating_sub(width_of(&cell)));
+            let is_left = column.side == ColumnSide::Left;
+            if is_left { format!("  {cell}{fill}") } else { format!("  {fill}{cell}") }
+        };
+        columns.iter().map(padded).collect::<String>().trim_end().to_owned() + "\n"
+    };
+    let rows = 0..columns.first().map_or(0, |column| column.cell.len());
+    let titles = columns.first().map(|_| line(&|column| column.title.to_string()));
+    let rows = rows.map(|at| line(&|column| column.cell[at].clone()));
+    titles.into_iter().chain(rows).collect()
 }
 
 /// Remarks below a table: why rows are noisy, and why there is no prediction.
@@ -300,7 +250,7 @@ fn remarks(records: &[Record], width: usize) -> String {
     let is_noisy = |record: &&Record| record.verdict.state == State::Noisy;
     let noisy: Vec<&Record> = records.iter().filter(is_noisy).collect();
     if let Some(reason) = noisy.first().and_then(|record| record.verdict.reasons.first()) {
-        let line = format!("~ noisy, {} of {}: {}", noisy.len(), records.len(), reason.text);
+        let line = format!("{NOISY} noisy, {} of {}: {}", noisy.len(), records.len(), reason.text);
         text += &wrapped(&line, width, "", "  ");
     }
     let none = records.iter().find_map(|record| record.no_model.as_ref());

@@ -7,6 +7,8 @@ use super::table::{Column, MIB, blocks, fit, legend, rows};
 use super::{Answer, Question, fact_words, facts};
 use crate::case::counted;
 use crate::counts::cause_words;
+use crate::distinct::{distinct, grouped};
+use crate::shown::{half_width, nothing, state_mark};
 use crate::wrap::wrapped;
 
 const TIME: &str = "transfer.time";
@@ -54,7 +56,7 @@ pub(super) fn answer(records: &[Record]) -> Answer {
     let least = |set: &str| {
         let times = of_set(records, TIME, set);
         let (best, summary) = least_time(&times)?;
-        let mark = if best.verdict.state == State::Noisy { "~" } else { "" };
+        let mark = state_mark(best.verdict.state);
         let time = quantity(summary.median, Unit::Nanoseconds);
         Some(format!("{set}: least time {mark}{time} by {}.", combination(best, &times)))
     };
@@ -75,13 +77,7 @@ pub(super) fn answer(records: &[Record]) -> Answer {
 
 /// The sets of files in the order of the records.
 pub(crate) fn sets(records: &[Record]) -> Vec<&str> {
-    let mut sets: Vec<&str> = Vec::new();
-    for set in records.iter().filter_map(|record| record.params.text("set")) {
-        if !sets.contains(&set) {
-            sets.push(set);
-        }
-    }
-    sets
+    distinct(records.iter().filter_map(|record| record.params.text("set")))
 }
 
 pub(crate) fn of_set<'r>(records: &'r [Record], metric: &str, set: &str) -> Vec<&'r Record> {
@@ -163,25 +159,21 @@ fn times(records: &[&Record], width: usize) -> String {
     if records.iter().any(|record| record.quantity_of("published").is_some()) {
         text += &wrapped(PUBLISHED, width, "", "  ");
     }
-    text + &limits(records, width) + &remarks(records, width)
+    let remarks = limit_words(records).into_iter().chain(remark_words(records));
+    remarks.for_each(|remark| text += &wrapped(&remark, width, "", "  "));
+    text
 }
 
 fn columns(records: &[&Record]) -> Vec<Column> {
     let each = |of: &dyn Fn(&Record) -> String| of_each(records, of);
-    let time = |ns: f64| quantity_within(ns, Unit::Nanoseconds, TIME_WIDTH);
     let of_summary = |of: fn(&Summary) -> Option<f64>| {
-        move |record: &Record| record.shown_summary().and_then(of).map_or(NOTHING.to_owned(), time)
+        move |record: &Record| record.shown_summary().and_then(of).map_or_else(nothing, time_words)
     };
     let median = |record: &Record| {
-        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
-        record
-            .shown_summary()
-            .map_or(NOTHING.to_owned(), |one| format!("{mark}{}", time(one.median)))
+        let mark = state_mark(record.verdict.state);
+        record.shown_summary().map_or_else(nothing, |one| mark.to_owned() + &time_words(one.median))
     };
-    let half = |record: &Record| {
-        let half = record.shown_summary().and_then(Summary::relative_half_width);
-        half.map_or(NOTHING.to_owned(), percent)
-    };
+    let half = |record: &Record| half_width(record).unwrap_or_else(nothing);
     let fact = |name: &'static str, words: fn(f64) -> String| {
         move |record: &Record| {
             let value = record.quantity_of(name).filter(|_| record.verdict.shows_number());
@@ -217,43 +209,23 @@ fn time_words(ns: f64) -> String {
 }
 
 /// What limits the transfers, if the counters show it.
-fn limits(records: &[&Record], width: usize) -> String {
-    let line = |text: String| wrapped(&text, width, "", "  ");
-    limit_words(records).into_iter().map(line).collect()
-}
-
 fn limit_words(records: &[&Record]) -> Vec<String> {
     let limit = |record: &&Record| Some(fact_words(record, record.fact("limited by")?));
-    let mut found: Vec<(String, usize)> = Vec::new();
-    for text in records.iter().filter_map(limit) {
-        match found.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, count)) => *count += 1,
-            None => found.push((text, 1)),
-        }
-    }
-    found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    found.iter().map(|(text, count)| format!("limited by, in {count}: {text}")).collect()
+    let mut found = grouped(records.iter().filter_map(|record| Some((limit(record)?, ()))));
+    found.sort_by_key(|(_, all)| std::cmp::Reverse(all.len()));
+    found.iter().map(|(text, all)| format!("limited by, in {}: {text}", all.len())).collect()
 }
 
 /// Why combinations have no number, or a noisy one.
-fn remarks(records: &[&Record], width: usize) -> String {
-    let line = |text: String| wrapped(&text, width, "", "  ");
-    remark_words(records).into_iter().map(line).collect()
-}
-
 fn remark_words(records: &[&Record]) -> Vec<String> {
-    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for record in records {
+    let lines = grouped(records.iter().flat_map(|record| {
         let row = combination(record, records);
-        for reason in &record.verdict.reasons {
-            let state = record.verdict.state.word();
+        let state = record.verdict.state.word();
+        record.verdict.reasons.iter().map(move |reason| {
             let line = format!("{state} ({}): {}", cause_words(reason.cause), reason.text);
-            match lines.iter_mut().find(|(known, _)| *known == line) {
-                Some((_, of)) => of.push(row.clone()),
-                None => lines.push((line, vec![row.clone()])),
-            }
-        }
-    }
+            (line, row.clone())
+        })
+    }));
     let line = |(line, of): &(String, Vec<String>)| {
         const SHOWN: usize = 3;
         let what = match of.len() {
@@ -296,7 +268,7 @@ pub(crate) fn questions(records: &[Record]) -> Vec<Question> {
 fn fastest(records: &[&Record], set: &str) -> Option<Question> {
     let (best, summary) = least_time(records)?;
     let interval = summary.limits().map(|ends| format!(" ({})", ends.map(time_words).join(" to ")));
-    let mark = if best.verdict.state == State::Noisy { "~" } else { "" };
+    let mark = state_mark(best.verdict.state);
     let fastest = format!(
         "The fastest of {}: {}, {mark}{}{}.",
         counted(records.len(), "combination"),
@@ -421,7 +393,7 @@ fn of_effects(records: &[&Record]) -> Vec<Column> {
 
 fn ratio(record: &Record) -> String {
     let summary = record.shown_summary();
-    let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+    let mark = state_mark(record.verdict.state);
     summary.map_or(NOTHING.to_owned(), |one| format!("{mark}{:.2}", one.median))
 }
 

@@ -6,7 +6,7 @@ use fathom_record::quantity::{NOTHING, short};
 
 use super::{is_looks, style, text_of};
 use crate::case::{counted, subject};
-use crate::grid::Grid;
+use crate::column::{Column, Lines};
 use crate::opening::labelled;
 use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};
 use crate::wrap::{cut, wrapped};
@@ -16,6 +16,13 @@ const HOSTS: usize = 8;
 const CASES: usize = 1;
 /// Lines of a list of names.
 const LINES: usize = 2;
+
+static COLUMNS: [Column<()>; 4] = [
+    Column::left("Hosts that changed most", &[], ()),
+    Column::right("cases", &[(0, 9)], ()),
+    Column::right("ratio", &[(0, 7)], ()),
+    Column::left("", &[(0, 8)], ()),
+];
 
 /// The hosts that are in both, and in one only.
 pub(super) fn in_both(groups: &GroupComparison, width: usize) -> String {
@@ -42,23 +49,19 @@ pub(super) fn changed(groups: &GroupComparison, all: bool, width: usize) -> Stri
     }
     let (changed, others): (Vec<&HostChange>, Vec<&HostChange>) =
         groups.hosts.iter().partition(|host| !host.changed.is_empty());
-    let grid = Grid::new(width, 1, 0, &[0, 3], [None, Some(9), Some(7), Some(8)]);
-    let header = ["Hosts that changed most", "cases", "ratio", ""];
-    let mut text = "\n".to_owned() + &grid.line(header, [STRONG; 4]);
+    let lines = Lines::new(width, 1, &COLUMNS);
+    let mut text = "\n".to_owned() + &lines.header();
     let shown = if all { changed.len() } else { changed.len().min(HOSTS) };
     for host in &changed[..shown] {
         let count = format!("{}/{}", host.changed.len(), host.cases);
-        text += &grid.line([&host.host, &count, "", ""], [STRONG, PLAIN, PLAIN, PLAIN]);
+        text += &lines.line([(&*host.host, STRONG), (&count, PLAIN)]);
         let cases = if all { host.changed.len() } else { host.changed.len().min(CASES) };
         for case in &host.changed[..cases] {
             let (name, ratio) = (format!("  {}", subject(&case.subject)), short(case.ratio));
-            let (above, name) = match name.chars().count() > grid.width(0) {
-                true => (wrapped(&name, width, "  ", "    "), String::new()),
-                false => (String::new(), name),
-            };
-            let word = style(case.word);
-            let texts = [&name, "", &ratio, text_of(case.word)];
-            text += &(above + &grid.line(texts, [PLAIN, PLAIN, word, word]));
+            let [above, name] = lines.name(name, ["  ", "    "]);
+            let (word, style) = (text_of(case.word), style(case.word));
+            let cells = [(&*name, PLAIN), ("", PLAIN), (&ratio, style), (word, style)];
+            text += &(above + &lines.line(cells));
         }
     }
     let mut rest = Vec::new();

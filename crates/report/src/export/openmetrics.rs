@@ -12,7 +12,8 @@ use fathom_record::{
     Agreement, Diagnosis, Document, Headline, Host, Params, Position, Protocol, Record, State, Unit,
 };
 
-use crate::{cells, overview};
+use crate::overview;
+use crate::shown::is_as_found;
 
 /// What is exported besides runs, and which cases of them.
 #[derive(Clone, Copy, Default)]
@@ -197,7 +198,7 @@ fn add_record(
         (
             "fathom_case_unfiltered",
             "1 where a value is over all processes, in any state of the core",
-            cells::is_as_found(record),
+            is_as_found(record),
         ),
     ] {
         if holds {

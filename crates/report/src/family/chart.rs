@@ -7,7 +7,7 @@ use fathom_record::{Host, Record, State};
 
 use super::Curve;
 use crate::case::{axis_name, case, position};
-use crate::cells::Setting;
+use crate::columns::Setting;
 use crate::paint::{FAINT, paint_lines};
 use crate::wrap::{glued, width_of, wrapped};
 

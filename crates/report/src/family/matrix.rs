@@ -1,15 +1,16 @@
 //! A matrix over pairs of CPUs: a grid if it is small enough, else statistics.
 
 use fathom_analysis::display_value::DisplayValue;
+use fathom_record::Record;
 use fathom_record::quantity::{bare, quantity, unit_for};
-use fathom_record::{Record, State};
 
-use super::curve::{extremes, family_row};
 use super::points::{Points, Printed};
 use super::{PAIR, has_rows};
-use crate::cells::Setting;
+use crate::columns::{Setting, family_row};
 use crate::paint::{FAINT, paint_lines};
 use crate::remarks::INDENT;
+use crate::shown::family::{ShownFamily, extremes};
+use crate::shown::state_mark;
 use crate::spark::NO_NUMBER;
 use crate::wrap::{glued, width_of, wrapped};
 
@@ -27,7 +28,8 @@ pub(crate) fn matrix_lines(
     let grid = grid(&members, setting);
     if !has_rows(members.len()) {
         let pairs = format!("{} pairs of {} CPUs", members.len(), cpus(&members).len());
-        text += &family_row(&pairs, &members, setting);
+        let family = ShownFamily { members: &members, protocol: setting.protocol };
+        text += &family_row(&pairs, &family, setting);
         let name = |record: &&Record| format!("{}–{}", end(record, 0), end(record, 1));
         let names = members.iter().map(name).collect();
         let points = Points { records: members.clone(), names, noun: "pairs", ordered: false };
@@ -82,7 +84,7 @@ fn grid(members: &[&Record], setting: &Setting<'_>) -> Option<String> {
     let [_, high] = extremes(numbers())?;
     let (divisor, symbol) = unit_for(high, members[0].unit);
     let cell = |record: &Record| {
-        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+        let mark = state_mark(record.verdict.state);
         let number = DisplayValue::of(record, setting.protocol).number();
         number.map_or(NO_NUMBER.to_string(), |value| format!("{mark}{}", bare(value / divisor)))
     };

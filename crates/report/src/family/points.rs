@@ -5,10 +5,12 @@ use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{at_most, quantity};
 use fathom_record::{Agreement, Cause, Fact, Position, Prediction, Protocol, Record, State, Unit};
 
-use crate::cells::{Setting, is_as_found, limits};
+use crate::columns::Setting;
 use crate::counts::{cause_words, counts_of, states, without_prediction};
+use crate::distinct::grouped;
 use crate::paint::{FAINT, of_state, paint_lines};
 use crate::remarks::{FURTHER, INDENT, meaning, read_apart, reason_words};
+use crate::shown::{is_as_found, limits};
 use crate::wrap::{glued, wrapped};
 
 /// Cases named in a family without order; further ones are counted.
@@ -197,7 +199,8 @@ impl Points<'_> {
         let chosen = self.select(|record| {
             record.verdict.shows_number() && record.agreement.is_some_and(Agreement::fails)
         });
-        let groups = grouped(&chosen, |at| meaning(self.records[at]).unwrap_or_default());
+        let meaning = |at: usize| meaning(self.records[at]).unwrap_or_default();
+        let groups = grouped(chosen.iter().map(|at| (meaning(*at), *at)));
         let line = |(meaning, members): (&str, Vec<usize>)| {
             let far = |at: &usize| distance(self.records[*at], protocol).unwrap_or(0.0);
             let furthest = members.iter().max_by(|a, b| far(a).total_cmp(&far(b)));
@@ -231,7 +234,7 @@ impl Points<'_> {
             summary.and_then(|it| it.relative_half_width()).unwrap_or(0.0)
         };
         let mut text = String::new();
-        for (causes, members) in grouped(&chosen, causes) {
+        for (causes, members) in grouped(chosen.iter().map(|at| (causes(*at), *at))) {
             let named = self.named(&members);
             let first = members.iter().max_by(|a, b| widest(a).total_cmp(&widest(b)));
             let Some(first) = first else { continue };
@@ -260,7 +263,7 @@ impl Points<'_> {
             (record.verdict.state.word(), reason_words(record))
         };
         let mut text = String::new();
-        for ((word, reason), members) in grouped(&chosen, reason) {
+        for ((word, reason), members) in grouped(chosen.iter().map(|at| (reason(*at), *at))) {
             let record = self.records[members[0]];
             let is_first = printed.is_first(&format!("{word} {reason}"));
             let as_above = if is_first { "" } else { ", as above" };
@@ -278,19 +281,6 @@ impl Points<'_> {
         }
         chosen.iter().map(|at| glued(&self.names[*at])).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// The chosen indices grouped by a key, in the order in which the keys first occur.
-fn grouped<K: PartialEq>(chosen: &[usize], key: impl Fn(usize) -> K) -> Vec<(K, Vec<usize>)> {
-    let mut groups: Vec<(K, Vec<usize>)> = Vec::new();
-    for at in chosen {
-        let key = key(*at);
-        match groups.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, members)) => members.push(*at),
-            None => groups.push((key, vec![*at])),
-        }
-    }
-    groups
 }
 
 /// `13.40 ns, not 3.2–6.0 ns`.

@@ -2,7 +2,7 @@
 
 use fathom_record::quantity::NOTHING;
 
-use crate::by_hand::Column;
+use crate::column::{Column, ColumnSide, filled};
 use crate::markdown;
 use crate::wrap::{GLUE, clean, width_of};
 
@@ -22,54 +22,23 @@ pub(super) enum Block {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Table {
     pub(super) caption: String,
-    pub(super) titles: Vec<String>,
-    /// Which columns are aligned to the right.
-    pub(super) right: Vec<bool>,
-    pub(super) rows: Vec<Vec<String>>,
+    pub(super) columns: Vec<Column>,
 }
 
 impl Table {
-    /// The first `words` columns are of words, the others of numbers.
-    pub(super) fn new(
+    /// A table with a row for each of `rows`.
+    pub(super) fn filled<R>(
         caption: String,
-        titles: &[&str],
-        words: usize,
-        rows: Vec<Vec<String>>,
+        columns: &[Column<impl Fn(&R) -> String>],
+        rows: &[R],
     ) -> Self {
-        let right = (0..titles.len()).map(|at| at >= words).collect();
-        Self { caption, titles: titles.iter().map(|it| (*it).to_owned()).collect(), right, rows }
-    }
-
-    /// A table of a screen.
-    pub(super) fn of_columns(caption: String, columns: &[Column]) -> Self {
-        let count = columns.first().map_or(0, |column| column.cells().len());
-        let row = |at: usize| columns.iter().map(|column| column.cells()[at].clone()).collect();
-        Self {
-            caption,
-            titles: columns.iter().map(|column| column.head().to_owned()).collect(),
-            right: columns.iter().map(|column| !column.is_left()).collect(),
-            rows: (0..count).map(row).collect(),
-        }
+        Self { caption, columns: filled(columns, rows) }
     }
 
     /// Without the columns of numbers that are unknown in each row.
-    pub(super) fn without_empty_columns(self) -> Self {
-        let is_empty = |it: &Self, at| it.right[at] && it.rows.iter().all(|row| row[at] == NOTHING);
-        self.retain(|it, at| !is_empty(it, at))
-    }
-
-    pub(super) fn without(self, titles: &[&str]) -> Self {
-        self.retain(|it, at| !titles.contains(&it.titles[at].as_str()))
-    }
-
-    fn retain(mut self, is_kept: impl Fn(&Self, usize) -> bool) -> Self {
-        for at in (0..self.titles.len()).rev() {
-            if !is_kept(&self, at) {
-                self.titles.remove(at);
-                self.right.remove(at);
-                self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
-            }
-        }
+    pub(super) fn without_empty_columns(mut self) -> Self {
+        self.columns
+            .retain(|it| it.side == ColumnSide::Left || it.cell.iter().any(|it| it != NOTHING));
         self
     }
 }
@@ -124,9 +93,12 @@ pub(super) fn to_markdown(blocks: &[Block], folder: &str) -> Paper {
         Block::Printed(text) => fenced(text),
         Block::Table(table) => {
             let caption = inline_markdown(&numbers.table(&table.caption));
-            let rows: Vec<Vec<String>> =
-                table.rows.iter().map(|row| row.iter().map(|it| plain(it)).collect()).collect();
-            format!("{caption}\n\n{}", markdown::table(&table.titles, &table.right, &rows))
+            let plain = |it: &Column| Column {
+                cell: it.cell.iter().map(|text| plain(text)).collect(),
+                ..it.clone()
+            };
+            let columns: Vec<Column> = table.columns.iter().map(plain).collect();
+            format!("{caption}\n\n{}", markdown::table(&columns))
         }
         Block::Figure(figure) => {
             let file = format!("{}.svg", figure.name);
@@ -224,26 +196,27 @@ const NUMBER_MAX: usize = 30;
 const SHORT: usize = 12;
 
 fn table_html(table: &Table, numbers: &mut Numbers) -> String {
-    let line = |cell: &str, texts: Vec<&str>| {
-        let one = |(at, text): (usize, &&str)| {
-            let is_number = table.right[at] && width_of(text) <= NUMBER_MAX;
+    let line = |cell: &str, text_of: &dyn Fn(&Column) -> String| {
+        let one = |column: &Column| {
+            let text = text_of(column);
+            let is_number = column.side == ColumnSide::Right && width_of(&text) <= NUMBER_MAX;
             let class = if is_number { " class=\"n\"" } else { "" };
-            format!("<{cell}{class}>{}</{cell}>", breakable(&inline_html(text)))
+            format!("<{cell}{class}>{}</{cell}>", breakable(&inline_html(&text)))
         };
-        let cells: String = texts.iter().enumerate().map(one).collect();
-        format!("<tr>{cells}</tr>\n")
+        format!("<tr>{}</tr>\n", table.columns.iter().map(one).collect::<String>())
     };
     let caption = inline_html(&numbers.table(&table.caption));
-    let rows: String =
-        table.rows.iter().map(|row| line("td", row.iter().map(String::as_str).collect())).collect();
-    let mut class = if table.rows.len() <= SHORT { "short" } else { "long" }.to_owned();
-    if table.titles.first().is_some_and(|it| it == "case") {
+    let count = table.columns.first().map_or(0, |column| column.cell.len());
+    let row = |at: usize| line("td", &|column| column.cell[at].clone());
+    let rows: String = (0..count).map(row).collect();
+    let mut class = if count <= SHORT { "short" } else { "long" }.to_owned();
+    if table.columns.first().is_some_and(|it| it.title == "case") {
         class += " cases";
     }
     format!(
         "<div class=\"scroll\"><table class=\"{class}\">\n<caption>{caption}</caption>\n\
          <thead>{}</thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
-        line("th", table.titles.iter().map(String::as_str).collect())
+        line("th", &|column| column.title.to_string())
     )
 }
 

@@ -1,16 +1,18 @@
 //! A chapter of a paper: method, prediction, result, discussion.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, percent, quantity};
-use fathom_record::{Document, Protocol, Record};
+use fathom_record::quantity::{percent, quantity};
+use fathom_record::{Document, Prediction, Protocol, Record};
 
 use super::block::{Block, Table};
 use super::chapters::CHAPTERS;
 use super::curves::{Drawn, POINTS_MIN, figures, named_figure, stated_lines};
 use super::discussion::discussion;
-use super::{Describe, Described, Sources, cell, heading, text};
+use super::{Describe, Described, Sources, heading, text};
 use crate::case::{case, counted, named};
-use crate::cells;
+use crate::column::Column;
+use crate::distinct::grouped;
+use crate::shown::{RecordText, ShownRecord, nothing};
 use crate::wrap::capitalised;
 
 /// More cases of a metric are drawn, and listed in the appendix only.
@@ -23,14 +25,7 @@ pub(super) type Metrics<'r> = Vec<(&'r str, Vec<&'r Record>)>;
 
 /// The metrics in the order of the run.
 pub(super) fn metrics<'r>(records: impl IntoIterator<Item = &'r Record>) -> Metrics<'r> {
-    let mut metrics: Metrics<'_> = Vec::new();
-    for record in records {
-        match metrics.iter_mut().find(|it| it.0 == record.metric.as_str()) {
-            Some((_, records)) => records.push(record),
-            None => metrics.push((record.metric.as_str(), vec![record])),
-        }
-    }
-    metrics
+    grouped(records.into_iter().map(|record| (record.metric.as_str(), record)))
 }
 
 fn group_title(group: &str) -> &str {
@@ -55,15 +50,8 @@ pub(super) fn further(
     let is_left = |it: &&Record| !CHAPTERS.iter().any(|chapter| chapter.has(it.metric.as_str()));
     let mut blocks = Vec::new();
     let all: Vec<&Record> = document.records.iter().filter(is_left).collect();
-    let mut groups: Vec<&str> = Vec::new();
-    for record in &all {
-        if !groups.contains(&record.metric.group()) {
-            groups.push(record.metric.group());
-        }
-    }
-    for group in groups {
+    for (group, own) in grouped(all.into_iter().map(|it| (it.metric.group(), it))) {
         blocks.push(heading(2, format!("Further results: {}{run}", group_title(group))));
-        let own = all.iter().filter(|it| it.metric.group() == group).copied();
         for (metric, records) in metrics(own) {
             blocks.push(heading(3, title(metric, &records)));
             if let Some(about) = describe(metric) {
@@ -124,15 +112,9 @@ pub(super) fn described(
     let mut blocks = Vec::new();
     let mut part = |name: &str, of: &mut dyn FnMut(&Described) -> Option<String>| {
         // Metrics with the same words are one item.
-        let mut items: Vec<(String, Vec<String>)> = Vec::new();
-        for (metric, records) in metrics {
-            let Some(words) = describe(metric).and_then(|about| of(&about)) else { continue };
-            let title = title(metric, records);
-            match items.iter_mut().find(|it| it.0 == words) {
-                Some((_, titles)) => titles.push(title),
-                None => items.push((words, vec![title])),
-            }
-        }
+        let items = grouped(metrics.iter().filter_map(|(metric, records)| {
+            Some((describe(metric).and_then(|about| of(&about))?, title(metric, records)))
+        }));
         let item =
             |(words, titles): (String, Vec<String>)| format!("{}. {words}", titles.join(", "));
         let mut items: Vec<String> = items.into_iter().map(item).collect();
@@ -203,47 +185,52 @@ fn in_appendix(metric: &str, records: &[&Record]) -> Block {
     ))
 }
 
-/// A row a record: what was predicted, measured, and whether they agree.
-pub(super) fn table(records: &[&Record], caption: String, protocol: Protocol) -> Table {
-    let one_metric = records.iter().all(|it| it.metric == records[0].metric);
-    let row = |record: &&Record| {
-        let name = match one_metric && !record.params.is_empty() {
-            true => case(&record.params),
-            false => named(&record.metric, &record.params),
-        };
-        let prediction = record.prediction.as_ref();
-        let part = |of: Option<f64>| of.map_or(NOTHING.to_owned(), |it| quantity(it, record.unit));
-        vec![
-            name,
-            part(prediction.and_then(|it| it.hardware)),
-            part(prediction.and_then(|it| it.software)),
-            part(prediction.and_then(|it| it.value)),
-            cell(cells::predicted(record, WIDTH)),
-            cell(cells::measured(record, protocol, WIDTH)),
-            cells::uncertainty(record, protocol),
-            deviation(record),
-            verdict(record),
-        ]
-    };
-    let titles =
-        ["case", "hardware", "software", "sum", "predicted", "measured", "±", "sd", "verdict"];
-    Table::new(caption, &titles, 1, records.iter().map(row).collect()).without_empty_columns()
+/// A case with its name in a table.
+struct NamedCase<'r> {
+    name: String,
+    shown: ShownRecord<'r>,
 }
 
-/// As many digits as its interval beside it has.
-fn unrounded(record: &Record, protocol: Protocol) -> String {
-    match DisplayValue::of(record, protocol) {
-        DisplayValue::Number(value) if record.on_cliff().is_none() => {
-            format!("{}{}", cells::mark(&[record]), quantity(value, record.unit))
-        }
-        _ => cell(cells::measured(record, protocol, WIDTH)),
+impl NamedCase<'_> {
+    /// A part of the prediction.
+    fn part(&self, of: fn(&Prediction) -> Option<f64>) -> String {
+        let part = self.shown.record.prediction.as_ref().and_then(of);
+        part.map_or_else(nothing, |it| quantity(it, self.shown.record.unit))
     }
+}
+
+type CaseText = fn(&NamedCase<'_>) -> String;
+
+static COLUMNS: [Column<CaseText>; 9] = [
+    Column::left("case", &[], |it| it.name.clone()),
+    Column::right("hardware", &[], |it| it.part(|it| it.hardware)),
+    Column::right("software", &[], |it| it.part(|it| it.software)),
+    Column::right("sum", &[], |it| it.part(|it| it.value)),
+    Column::right("predicted", &[], |it| it.shown.expected(WIDTH).0),
+    Column::right("measured", &[], |it| it.shown.number(WIDTH)),
+    Column::right("±", &[], |it| it.shown.half()),
+    Column::right("sd", &[], |it| deviation(it.shown.record)),
+    Column::right("verdict", &[], |it| verdict(it.shown.record)),
+];
+
+/// A row a record: what was predicted, measured, and whether they agree.
+pub(super) fn table<'r>(records: &[&'r Record], caption: String, protocol: Protocol) -> Table {
+    let one_metric = records.iter().all(|it| it.metric == records[0].metric);
+    let row = |&record: &&'r Record| NamedCase {
+        name: match one_metric && !record.params.is_empty() {
+            true => case(&record.params),
+            false => named(&record.metric, &record.params),
+        },
+        shown: ShownRecord::from_record(record, protocol),
+    };
+    let rows: Vec<NamedCase<'_>> = records.iter().map(row).collect();
+    Table::filled(caption, &COLUMNS, &rows).without_empty_columns()
 }
 
 /// The standard deviation of all values, as a share of their mean.
 fn deviation(record: &Record) -> String {
     let summary = record.shown_summary().filter(|it| it.n > 1 && it.mean != 0.0);
-    summary.map_or(NOTHING.to_owned(), |it| percent((it.sd / it.mean).abs()))
+    summary.map_or_else(nothing, |it| percent((it.sd / it.mean).abs()))
 }
 
 fn verdict(record: &Record) -> String {
@@ -256,31 +243,36 @@ fn verdict(record: &Record) -> String {
     }
 }
 
+/// Of all cases of a run.
+static APPENDIX: [Column<RecordText>; 8] = [
+    Column::left("case", &[], |it| named(&it.record.metric, &it.record.params)),
+    Column::right("values", &[], |it| {
+        it.record.shown_summary().map_or_else(nothing, |it| it.n.to_string())
+    }),
+    Column::right("processes", &[], |it| {
+        it.record.shown_summary().map_or_else(nothing, |it| it.processes.to_string())
+    }),
+    // As many digits as its interval beside it has.
+    Column::right("measured", &[], |it| match it.value {
+        DisplayValue::Number(_) if it.record.on_cliff().is_none() => it.unrounded(),
+        _ => it.number(WIDTH),
+    }),
+    Column::right("interval", &[], |it| {
+        let ends = it.record.shown_summary().and_then(|it| it.limits());
+        let words = |ends: [f64; 2]| ends.map(|end| quantity(end, it.record.unit)).join(" – ");
+        ends.map_or_else(nothing, words)
+    }),
+    Column::right("sd", &[], |it| deviation(it.record)),
+    Column::right("predicted", &[], |it| it.expected(WIDTH).0),
+    Column::right("verdict", &[], |it| verdict(it.record)),
+];
+
 /// All cases of a run.
 pub(super) fn appendix(document: &Document) -> Vec<Block> {
     let run = &document.run;
-    let row = |record: &Record| {
-        let summary = record.shown_summary();
-        let count = |of: Option<u64>| of.map_or(NOTHING.to_owned(), |it| it.to_string());
-        let interval = summary.and_then(|it| it.limits());
-        let ends = interval.map_or(NOTHING.to_owned(), |[low, high]| {
-            format!("{} – {}", quantity(low, record.unit), quantity(high, record.unit))
-        });
-        vec![
-            named(&record.metric, &record.params),
-            count(summary.map(|it| it.n)),
-            count(summary.map(|it| u64::from(it.processes))),
-            unrounded(record, run.protocol),
-            ends,
-            deviation(record),
-            cell(cells::predicted(record, WIDTH)),
-            verdict(record),
-        ]
-    };
-    let rows: Vec<Vec<String>> = document.records.iter().map(row).collect();
-    let caption = format!("run {}", run.name());
-    let titles =
-        ["case", "values", "processes", "measured", "interval", "sd", "predicted", "verdict"];
-    let table = Table::new(caption, &titles, 1, rows).without_empty_columns();
+    let shown =
+        document.records.iter().map(|record| ShownRecord::from_record(record, run.protocol));
+    let (caption, rows) = (format!("run {}", run.name()), shown.collect::<Vec<_>>());
+    let table = Table::filled(caption, &APPENDIX, &rows).without_empty_columns();
     vec![heading(2, format!("Appendix: all cases of run {}", run.id)), Block::Table(table)]
 }

@@ -9,10 +9,11 @@ use fathom_record::{Agreement, Prediction, Record, State, causes};
 
 use super::block::Block;
 use crate::case::named;
-use crate::cells::mark;
-use crate::counters::counters;
+use crate::counters::RecordCounters;
 use crate::counts::cause_words;
+use crate::distinct::grouped;
 use crate::remarks::{meaning, reason_words};
+use crate::shown::mark_of_any;
 use crate::wrap::capitalised;
 
 /// Sentences on one chapter, at most.
@@ -83,7 +84,7 @@ fn numbers(record: &Record) -> Option<String> {
     let measured = quantity(record.shown_summary()?.median, record.unit);
     let predicted = range(prediction.low, prediction.high, record.unit);
     let by = signed_percent(beyond(record, prediction)?);
-    let (name, mark) = (named(&record.metric, &record.params), mark(&[record]));
+    let (name, mark) = (named(&record.metric, &record.params), mark_of_any(&[record]));
     Some(format!(
         "`{name}`: measured {mark}{measured}, predicted {predicted}, {by} beyond the limit"
     ))
@@ -99,14 +100,7 @@ fn outside(records: &[&Record]) -> Vec<String> {
     };
     let mut all: Vec<&Record> = records.iter().filter(fails).copied().collect();
     all.sort_by(|a, b| far(b).total_cmp(&far(a)));
-    let mut meanings: Vec<(&str, Vec<&Record>)> = Vec::new();
-    for record in all {
-        let words = meaning(record).unwrap_or("");
-        match meanings.iter_mut().find(|it| it.0 == words) {
-            Some((_, records)) => records.push(record),
-            None => meanings.push((words, vec![record])),
-        }
-    }
+    let meanings = grouped(all.into_iter().map(|it| (meaning(it).unwrap_or(""), it)));
     let remark = |(at, (meaning, records)): (usize, (&str, Vec<&Record>))| {
         let numbers = records.iter().take(NAMED_MAX).filter_map(|it| numbers(it));
         let mut text = numbers.collect::<Vec<String>>().join("; ");
@@ -118,9 +112,7 @@ fn outside(records: &[&Record]) -> Vec<String> {
             text += &format!(". {}", capitalised(meaning));
         }
         // What moved while the furthest one was measured.
-        let moved = if at == 0 { counters(records[0]) } else { String::new() };
-        let moved =
-            moved.split("; ").next().filter(|it| it.contains(": ") && !it.starts_with("none"));
+        let moved = RecordCounters::from_record(records[0]).moved().filter(|_| at == 0);
         let moved = moved.map_or(String::new(), |it| format!(". Counters of the first: {it}"));
         let title = if at == 0 { "Outside the prediction, the largest first" } else { "Outside" };
         format!("{title}: {text}{moved}.")
@@ -194,15 +186,10 @@ fn noisy(records: &[&Record]) -> Option<String> {
 
 /// What limited the work, by the records, and in how many cases.
 fn limits(records: &[&Record]) -> Vec<String> {
-    let mut found: Vec<(&str, usize)> = Vec::new();
-    for text in records.iter().filter_map(|it| it.text_of("limited by")) {
-        match found.iter_mut().find(|it| it.0 == text) {
-            Some((_, count)) => *count += 1,
-            None => found.push((text, 1)),
-        }
-    }
-    let words = |(text, count)| format!("Limited by {text}: {}.", counted(count, "case"));
-    found.into_iter().map(words).collect()
+    let limits = records.iter().filter_map(|it| Some((it.text_of("limited by")?, ())));
+    let words =
+        |(text, all): (_, Vec<()>)| format!("Limited by {text}: {}.", counted(all.len(), "case"));
+    grouped(limits).into_iter().map(words).collect()
 }
 
 fn of_all(some: usize, all: usize) -> String {

@@ -6,6 +6,7 @@ use fathom_record::quantity::quantity;
 
 use super::block::{Block, Table};
 use super::heading;
+use crate::column::Column;
 use crate::hardware::hardware;
 
 const UNKNOWN: &str = "not reported by this machine";
@@ -47,13 +48,11 @@ pub(super) fn chapter(host: &Host) -> Vec<Block> {
         ("network cards", part("network")),
         ("system", Some(system.join(", "))),
     ];
-    let row = |(name, words): (&str, Option<String>)| {
-        vec![name.to_owned(), words.unwrap_or_else(|| UNKNOWN.to_owned())]
-    };
+    let names = rows.iter().map(|(name, _)| (*name).to_owned());
+    let words = rows.iter().map(|(_, words)| words.clone().unwrap_or_else(|| UNKNOWN.to_owned()));
+    let columns = vec![Column::words("part", names), Column::words("what it is", words)];
     let caption = format!("the machine {}", host.shown_name());
-    let rows = rows.into_iter().map(row).collect();
-    let table = Table::new(caption, &["part", "what it is"], 2, rows);
-    vec![heading(2, "Machine"), Block::Table(table)]
+    vec![heading(2, "Machine"), Block::Table(Table { caption, columns })]
 }
 
 /// Where each fact comes from.
@@ -61,9 +60,9 @@ pub(super) fn facts(host: &Host) -> Vec<Block> {
     if host.origins.is_empty() {
         return Vec::new();
     }
-    let row = |(fact, origin): (&String, &String)| vec![fact.clone(), origin.clone()];
-    let rows = host.origins.iter().map(row).collect();
+    let (facts, sources) = (host.origins.keys().cloned(), host.origins.values().cloned());
+    let columns = vec![Column::words("fact", facts), Column::words("source", sources)];
     let caption = "where each fact of the machine comes from".to_owned();
-    let table = Table::new(caption, &["fact", "source"], 2, rows);
+    let table = Table { caption, columns };
     vec![heading(2, "Appendix: facts of the machine"), Block::Table(table)]
 }

@@ -12,6 +12,7 @@ use super::discussion::discussion;
 use super::figure::{Axes, Curve, Point, draw};
 use super::{Describe, Sources, heading};
 use crate::by_hand;
+use crate::column::ColumnSide;
 
 /// What is studied by a command.
 const TITLES: [(&str, &str); 6] = [
@@ -48,9 +49,10 @@ pub(super) fn of_command(
             blocks.push(heading(3, answer.question));
             blocks.extend((!answer.sentences.is_empty()).then_some(Block::List(answer.sentences)));
             for (caption, columns) in answer.tables {
-                let keys = columns.iter().take_while(|it| it.is_left()).count().max(1);
+                let keys =
+                    columns.iter().take_while(|it| it.side == ColumnSide::Left).count().max(1);
                 let parts = by_hand::blocks(columns, keys, COLUMNS);
-                let table = |part: Vec<_>| Block::Table(Table::of_columns(caption.clone(), &part));
+                let table = |columns| Block::Table(Table { caption: caption.clone(), columns });
                 blocks.extend(parts.into_iter().map(table));
             }
         }

@@ -3,7 +3,7 @@
 use fathom_record::{Fact, NoModel, Params, Record, State, Unit, Verdict};
 use fathom_report::by_hand::{findings, group};
 
-use crate::assert_snapshot;
+use crate::assert_titled;
 use crate::fixture::{self, Build as _};
 
 fn read(block: i64, threads: i64, rate: f64) -> Record {
@@ -89,8 +89,7 @@ fn reads_have_their_columns_and_remarks() {
         ("a dip", group(&dip(State::Valid), &[], 80)),
         ("a noisy dip", group(&dip(State::Noisy), &[], 80)),
     ];
-    let text = text.map(|(title, text)| format!("--- {title}\n{text}"));
-    assert_snapshot("reads.txt", &text.join("\n"));
+    assert_titled("reads.txt", &text);
 }
 
 #[test]
@@ -103,8 +102,7 @@ fn wide_table_continues_below_with_its_first_columns() {
     }
     let rows = |width| {
         let text = group(&records, &[], width);
-        let widest = text.lines().map(|line| line.chars().count()).max();
-        assert!(widest <= Some(width), "{text}");
+        fixture::assert_fits(&text, width);
         assert!(text.contains("of row 2: fifth"), "{text}");
         text.lines().filter(|line| line.trim_start().starts_with("64 KiB")).count()
     };

@@ -1,7 +1,7 @@
 //! Comparisons as text.
 
-use crate::assert_snapshot;
-use crate::fixture::{Build, document, measured, plain};
+use crate::fixture::{Build, document, layout, measured, plain};
+use crate::{assert_snapshot, assert_titled};
 use fathom_analysis::compare::{Comparison, Noise, NoiseBy, Word, compare, compare_to_all};
 use fathom_analysis::differences::Difference;
 use fathom_record::{Cause, Document, NotSelected, Params, Reason, Record, RunState, State, Unit};
@@ -77,13 +77,13 @@ fn comparison_has_its_remarks() {
         ("gate: undecided", |it| gate(it, [1.19, 1.21], Word::LooksSlower)),
         ("gate: not gateable", |it| gate(it, [0.8, 1.43], Word::LooksSlower)),
     ];
-    let layout = Layout { width: 100, all: true, ..Layout::default() };
+    let layout = Layout { all: true, ..layout(100) };
     let text = changes.map(|(title, change)| {
         let mut comparison = compare(&run(1, 100.0), &run(9, 120.0), &Noise::default(), 7);
         change(&mut comparison);
-        format!("--- {title}\n{}", plain(&render(&comparison, &layout)))
+        (title, plain(&render(&comparison, &layout)))
     });
-    assert_snapshot("comparison_remarks.txt", &text.join("\n"));
+    assert_titled("comparison_remarks.txt", &text);
 }
 
 /// Three cases of one metric share a line.
@@ -98,7 +98,7 @@ fn line_of_several_cases_has_values_and_a_ratio() {
         (0..3).map(|at| case(at, 110.0 + 10.0 * at as f64)).collect(),
     );
     let comparison = compare(&a, &b, &Noise::default(), 7);
-    let text = plain(&render(&comparison, &Layout { width: 120, ..Layout::default() }));
+    let text = plain(&render(&comparison, &layout(120)));
     let line = text.lines().find(|line| line.starts_with("x (3 cases)")).expect("a line");
     assert!(line.contains("100.0 → 130.0 ns") && line.contains("1.300"), "{text}");
 }
@@ -112,7 +112,7 @@ fn differences_within_a_and_interruption_are_printed() {
     (b.run.state, b.run.planned) = (RunState::Interrupted, 24);
     b.host.memory.thp = Some("always".to_owned());
     let comparison = compare_to_all(&[&first, &second], &b, &Noise::default(), 7);
-    let text = plain(&render(&comparison, &Layout { width: 140, all: true, ..Layout::default() }));
+    let text = plain(&render(&comparison, &Layout { all: true, ..layout(140) }));
     for expected in [
         "in A     transparent huge pages: madvise → always",
         "state: complete → interrupted",
@@ -183,10 +183,7 @@ fn comparison_at_60_80_and_120_columns() {
     let comparison = compare(&a, &b, &Noise::default(), 7);
     let text: Vec<String> = [60, 80, 120]
         .into_iter()
-        .map(|width| {
-            let layout = Layout { width, ..Layout::default() };
-            plain(&render(&comparison, &layout))
-        })
+        .map(|width| plain(&render(&comparison, &layout(width))))
         .collect();
     assert_snapshot("comparison_at_60_80_and_120_columns.txt", &text.join("\n=====\n"));
 }

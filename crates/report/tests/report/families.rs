@@ -1,7 +1,7 @@
 //! Curves and matrices: a few lines for many cases, with every problem of each case.
 
-use crate::assert_snapshot;
-use crate::fixture::{Build, FORBIDDEN, document, measured, over, plain};
+use crate::fixture::{Build, FORBIDDEN, assert_fits, document, layout, measured, over, plain};
+use crate::{assert_snapshot, assert_titled};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::host::Cache;
 use fathom_record::{
@@ -10,7 +10,6 @@ use fathom_record::{
 };
 use fathom_report::compare::render;
 use fathom_report::{Layout, Table, accounts, closing, kept, opening, show};
-use unicode_width::UnicodeWidthStr;
 
 /// Latencies of 1 KiB to 128 MiB on a machine with caches of 32 KiB, 1 MiB and 32 MiB.
 const PLATEAUS: [f64; 18] = [
@@ -101,10 +100,6 @@ fn with(mut records: Vec<Record>) -> Document {
     document
 }
 
-fn layout(width: usize) -> Layout {
-    Layout { width, ..Layout::default() }
-}
-
 fn table(document: &Document, layout: Layout) -> String {
     let mut table = Table::new(layout).on(&document.host);
     let mut text = table.header();
@@ -163,10 +158,7 @@ fn every_cause_and_remedy_is_printed_within_the_width() {
     for width in [0, 60, 61, 79, 80, 99, 100, 101, 110, 123, 136, 160, 300] {
         for cycles in [false, true] {
             let text = table(&document, Layout { cycles, ..layout(width) });
-            for line in text.lines() {
-                assert!(line.width() <= width.max(60), "{width}: {} columns: {line}", line.width());
-                assert_eq!(line, line.trim_end(), "{width}");
-            }
+            assert_fits(&text, width);
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
             for record in &document.records {
                 for reason in &record.verdict.reasons {
@@ -248,7 +240,7 @@ fn unchanged_cases_are_counted_by_group() {
         assert!(text.contains("set_bytes=16384}") && text.contains("looks slower"), "{text}");
         assert!(text.contains("unchanged: 49 cases: cpu 4, memory 45"), "{text}");
         assert!(!text.contains("set_bytes=32768}"), "{text}");
-        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+        assert_fits(&text, width);
     }
     let all = Layout { all: true, ..layout(120) };
     let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &all));
@@ -268,7 +260,7 @@ fn span_in_two_units_extends_to_the_left() {
     for width in [60, 80, 140] {
         let text = table(&document, layout(width));
         assert!(text.contains("~1.2 ns…160 µs") || text.contains("~1.2 ns…161 µs"), "{text}");
-        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+        assert_fits(&text, width);
     }
 }
 
@@ -279,7 +271,7 @@ fn grid_is_printed_whole_or_not_at_all() {
         let text = table(&document, layout(width));
         assert_eq!(text.contains("a\\b"), drawn, "{width}: {text}");
         assert!(text.contains("120 pairs, all valid; lowest 45.25 ns (0–1)"), "{text}");
-        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+        assert_fits(&text, width);
     }
 }
 
@@ -319,6 +311,5 @@ fn curves_have_their_axis_and_unfiltered_points() {
         ("a slower curve", plain(&render(&comparison, &layout(100)))),
         ("every point of it", plain(&render(&comparison, &Layout { all: true, ..layout(100) }))),
     ];
-    let text = text.map(|(title, text)| format!("--- {title}\n{text}"));
-    assert_snapshot("curves_in_part.txt", &text.join("\n"));
+    assert_titled("curves_in_part.txt", &text);
 }

@@ -7,6 +7,8 @@ use fathom_record::{
     NotSelected, Params, Prediction, Protocol, Reason, Record, Reference, ReferenceBasis, Remedy,
     Run, RunState, Sample, State, Stratum, Summary, Tool, Unit, Value, Verdict,
 };
+use fathom_report::Layout;
+use unicode_width::UnicodeWidthStr;
 
 /// The value in every record whose number must not be shown.
 pub(crate) const FORBIDDEN: f64 = 7_654_321.987;
@@ -391,6 +393,20 @@ pub(crate) fn document() -> Document {
 
 pub(crate) fn sample(values: Vec<f64>) -> Sample {
     Sample { values, batch: 4_096, ..Sample::default() }
+}
+
+pub(crate) fn layout(width: usize) -> Layout {
+    Layout { width, ..Layout::default() }
+}
+
+/// No line is wider, ends with blanks, or has an escape code of a record.
+pub(crate) fn assert_fits(text: &str, width: usize) {
+    let width = width.max(60);
+    for line in plain(text).lines() {
+        assert!(line.width() <= width, "{} of {width} columns: {line}", line.width());
+        assert_eq!(line, line.trim_end(), "trailing blanks");
+        assert!(!line.contains('\u{1b}'), "an escape code: {line:?}");
+    }
 }
 
 /// The text without escape codes.

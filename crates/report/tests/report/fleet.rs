@@ -8,9 +8,8 @@ use fathom_analysis::fleet::{
 };
 use fathom_record::{Better, Cause, Counts, MetricId, Params, State, Unit};
 use fathom_report::{Layout, fleet::render};
-use unicode_width::UnicodeWidthStr;
 
-use crate::fixture::plain;
+use crate::fixture::{assert_fits, layout, plain};
 
 fn number(metric: &str, cases: Option<usize>, ratio: f64) -> OddNumber {
     let params = if cases.is_some() { Params::none() } else { Params::one("set_bytes", 4096) };
@@ -149,13 +148,9 @@ fn strained() -> Vec<Group> {
 #[test]
 fn two_thousand_hosts_fit_one_screen_of_any_width() {
     for width in [0, 60, 79, 80, 110, 140, 300] {
-        let layout = Layout { width, ..Layout::default() };
-        let text = screen(strained(), layout);
-        for line in text.lines() {
-            assert!(line.width() <= width.max(60), "{width}: {line}");
-            assert!(line == line.trim_end() && !line.contains('\u{1b}'), "{width}: {line:?}");
-        }
-        let all = screen(strained(), Layout { all: true, ..layout });
+        let text = screen(strained(), layout(width));
+        assert_fits(&text, width);
+        let all = screen(strained(), Layout { all: true, ..layout(width) });
         let [short, long] = [&text, &all].map(|text| text.lines().count());
         assert!(short < 250 && long > 3 * short, "{width}: {short} {long}");
     }

@@ -3,10 +3,9 @@
 use fathom_analysis::fleet::pairs::{Directed, judge};
 use fathom_analysis::fleet::{Judgement, Matrix};
 use fathom_record::{Better, MetricId, Params, Unit};
-use fathom_report::{Layout, fleet::render};
-use unicode_width::UnicodeWidthStr;
+use fathom_report::fleet::render;
 
-use crate::fixture::plain;
+use crate::fixture::{assert_fits, layout, plain};
 use crate::fleet::{group, hosts};
 
 /// Each to each other one: 1 % apart, times what is wrong.
@@ -44,8 +43,7 @@ const RATE: (&str, Unit, Better, f64) =
 
 fn screen(count: usize, between: Vec<Matrix>, width: usize) -> String {
     let groups = vec![group(hosts(1..=count), Vec::new())];
-    let layout = Layout { width, ..Layout::default() };
-    plain(&render(&Judgement { hosts: count, groups, between }, &layout))
+    plain(&render(&Judgement { hosts: count, groups, between }, &layout(width)))
 }
 
 /// The verdict, and what follows the hosts.
@@ -120,7 +118,7 @@ fn matrix_of_many_hosts_is_folded() {
     };
     for width in [60, 80, 140] {
         let text = screen(40, vec![matrix(40, TRIP, slow)], width);
-        assert!(text.lines().all(|line| line.width() <= width), "{width}: {text}");
+        assert_fits(&text, width);
         let (verdict, between) = parts(&text);
         assert_eq!(verdict, "no odd host of 40 hosts; bad link: node7 – node31");
         assert!(between.lines().count() < 8, "{width}: {between}");

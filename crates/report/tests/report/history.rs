@@ -2,11 +2,10 @@
 
 use fathom_analysis::history::{self as decided, History};
 use fathom_record::{Better, Cause, Document, Outline, Params, Record, State, Unit, Verdict};
-use fathom_report::Layout;
 use fathom_report::history::render;
 
-use super::assert_snapshot;
-use super::fixture::{self, Build, measured, plain};
+use super::assert_titled;
+use super::fixture::{self, Build, assert_fits, layout, measured, plain};
 
 fn document(number: usize, kernel: &str, value: f64) -> Document {
     let mut document = fixture::document();
@@ -49,12 +48,10 @@ fn single_case_lists_its_values_within_the_width() {
     let stat = |params: &Params| params.text("call") == Some("stat");
     let history = history(&stepped(), &stat);
     for width in [60, 80, 100, 140] {
-        let text = render(std::slice::from_ref(&history), &Layout { width, ..Layout::default() });
-        let text = plain(&text);
+        let text = plain(&render(std::slice::from_ref(&history), &layout(width)));
         let values = text.lines().filter(|line| line.contains("2026-03-") && !line.contains('▸'));
         assert_eq!(values.count(), 20, "{text}");
-        let widest = text.lines().map(|line| line.chars().count()).max();
-        assert!(widest <= Some(width), "{widest:?} of {width}\n{text}");
+        assert_fits(&text, width);
     }
 }
 
@@ -111,8 +108,6 @@ fn histories_have_their_remarks() {
         ("values of two strata", vec![changed(7, strata)]),
         ("undisturbed values", vec![changed(7, full_speed)]),
     ];
-    let layout = Layout { width: 100, ..Layout::default() };
-    let text =
-        histories.map(|(title, of)| format!("--- {title}\n{}", plain(&render(&of, &layout))));
-    assert_snapshot("histories.txt", &text.join("\n"));
+    let text = histories.map(|(title, of)| (title, plain(&render(&of, &layout(100)))));
+    assert_titled("histories.txt", &text);
 }

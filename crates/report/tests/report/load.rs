@@ -6,10 +6,9 @@ use fathom_record::{
     Unit, Value, Verdict,
 };
 use fathom_report::by_hand::group;
-use unicode_width::UnicodeWidthStr;
 
-use crate::assert_snapshot;
-use crate::fixture::{measured, record};
+use crate::fixture::{assert_fits, measured, record};
+use crate::{assert_snapshot, assert_titled};
 
 fn case() -> Params {
     Params::one("mode", "random").and("think_s", 0).and("to", "bench-4")
@@ -109,8 +108,7 @@ fn doses() -> Vec<Record> {
 fn views(records: &[Record], earlier: &[Record]) -> String {
     let view = |width: usize| {
         let text = group(records, earlier, width);
-        let widest = text.lines().map(UnicodeWidthStr::width).max();
-        assert!(widest <= Some(width), "{widest:?} of {width}:\n{text}");
+        assert_fits(&text, width);
         text
     };
     format!("{}\n=== 140{}", view(80), view(140))
@@ -194,8 +192,7 @@ fn undetermined_bottleneck_has_its_reason() {
         ("the bottleneck alone", group(&alone, &[], 80)),
         ("the saturation alone", group(&saturation(None)[..1], &[], 80)),
     ];
-    let text = text.map(|(title, text)| format!("--- {title}\n{text}"));
-    assert_snapshot("bottleneck_in_part.txt", &text.join("\n"));
+    assert_titled("bottleneck_in_part.txt", &text);
 }
 
 fn steps(failed: impl Fn(i64) -> Option<f64>) -> Vec<Record> {
@@ -257,8 +254,7 @@ fn load_is_whole_on_a_narrow_terminal() {
     let view = |width: usize| group(&steps, &[], width);
     for width in [60, 80, 140] {
         let text = view(width);
-        let widest = text.lines().map(UnicodeWidthStr::width).max();
-        assert!(widest <= Some(width), "{widest:?} of {width}:\n{text}");
+        assert_fits(&text, width);
     }
     let narrow = view(60);
     let (is_shown, is_explained) = (narrow.contains("  disk"), narrow.contains("disk: MB/s"));

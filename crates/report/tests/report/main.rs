@@ -19,6 +19,12 @@ mod views;
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 
+/// As [`assert_snapshot`], of texts below their titles.
+fn assert_titled(name: &str, texts: &[(&str, String)]) {
+    let text = texts.iter().map(|(title, text)| format!("--- {title}\n{text}"));
+    assert_snapshot(name, &text.collect::<Vec<String>>().join("\n"));
+}
+
 /// Compares a text with a file in `snapshots/`. To update the files: `SNAPSHOTS=overwrite`.
 fn assert_snapshot(name: &str, text: &str) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/snapshots");

@@ -1,11 +1,10 @@
 //! Properties of every view, whatever the records contain.
 
-use crate::fixture::{Build, document, forbidden, measured, plain};
+use crate::fixture::{Build, assert_fits, document, forbidden, layout, measured, plain};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::{Cause, Document, Params, Protocol, Reason, Remedy, State, Unit};
 use fathom_report::compare::render;
 use fathom_report::{Layout, Table, closing, opening, show};
-use unicode_width::UnicodeWidthStr;
 
 /// Each width with two of the eight other settings, in turn.
 fn layouts() -> Vec<Layout> {
@@ -53,22 +52,13 @@ fn strained() -> Document {
     document
 }
 
-fn assert_fits(text: &str, layout: &Layout, view: &str) {
-    let width = layout.width.max(60);
-    for line in plain(text).lines() {
-        assert!(line.width() <= width, "{view} at {layout:?}: {} columns: {line}", line.width());
-        assert_eq!(line, line.trim_end(), "{view} at {layout:?}: trailing blanks");
-        assert!(!line.contains('\u{1b}'), "{view}: an escape from a record: {line:?}");
-    }
-}
-
 #[test]
 fn no_line_is_wider_than_the_layout() {
     let (document, other) = (strained(), document());
     let comparison = compare(&document, &other, &Noise::default(), 1);
     for layout in layouts() {
-        assert_fits(&show(&document, &layout), &layout, "show");
-        assert_fits(&render(&comparison, &layout), &layout, "compare");
+        assert_fits(&show(&document, &layout), layout.width);
+        assert_fits(&render(&comparison, &layout), layout.width);
     }
 }
 
@@ -110,8 +100,7 @@ fn search_for_leaks_finds_a_noisy_number() {
     document.records =
         vec![forbidden("os.thread.create_join", Params::none(), State::Noisy, reason)];
     for width in [60, 80, 110, 140] {
-        let layout = Layout { width, ..Layout::default() };
-        assert!(digits(&show(&document, &layout)).contains(LEAK), "{width}");
+        assert!(digits(&show(&document, &layout(width))).contains(LEAK), "{width}");
     }
 }
 

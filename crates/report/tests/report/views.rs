@@ -1,7 +1,7 @@
 //! Runs at various terminal widths.
 
-use crate::assert_snapshot;
-use crate::fixture::{Build, document, measured, over, plain};
+use crate::fixture::{Build, assert_fits, document, layout, measured, over, plain};
+use crate::{assert_snapshot, assert_titled};
 use fathom_analysis::history::history;
 use fathom_record::{
     Cause, Counts, Document, Effort, Headline, MetricId, NotSelected, Outline, Params, Protocol,
@@ -10,10 +10,6 @@ use fathom_record::{
 use fathom_report::{
     Layout, RunListing, Table, Trends, brief, closing, opening, others, runs, show, show_with,
 };
-
-fn layout(width: usize) -> Layout {
-    Layout { width, ..Layout::default() }
-}
 
 /// A run of named groups, which is shown as a table.
 fn run_of_groups() -> Document {
@@ -74,7 +70,7 @@ fn overview_fits_one_screen() {
     for width in [60, 80, 140] {
         let text = plain(&show(&whole_battery(), &layout(width)));
         assert!(width < 80 || text.lines().count() <= 45, "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        assert_fits(&text, width);
     }
     assert_snapshot("overview_fits_one_screen.txt", &plain(&show(&whole_battery(), &layout(80))));
 }
@@ -201,8 +197,7 @@ fn closing_names_what_was_found() {
             closing_of(|record| record.verdict.state == State::Unavailable),
         ),
     ];
-    let text = text.map(|(title, text)| format!("--- {title}\n{text}"));
-    assert_snapshot("closings.txt", &text.join("\n"));
+    assert_titled("closings.txt", &text);
 }
 
 #[test]
@@ -269,7 +264,7 @@ fn brief_run_of_any_length_fits_24_rows() {
             let rows = text.lines().count();
             assert!((18..24).contains(&rows), "{rows}: {text}");
             assert!(text.contains("--all`") && !brief(&document, width, false).contains("--all`"));
-            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert_fits(&text, width);
         }
     }
 }

@@ -164,7 +164,7 @@ mod tests {
         let of = |question: &str| {
             let found = questions.iter().find(|it| it.question.contains(question));
             let found = found.unwrap_or_else(|| panic!("{question}"));
-            let tables = found.tables.iter().flat_map(|it| &it.1).flat_map(Column::cells);
+            let tables = found.tables.iter().flat_map(|it| &it.1).flat_map(|column| &column.cell);
             tables.chain(&found.sentences).cloned().collect::<Vec<String>>().join("\n")
         };
         assert!(of("capacity").contains("network"), "{}", of("capacity"));
