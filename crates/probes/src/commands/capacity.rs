@@ -19,6 +19,7 @@ use rustix::fs::{Advice, fadvise};
 use self::knee::{Knee, Observation, Search};
 use super::by_hand::{Result, checked, size};
 use super::temporary::{Folder, Temporary};
+use crate::file::BASE;
 use crate::prelude::*;
 
 pub struct Capacity;
@@ -45,7 +46,7 @@ static ABOUT: About = About {
          counts too",
     ],
     published: "2016: 5.5 of 8 GB",
-    ..super::BASE
+    ..BASE
 };
 
 static ABOUT_BLOCK_TIME: About = About {
@@ -64,7 +65,7 @@ static ABOUT_BLOCK_TIME: About = About {
     ],
     parameters: &[Parameter::new("file_bytes", "multiples of 1 MiB", "file size")],
     noise_limit: 0.30,
-    ..super::BASE
+    ..BASE
 };
 
 /// Part of the available memory is unusable: watermarks, and kernel memory for the file.

@@ -25,6 +25,7 @@ use self::pass::{FileResult, Pass};
 use super::by_hand::{self, Result, checked, printable, size};
 use super::options::block;
 use super::{bandwidth, cache_state};
+use crate::file::BASE;
 use crate::prelude::*;
 
 pub struct Fast;
@@ -51,7 +52,7 @@ static ABOUT: About = About {
         Parameter::new("files", "1, 2, …", "number of files"),
         Parameter::new("file_bytes", "bytes", "size of all files"),
     ],
-    ..super::BASE
+    ..BASE
 };
 
 impl ByHand for Fast {

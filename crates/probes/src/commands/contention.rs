@@ -25,10 +25,12 @@ use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
 use super::by_hand::{self, Result, checked, size};
+use super::cache_state;
 use super::cap::Cap;
 use super::options::{Counts, StateName, sorted};
 use super::temporary::{Folder, Temporary};
-use super::{BUFFERED_DIRECT, cache_state};
+use crate::file::BASE;
+use crate::file::BUFFERED_DIRECT;
 use crate::prelude::*;
 
 const BLOCK: usize = 4096;
@@ -69,7 +71,7 @@ static ABOUT: About = About {
     ],
     published: "2016: 28.4 µs × processes + 53.1 µs",
     noise_limit: 0.20,
-    ..super::BASE
+    ..BASE
 };
 
 static ABOUT_PER_PROCESS: About = About {
@@ -87,7 +89,7 @@ static ABOUT_PER_PROCESS: About = About {
     needs: &["file.contention"],
     published: "2016: 28.4 µs",
     noise_limit: 0.20,
-    ..super::BASE
+    ..BASE
 };
 
 /// The case of one process in the same state.

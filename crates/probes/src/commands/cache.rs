@@ -9,8 +9,9 @@ use super::by_hand::{self, Result, size};
 use super::cache_state;
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Pass, PassSeries, ReadConfig};
-use super::state::fits_in_memory;
 use super::temporary::{Folder, Temporary, announce};
+use crate::file::BASE;
+use crate::file::state::fits_in_memory;
 use crate::prelude::*;
 
 /// Reads per round: cold, second and third.
@@ -42,7 +43,7 @@ static ABOUT: About = About {
     needs: &["os.syscall", "memory.bandwidth", "file.read.throughput"],
     requires: "a file on a device",
     noise_limit: 0.20,
-    ..super::BASE
+    ..BASE
 };
 
 impl ByHand for Speedup {

@@ -18,6 +18,7 @@ use super::cache_state;
 use super::options::{StateName, TemporaryOptions, block};
 use super::passes::{PassSeries, ReadConfig};
 use super::temporary::{Folder, Limit, Temporary, announce, memory};
+use crate::file::BASE;
 use crate::prelude::*;
 
 pub struct ReasonableSize;
@@ -51,7 +52,7 @@ static ABOUT: About = About {
     ],
     needs: &[BANDWIDTH, THROUGHPUT],
     requires: "disk space, and if warm memory, for the size found; at most half of either is used",
-    ..super::BASE
+    ..BASE
 };
 
 impl ByHand for ReasonableSize {
