@@ -84,23 +84,23 @@ static BATTERY: &[Entry] = &[
 /// Commands that measure without workers.
 static COMMANDS: &[Command] = &[
     Command::of::<commands::read::Read>("file read", &[]),
-    Command::of::<commands::fast::ReadFast>("file fast", &[&commands::fast::Fast]),
+    Command::of::<commands::fast::ReadFast>("file fast", &[&commands::fast::FAST]),
     Command::of::<commands::write::Write>("file write", &[]),
     Command::of::<commands::calls::Calls>("file calls", &[]),
     Command::of::<commands::contention::Contend>(
         "file contend",
-        &[&commands::contention::Contention, &commands::contention::PerProcess],
+        &[&commands::contention::CONTENTION, &commands::contention::PER_PROCESS],
     ),
     Command::of::<commands::capacity::FindCapacity>(
         "file capacity",
-        &[&commands::capacity::Capacity, &commands::capacity::BlockTime],
+        &[&commands::capacity::CAPACITY, &commands::capacity::BLOCK_TIME],
     ),
     Command::of::<commands::reasonable_size::FindSize>(
         "file size",
-        &[&commands::reasonable_size::ReasonableSize],
+        &[&commands::reasonable_size::REASONABLE_SIZE],
     ),
     Command::of::<commands::sweep::Sweep>("file sweep", &[]),
-    Command::of::<commands::cache::Cache>("file cache", &[&commands::cache::Speedup]),
+    Command::of::<commands::cache::Cache>("file cache", &[&commands::cache::SPEEDUP]),
     fathom_bench::COMMAND,
     fathom_load::COMMAND,
     fathom_fetch::COMMAND,

@@ -28,9 +28,9 @@ use super::{bandwidth, cache_state};
 use crate::file::BASE;
 use crate::prelude::*;
 
-pub struct Fast;
+pub const FAST: ByHand = ByHand(ABOUT, predict);
 
-static ABOUT: About = About {
+const ABOUT: About = About {
     id: "file.fast",
     title: "fastest file read",
     unit: Unit::BytesPerSecond,
@@ -55,17 +55,11 @@ static ABOUT: About = About {
     ..BASE
 };
 
-impl ByHand for Fast {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
-        match params.text("state") {
-            Some("warm") => bandwidth::at_most_all_cores(known),
-            Some("cold") => Err(NoModel::SpeedOfDevice),
-            _ => Err(NoModel::MixedResidency),
-        }
+fn predict(params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
+    match params.text("state") {
+        Some("warm") => bandwidth::at_most_all_cores(known),
+        Some("cold") => Err(NoModel::SpeedOfDevice),
+        _ => Err(NoModel::MixedResidency),
     }
 }
 
