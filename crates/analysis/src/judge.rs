@@ -197,6 +197,8 @@ enum End {
     Far,
 }
 
+fathom_record::words!(End.words, Near = "", Far = "far end: ");
+
 impl End {
     fn counters(self, sample: &Sample) -> Option<&Disturbance> {
         match self {
@@ -210,13 +212,6 @@ impl End {
         match self {
             Self::Near => near,
             Self::Far => near.and(Counters::of(&[Counter::NotRunning, Counter::Interrupts])),
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Near => "",
-            Self::Far => "far end: ",
         }
     }
 }

@@ -22,16 +22,7 @@ pub enum Answer {
     Kept,
 }
 
-impl Answer {
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Kept => "kept",
-            Self::NotKept => "not kept",
-            Self::Undecided => "undecided",
-        }
-    }
-}
+fathom_record::words!(Answer.words, Kept = "kept", NotKept = "not kept", Undecided = "undecided");
 
 /// A case with its limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,23 +1,13 @@
 //! The metric of `fathom fetch`.
 
-use fathom_metric::{About, ByHand, Inputs, Parameter};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
-
-pub struct Rate;
-
-impl ByHand for Rate {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn predict(&self, _: &Params, _: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        Err(NoModel::WorkOfServer)
-    }
-}
+use fathom_metric::{About, ByHand, Parameter};
+use fathom_record::{Better, Counters, NoModel, Unit};
 
 pub const ID: &str = "fetch.rate";
 
-static ABOUT: About = About {
+pub const RATE: ByHand = ByHand(ABOUT, |_, _, _| Err(NoModel::WorkOfServer));
+
+const ABOUT: About = About {
     id: ID,
     title: "download rate",
     unit: Unit::BytesPerSecond,

@@ -12,21 +12,17 @@ pub enum Format {
     Fio,
 }
 
+// As in the ids of metrics.
+fathom_record::words!(
+    Format.name.ALL,
+    GoogleBenchmark = "google-benchmark",
+    Hyperfine = "hyperfine",
+    Go = "go",
+    Pyperf = "pyperf",
+    Fio = "fio"
+);
+
 impl Format {
-    pub const ALL: [Self; 5] =
-        [Self::GoogleBenchmark, Self::Hyperfine, Self::Go, Self::Pyperf, Self::Fio];
-
-    /// As in the ids of metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::GoogleBenchmark => "google-benchmark",
-            Self::Hyperfine => "hyperfine",
-            Self::Go => "go",
-            Self::Pyperf => "pyperf",
-            Self::Fio => "fio",
-        }
-    }
-
     /// Reads the whole text of a file.
     ///
     /// # Errors

@@ -43,14 +43,7 @@ pub enum Choice {
     Fixed,
 }
 
-impl Choice {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Fixed => "fixed",
-        }
-    }
-}
+fathom_record::words!(Choice.word, Random = "random", Fixed = "fixed");
 
 /// What happens to the bytes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

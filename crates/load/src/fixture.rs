@@ -77,7 +77,7 @@ impl Recorder for Texts {
 
     fn record(&mut self, measured: Measured) -> Record {
         self.all += &words(&measured);
-        let about = metrics::ALL.iter().map(|one| one.about());
+        let about = metrics::ALL.iter().map(|one| &one.0);
         let about = about.into_iter().find(|one| one.id == measured.metric).expect("a metric");
         self.verdicts.extend(measured.verdict);
         let (unit, better) = (about.unit, about.better);
@@ -123,7 +123,7 @@ pub fn words(one: &Measured) -> String {
             format!("  {}: {text}\n", fact.name)
         }
     };
-    let about = metrics::ALL.iter().map(|it| it.about()).find(|it| it.id == one.metric);
+    let about = metrics::ALL.iter().map(|it| &it.0).find(|it| it.id == one.metric);
     let unit = about.expect("a metric").unit;
     let mut text = format!("{}{} in {unit:?}", one.metric, one.params);
     if let Some((value, interval)) = &one.headline {

@@ -1,31 +1,17 @@
 //! The metrics of `fathom load`: descriptions and bounds.
 
-use fathom_metric::{About, ByHand, Inputs, Parameter};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_metric::{About, ByHand, Parameter};
+use fathom_record::{Better, Counters, NoModel, Unit};
 
 /// A metric without a model: what a server needs for a request is not known before.
-pub struct OfServer(pub &'static About);
+pub type OfServer = ByHand;
+
+const fn without_model(about: About) -> OfServer {
+    ByHand(about, |_, _, _| Err(NoModel::WorkOfServer))
+}
 
 /// The metrics in the order of the records.
-pub static THROUGHPUT: OfServer = OfServer(&ABOUT_THROUGHPUT);
-pub static RESPONSE_TIME: OfServer = OfServer(&ABOUT_RESPONSE_TIME);
-pub static BANDWIDTH: OfServer = OfServer(&ABOUT_BANDWIDTH);
-pub static SERVER_CPU_PER_REQUEST: OfServer = OfServer(&ABOUT_SERVER_CPU_PER_REQUEST);
-pub static SERVER_CPU_PER_GB: OfServer = OfServer(&ABOUT_SERVER_CPU_PER_GB);
-pub static CLIENT_CPU_PER_REQUEST: OfServer = OfServer(&ABOUT_CLIENT_CPU_PER_REQUEST);
-pub static CAPACITY: OfServer = OfServer(&ABOUT_CAPACITY);
-pub static SATURATION: OfServer = OfServer(&ABOUT_SATURATION);
-pub static KNEE: OfServer = OfServer(&ABOUT_KNEE);
-pub static CLIENTS_95: OfServer = OfServer(&ABOUT_CLIENTS_95);
-pub static MAX_RATE: OfServer = OfServer(&ABOUT_MAX_RATE);
-pub static DOSE: OfServer = OfServer(&ABOUT_DOSE);
-pub static BOTTLENECK: OfServer = OfServer(&ABOUT_BOTTLENECK);
-pub static CLIENT_RESIDENT: OfServer = OfServer(&ABOUT_CLIENT_RESIDENT);
-pub static CLIENT_GROWTH: OfServer = OfServer(&ABOUT_CLIENT_GROWTH);
-pub static SERVER_RESIDENT: OfServer = OfServer(&ABOUT_SERVER_RESIDENT);
-pub static SERVER_GROWTH: OfServer = OfServer(&ABOUT_SERVER_GROWTH);
-
-pub const ALL: &[&dyn ByHand] = &[
+pub const ALL: &[&ByHand] = &[
     &THROUGHPUT,
     &RESPONSE_TIME,
     &BANDWIDTH,
@@ -44,16 +30,6 @@ pub const ALL: &[&dyn ByHand] = &[
     &SERVER_RESIDENT,
     &SERVER_GROWTH,
 ];
-
-impl ByHand for OfServer {
-    fn about(&self) -> &'static About {
-        self.0
-    }
-
-    fn predict(&self, _: &Params, _: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        Err(NoModel::WorkOfServer)
-    }
-}
 
 const MODEL: &str = "none: what the server needs for a request is not known before the measurement";
 const SERVE: &str = "a server that is `fathom serve`";
@@ -116,7 +92,7 @@ const BASE: About = About {
     ..About::BASE
 };
 
-static ABOUT_THROUGHPUT: About = About {
+pub static THROUGHPUT: OfServer = without_model(About {
     id: "load.throughput",
     title: "requests completed",
     unit: Unit::PerSecond,
@@ -136,9 +112,9 @@ static ABOUT_THROUGHPUT: About = About {
     ],
     published: "2015: 5.6 requests/s of 2 MB over 100 Mbit/s",
     ..BASE
-};
+});
 
-static ABOUT_RESPONSE_TIME: About = About {
+pub static RESPONSE_TIME: OfServer = without_model(About {
     id: "load.response_time",
     title: "response time",
     timed: "from the request sent to the last byte received, for each request; from the connect on \
@@ -152,9 +128,9 @@ static ABOUT_RESPONSE_TIME: About = About {
          sends whenever responses come",
     ],
     ..BASE
-};
+});
 
-static ABOUT_BANDWIDTH: About = About {
+pub static BANDWIDTH: OfServer = without_model(About {
     id: "load.bandwidth",
     title: "body bytes received",
     unit: Unit::BytesPerSecond,
@@ -163,9 +139,9 @@ static ABOUT_BANDWIDTH: About = About {
     not_timed: "heads, TCP and IP headers, bodies that are incomplete at the end of a window",
     pitfalls: &[CLIENT_LIMIT],
     ..BASE
-};
+});
 
-static ABOUT_SERVER_CPU_PER_REQUEST: About = About {
+pub static SERVER_CPU_PER_REQUEST: OfServer = without_model(About {
     id: "load.server.cpu_per_request",
     title: "server CPU per request",
     timed: "CPU time of the server's process ÷ its responses, by its telemetry. With `--pid`: of \
@@ -175,9 +151,9 @@ static ABOUT_SERVER_CPU_PER_REQUEST: About = About {
     pitfalls: &["at low load wake-ups dominate: compare steps near saturation"],
     requires: TELEMETRY,
     ..BASE
-};
+});
 
-static ABOUT_SERVER_CPU_PER_GB: About = About {
+pub static SERVER_CPU_PER_GB: OfServer = without_model(About {
     id: "load.server.cpu_per_gb",
     title: "server CPU per GB sent",
     timed: "CPU time of the server's process ÷ bytes sent, × 10⁹",
@@ -185,18 +161,18 @@ static ABOUT_SERVER_CPU_PER_GB: About = About {
     pitfalls: &["of small files it is the time per request: compare large ones"],
     requires: TELEMETRY,
     ..BASE
-};
+});
 
-static ABOUT_CLIENT_CPU_PER_REQUEST: About = About {
+pub static CLIENT_CPU_PER_REQUEST: OfServer = without_model(About {
     id: "load.client.cpu_per_request",
     title: "client CPU per request",
     timed: "CPU time of the client threads ÷ completed requests",
     not_timed: "the thread that reads telemetry and draws progress",
     pitfalls: &["on loopback it contains protocol work of the server's packets"],
     ..BASE
-};
+});
 
-static ABOUT_CAPACITY: About = About {
+pub static CAPACITY: OfServer = without_model(About {
     id: "load.capacity",
     title: "capacity of a resource",
     unit: Unit::BytesPerSecond,
@@ -215,9 +191,9 @@ static ABOUT_CAPACITY: About = About {
     requires: SERVE,
     published: "2015: disk 43.7 MB/s, network 11.6 MB/s",
     ..BASE
-};
+});
 
-static ABOUT_SATURATION: About = About {
+pub static SATURATION: OfServer = without_model(About {
     id: "load.saturation",
     title: "throughput at saturation",
     unit: Unit::PerSecond,
@@ -230,9 +206,9 @@ static ABOUT_SATURATION: About = About {
          number would reach 1.3 times as much without a limit: else \"not saturated\"",
     ],
     ..BASE
-};
+});
 
-static ABOUT_KNEE: About = About {
+pub static KNEE: OfServer = without_model(About {
     id: "load.knee",
     title: "number of clients at the knee",
     unit: Unit::Ratio,
@@ -241,9 +217,9 @@ static ABOUT_KNEE: About = About {
     not_timed: "nothing",
     pitfalls: &["needs a step with one client"],
     ..BASE
-};
+});
 
-static ABOUT_CLIENTS_95: About = About {
+pub static CLIENTS_95: OfServer = without_model(About {
     id: "load.clients_95",
     title: "clients for 95 % of saturation",
     unit: Unit::Ratio,
@@ -254,9 +230,9 @@ static ABOUT_CLIENTS_95: About = About {
     pitfalls: &["depends on the distribution of service and think times, unlike the knee"],
     published: "2015: 2 without think time, 10 with 1 s",
     ..BASE
-};
+});
 
-static ABOUT_MAX_RATE: About = About {
+pub static MAX_RATE: OfServer = without_model(About {
     id: "load.max_rate",
     title: "highest rate within limits",
     unit: Unit::PerSecond,
@@ -273,9 +249,9 @@ static ABOUT_MAX_RATE: About = About {
     ],
     source: "logistic curve by quasi-likelihood: Wedderburn, Biometrika 61 (1974)",
     ..BASE
-};
+});
 
-static ABOUT_DOSE: About = About {
+pub static DOSE: OfServer = without_model(About {
     id: "load.dose",
     title: "throughput with added load",
     unit: Unit::Ratio,
@@ -290,9 +266,9 @@ static ABOUT_DOSE: About = About {
     ],
     requires: SERVE,
     ..BASE
-};
+});
 
-static ABOUT_BOTTLENECK: About = About {
+pub static BOTTLENECK: OfServer = without_model(About {
     id: "load.bottleneck",
     title: "what limits the throughput",
     unit: Unit::Ratio,
@@ -311,9 +287,9 @@ static ABOUT_BOTTLENECK: About = About {
     ],
     requires: TELEMETRY,
     ..BASE
-};
+});
 
-static ABOUT_CLIENT_RESIDENT: About = About {
+pub static CLIENT_RESIDENT: OfServer = without_model(About {
     id: "load.client.resident",
     title: "client memory",
     unit: Unit::Bytes,
@@ -323,9 +299,9 @@ static ABOUT_CLIENT_RESIDENT: About = About {
     parameters: &[],
     published: "2015: 1.65 MB",
     ..BASE
-};
+});
 
-static ABOUT_CLIENT_GROWTH: About = About {
+pub static CLIENT_GROWTH: OfServer = without_model(About {
     id: "load.client.resident.slope",
     title: "client memory growth",
     unit: Unit::BytesPerSecond,
@@ -334,9 +310,9 @@ static ABOUT_CLIENT_GROWTH: About = About {
     pitfalls: &["no slope below 5 s, no interval below 30 s"],
     parameters: &[],
     ..BASE
-};
+});
 
-static ABOUT_SERVER_RESIDENT: About = About {
+pub static SERVER_RESIDENT: OfServer = without_model(About {
     id: "load.server.resident",
     title: "server memory",
     unit: Unit::Bytes,
@@ -349,9 +325,9 @@ static ABOUT_SERVER_RESIDENT: About = About {
     parameters: &[],
     requires: TELEMETRY,
     ..BASE
-};
+});
 
-static ABOUT_SERVER_GROWTH: About = About {
+pub static SERVER_GROWTH: OfServer = without_model(About {
     id: "load.server.resident.slope",
     title: "server memory growth",
     unit: Unit::BytesPerSecond,
@@ -361,7 +337,7 @@ static ABOUT_SERVER_GROWTH: About = About {
     parameters: &[],
     requires: TELEMETRY,
     ..BASE
-};
+});
 
 #[cfg(test)]
 mod tests {
@@ -370,8 +346,8 @@ mod tests {
 
     #[test]
     fn metrics_have_their_units_and_limits() {
-        let line = |one: &&dyn ByHand| {
-            let About { id, unit, better, noise_limit, title, .. } = one.about();
+        let line = |one: &&ByHand| {
+            let About { id, unit, better, noise_limit, title, .. } = one.0;
             format!("{id}: {title}, {unit:?}, {better:?}, {noise_limit}\n")
         };
         assert_golden("metrics.txt", &ALL.iter().map(line).collect::<String>());

@@ -40,17 +40,14 @@ pub enum Source {
     Fake,
 }
 
-impl Source {
-    /// The name in records.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Tsc => "tsc",
-            Self::Cntvct => "cntvct",
-            Self::MonotonicRaw => "monotonic_raw",
-            Self::Fake => "fake",
-        }
-    }
-}
+// The name in records.
+fathom_record::words!(
+    Source.word,
+    Tsc = "tsc",
+    Cntvct = "cntvct",
+    MonotonicRaw = "monotonic_raw",
+    Fake = "fake"
+);
 
 /// A calibrated clock as data, so that workers need no calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -46,6 +46,31 @@ pub struct About {
     pub noise_limit: f64,
 }
 
+/// What has an [`About`]. [`metric!`](crate::metric) implements it.
+pub trait HasAbout: Sync {
+    fn about(&self) -> &'static About;
+}
+
+/// `metric!(Wake, ABOUT)` declares the type `Wake` of a metric with this description, which is a
+/// static; `metric!(Rtt.about)` is for a type of several metrics, each with its own in a field.
+#[macro_export]
+macro_rules! metric {
+    ($name:ident, $about:ident) => {
+        pub struct $name;
+        $crate::metric!(@ $name, self, &$about);
+    };
+    ($name:ident.$field:ident) => {
+        $crate::metric!(@ $name, self, self.$field);
+    };
+    (@ $name:ident, $self:ident, $about:expr) => {
+        impl $crate::HasAbout for $name {
+            fn about(&$self) -> &'static $crate::About {
+                $about
+            }
+        }
+    };
+}
+
 impl About {
     /// Defaults of a CPU-bound metric without parameters, inputs and requirements.
     pub const BASE: Self = Self {

@@ -3,10 +3,9 @@
 use fathom_analysis::statistics::Ratio;
 use fathom_record::{Effort, Fact, Host, NoModel, Params, Prediction, Reason, Record};
 
-use crate::{About, Inputs, MissingInput};
+use crate::{HasAbout, Inputs, MissingInput};
 
-pub trait Derived: Sync {
-    fn about(&self) -> &'static About;
+pub trait Derived: HasAbout {
     /// Metrics of [`About::needs`] whose verdicts it inherits.
     fn inputs(&self) -> &'static [&'static str];
     /// Whether the result with these parameters is computed from this record and inherits its

@@ -21,7 +21,7 @@ pub mod sum;
 #[cfg(test)]
 mod tests;
 
-pub use about::{About, Disk, Parameter};
+pub use about::{About, Disk, HasAbout, Parameter};
 pub use derived::{Derived, Estimate};
 pub use inputs::{Inputs, earlier};
 pub use missing_input::MissingInput;

@@ -6,7 +6,7 @@ use fathom_record::{
     Counter, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Stratum,
 };
 
-use crate::{About, Inputs};
+use crate::{HasAbout, Inputs};
 
 /// What the cases of a probe depend on, beside the host.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,8 +43,7 @@ impl Case {
 }
 
 /// A metric measured by visits. Stateless; listed once in the registry.
-pub trait Probe: Sync {
-    fn about(&self) -> &'static About;
+pub trait Probe: HasAbout {
     /// Counters that the measured work increments itself. Cases with different sets must not share
     /// a visit.
     fn expects(&self, _: &Case) -> Counters {

@@ -9,16 +9,10 @@ use fathom_record::{Host, NoModel, Params, Prediction, Record};
 
 use crate::{About, Inputs, ProcedureError, Recorder};
 
-/// A metric that only a command of its own measures, such as `fathom file contend`.
-pub trait ByHand: Sync {
-    fn about(&self) -> &'static About;
-    fn predict(
-        &self,
-        params: &Params,
-        host: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel>;
-}
+/// A metric that only a command of its own measures, such as `fathom file contend`, and its model.
+pub struct ByHand(pub About, pub Predict);
+
+type Predict = fn(&Params, &Host, &Inputs<'_>) -> Result<Prediction, NoModel>;
 
 /// A command with its parsed options.
 pub trait Procedure {
@@ -78,7 +72,7 @@ pub struct Command {
     /// Subcommand path, such as `file contend`.
     pub path: &'static str,
     /// Metrics that only this command measures.
-    pub metrics: &'static [&'static dyn ByHand],
+    pub metrics: &'static [&'static ByHand],
     options: fn() -> clap::Command,
     parse: Parse,
 }
@@ -86,7 +80,7 @@ pub struct Command {
 impl Command {
     pub const fn of<P: Procedure + clap::Parser + 'static>(
         path: &'static str,
-        metrics: &'static [&'static dyn ByHand],
+        metrics: &'static [&'static ByHand],
     ) -> Self {
         Self { path, metrics, options: P::command, parse: parse::<P> }
     }

@@ -11,7 +11,7 @@ pub enum Entry {
     /// Computed from other metrics.
     Derived(&'static dyn Derived),
     /// Measured only by a command of its own.
-    ByHand(&'static dyn ByHand),
+    ByHand(&'static ByHand),
 }
 
 impl Entry {
@@ -19,7 +19,7 @@ impl Entry {
         match self {
             Self::Probe(probe) => probe.about(),
             Self::Derived(derived) => derived.about(),
-            Self::ByHand(by_hand) => by_hand.about(),
+            Self::ByHand(by_hand) => &by_hand.0,
         }
     }
 
@@ -36,7 +36,7 @@ impl Entry {
         match self {
             Self::Probe(probe) => probe.predict(&Case::usual(params.clone()), host, known),
             Self::Derived(derived) => derived.predict(params, host, known),
-            Self::ByHand(by_hand) => by_hand.predict(params, host, known),
+            Self::ByHand(by_hand) => (by_hand.1)(params, host, known),
         }
     }
 }
@@ -51,7 +51,7 @@ impl Registry {
     /// `battery`: the metrics of `fathom run`.
     pub fn new(battery: &[Entry], commands: &'static [Command]) -> Self {
         let by_hand = commands.iter().flat_map(|command| command.metrics);
-        let by_hand = by_hand.map(|metric| Entry::ByHand(*metric));
+        let by_hand = by_hand.map(|metric| Entry::ByHand(metric));
         Self { entries: battery.iter().copied().chain(by_hand).collect(), commands }
     }
 
@@ -70,7 +70,7 @@ impl Registry {
 
     /// The command that measures this metric, unless `fathom run` does.
     pub fn command_of(&self, id: &str) -> Option<&'static Command> {
-        let measures = |command: &&Command| command.metrics.iter().any(|one| one.about().id == id);
+        let measures = |command: &&Command| command.metrics.iter().any(|one| one.0.id == id);
         self.commands.iter().find(measures)
     }
 }

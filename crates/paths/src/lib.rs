@@ -87,31 +87,19 @@ pub enum SizeOf {
     None,
 }
 
+fathom_record::words!(
+    SendPath.name.ALL,
+    Copy = "copy",
+    Mmap = "mmap",
+    Sendfile = "sendfile",
+    Splice = "splice",
+    Zerocopy = "zerocopy",
+    Uring = "uring",
+    DeviceCopy = "device-copy",
+    DeviceMmap = "device-mmap"
+);
+
 impl SendPath {
-    pub const ALL: [Self; 8] = [
-        Self::Copy,
-        Self::Mmap,
-        Self::Sendfile,
-        Self::Splice,
-        Self::Zerocopy,
-        Self::Uring,
-        Self::DeviceCopy,
-        Self::DeviceMmap,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Copy => "copy",
-            Self::Mmap => "mmap",
-            Self::Sendfile => "sendfile",
-            Self::Splice => "splice",
-            Self::Zerocopy => "zerocopy",
-            Self::Uring => "uring",
-            Self::DeviceCopy => "device-copy",
-            Self::DeviceMmap => "device-mmap",
-        }
-    }
-
     pub fn size_of(self) -> SizeOf {
         match self {
             Self::Copy | Self::Uring | Self::DeviceCopy => SizeOf::Buffer,
@@ -126,21 +114,17 @@ impl SendPath {
     }
 }
 
+fathom_record::words!(
+    ReceivePath.name.ALL,
+    Copy = "copy",
+    Mmap = "mmap",
+    Splice = "splice",
+    Uring = "uring",
+    DeviceCopy = "device-copy",
+    DeviceMmap = "device-mmap"
+);
+
 impl ReceivePath {
-    pub const ALL: [Self; 6] =
-        [Self::Copy, Self::Mmap, Self::Splice, Self::Uring, Self::DeviceCopy, Self::DeviceMmap];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Copy => "copy",
-            Self::Mmap => "mmap",
-            Self::Splice => "splice",
-            Self::Uring => "uring",
-            Self::DeviceCopy => "device-copy",
-            Self::DeviceMmap => "device-mmap",
-        }
-    }
-
     pub fn size_of(self) -> SizeOf {
         match self {
             Self::Copy | Self::Uring | Self::DeviceCopy => SizeOf::Buffer,

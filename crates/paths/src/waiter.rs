@@ -27,17 +27,12 @@ pub enum Io {
     Async,
 }
 
-impl Io {
-    pub const ALL: [Self; 3] = [Self::Blocking, Self::Nonblocking, Self::Async];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Blocking => "blocking",
-            Self::Nonblocking => "nonblocking",
-            Self::Async => "async",
-        }
-    }
-}
+fathom_record::words!(
+    Io.name.ALL,
+    Blocking = "blocking",
+    Nonblocking = "nonblocking",
+    Async = "async"
+);
 
 /// A signal may have been taken by a wait before: then the state decides.
 const SIGNAL_WAIT: Duration = Duration::from_millis(100);

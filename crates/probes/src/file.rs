@@ -1,38 +1,23 @@
-//! File metrics: read, write, create, delete and sync.
+//! File metrics of `fathom run`: read, write, create, delete and sync.
 
 use fathom_fileio::folder::write_cause;
 
 use crate::prelude::*;
 
-mod bandwidth;
-mod by_hand;
-pub mod cache;
-mod cache_state;
 pub mod call;
-pub mod calls;
-mod cap;
-pub mod capacity;
-pub mod contention;
-pub mod fast;
 pub(crate) mod generated_file;
-mod model;
-mod options;
-mod passes;
-pub mod read;
+pub(crate) mod model;
 pub mod read_latency;
 pub mod read_throughput;
-pub mod reasonable_size;
 pub mod small_files;
-mod state;
-pub mod sweep;
-mod temporary;
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;
-pub mod write;
 pub mod write_throughput;
 
 /// Common to most file metrics: they wait for a device.
-const BASE: About = About { expects: Counters::DEVICE, noise_limit: 0.10, ..About::BASE };
+pub(crate) const BASE: About =
+    About { expects: Counters::DEVICE, noise_limit: 0.10, ..About::BASE };
 /// Common to those that `fathom run` measures.
 const OF_RUNS: About =
     About { needs: &["os.syscall"], requires: "a folder on a device (--folder)", ..BASE };
@@ -44,7 +29,8 @@ pub const LARGE_BYTES: u64 = 64 << 20;
 /// Sizes of the small files, as in lmbench's `lat_fs`.
 const SMALL_BYTES: [i64; 4] = [0, 1 << 10, 4 << 10, 10 << 10];
 
-const BUFFERED_DIRECT: &str = "the file system accepted O_DIRECT, but read through the page cache";
+pub(crate) const BUFFERED_DIRECT: &str =
+    "the file system accepted O_DIRECT, but read through the page cache";
 
 /// A failed file operation. A full or read-only disk makes the metric unavailable.
 fn failed(what: &str, error: impl Into<std::io::Error>) -> Fault {

@@ -4,6 +4,7 @@
 //! It prints nothing, stores nothing and does not choose the number of rounds.
 
 mod buffer;
+pub mod commands;
 pub mod cpu;
 pub mod file;
 pub mod memory;

@@ -8,7 +8,8 @@ pub(crate) use fathom_metric::order::Order;
 pub(crate) use fathom_metric::sum::{Sum, Term};
 pub(crate) use fathom_metric::{
     About, ByHand, Case, Derived, Disk, Ending, Estimate, Event, Inputs, Measured, MissingInput,
-    Parameter, Probe, Procedure, ProcedureError, Recorder, Sizes, earlier, observed, too_short,
+    Parameter, Probe, Procedure, ProcedureError, Recorder, Sizes, earlier, metric, observed,
+    too_short,
 };
 pub(crate) use fathom_record::quantity::quantity;
 pub(crate) use fathom_record::{

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use fathom_metric::{Command, Entry, Registry};
 
-use crate::{cpu, file, memory, network, os};
+use crate::{commands, cpu, file, memory, network, os};
 
 /// The metrics of `fathom run`, in the order of the result table. A metric comes after those it
 /// needs.
@@ -83,24 +83,24 @@ static BATTERY: &[Entry] = &[
 
 /// Commands that measure without workers.
 static COMMANDS: &[Command] = &[
-    Command::of::<file::read::Read>("file read", &[]),
-    Command::of::<file::fast::ReadFast>("file fast", &[&file::fast::Fast]),
-    Command::of::<file::write::Write>("file write", &[]),
-    Command::of::<file::calls::Calls>("file calls", &[]),
-    Command::of::<file::contention::Contend>(
+    Command::of::<commands::read::Read>("file read", &[]),
+    Command::of::<commands::fast::ReadFast>("file fast", &[&commands::fast::FAST]),
+    Command::of::<commands::write::Write>("file write", &[]),
+    Command::of::<commands::calls::Calls>("file calls", &[]),
+    Command::of::<commands::contention::Contend>(
         "file contend",
-        &[&file::contention::Contention, &file::contention::PerProcess],
+        &[&commands::contention::CONTENTION, &commands::contention::PER_PROCESS],
     ),
-    Command::of::<file::capacity::FindCapacity>(
+    Command::of::<commands::capacity::FindCapacity>(
         "file capacity",
-        &[&file::capacity::Capacity, &file::capacity::BlockTime],
+        &[&commands::capacity::CAPACITY, &commands::capacity::BLOCK_TIME],
     ),
-    Command::of::<file::reasonable_size::FindSize>(
+    Command::of::<commands::reasonable_size::FindSize>(
         "file size",
-        &[&file::reasonable_size::ReasonableSize],
+        &[&commands::reasonable_size::REASONABLE_SIZE],
     ),
-    Command::of::<file::sweep::Sweep>("file sweep", &[]),
-    Command::of::<file::cache::Cache>("file cache", &[&file::cache::Speedup]),
+    Command::of::<commands::sweep::Sweep>("file sweep", &[]),
+    Command::of::<commands::cache::Cache>("file cache", &[&commands::cache::SPEEDUP]),
     fathom_bench::COMMAND,
     fathom_load::COMMAND,
     fathom_fetch::COMMAND,

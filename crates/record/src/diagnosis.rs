@@ -59,16 +59,7 @@ pub enum Severity {
     Severe,
 }
 
-impl Severity {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Severe => "severe",
-        }
-    }
-}
+words!(Severity.word, Good = "good", Note = "note", Warning = "warning", Severe = "severe");
 
 /// The finding of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,9 @@
 //! decides nothing, does no I/O, reads no clock and has no `unsafe`.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod words;
+
 mod causes;
 pub mod command;
 pub mod condition;

@@ -155,28 +155,18 @@ pub enum Unit {
     Ratio,
 }
 
+// The unit as written in JSON.
+words!(
+    Unit.symbol.ALL,
+    Nanoseconds = "ns",
+    Bytes = "bytes",
+    BytesPerSecond = "bytes/s",
+    PerSecond = "1/s",
+    Hertz = "Hz",
+    Ratio = "ratio"
+);
+
 impl Unit {
-    pub const ALL: [Self; 6] = [
-        Self::Nanoseconds,
-        Self::Bytes,
-        Self::BytesPerSecond,
-        Self::PerSecond,
-        Self::Hertz,
-        Self::Ratio,
-    ];
-
-    /// The unit as written in JSON.
-    pub fn symbol(self) -> &'static str {
-        match self {
-            Self::Nanoseconds => "ns",
-            Self::Bytes => "bytes",
-            Self::BytesPerSecond => "bytes/s",
-            Self::PerSecond => "1/s",
-            Self::Hertz => "Hz",
-            Self::Ratio => "ratio",
-        }
-    }
-
     /// Whether a value in this unit can be a result: a time of zero or less is an error.
     pub fn takes(self, value: f64) -> bool {
         value.is_finite() && !(self == Self::Nanoseconds && value <= 0.0)

@@ -450,10 +450,16 @@ pub enum Agreement {
     Inconclusive,
 }
 
-impl Agreement {
-    pub const ALL: [Self; 5] =
-        [Self::Within, Self::Outside, Self::Met, Self::Violated, Self::Inconclusive];
+words!(
+    Agreement.word.ALL,
+    Within = "within",
+    Outside = "outside",
+    Met = "met",
+    Violated = "violated",
+    Inconclusive = "inconclusive"
+);
 
+impl Agreement {
     /// The prediction was right.
     pub fn holds(self) -> bool {
         matches!(self, Self::Within | Self::Met)
@@ -462,16 +468,6 @@ impl Agreement {
     /// The prediction was wrong.
     pub fn fails(self) -> bool {
         matches!(self, Self::Outside | Self::Violated)
-    }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Within => "within",
-            Self::Outside => "outside",
-            Self::Met => "met",
-            Self::Violated => "violated",
-            Self::Inconclusive => "inconclusive",
-        }
     }
 }
 

@@ -276,15 +276,7 @@ pub enum Effort {
     Thorough,
 }
 
-impl Effort {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Quick => "quick",
-            Self::Standard => "standard",
-            Self::Thorough => "thorough",
-        }
-    }
-}
+words!(Effort.word, Quick = "quick", Standard = "standard", Thorough = "thorough");
 
 /// Whether a run is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -302,13 +294,10 @@ pub enum RunState {
     Unknown,
 }
 
-impl RunState {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Complete => "complete",
-            Self::Interrupted => "interrupted",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+words!(
+    RunState.word,
+    Running = "running",
+    Complete = "complete",
+    Interrupted = "interrupted",
+    Unknown = "unknown"
+);

@@ -16,15 +16,7 @@ pub enum Phase {
     Backlog,
 }
 
-impl Phase {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::WarmUp => "warm_up",
-            Self::Window => "window",
-            Self::Backlog => "backlog",
-        }
-    }
-}
+words!(Phase.word, WarmUp = "warm_up", Window = "window", Backlog = "backlog");
 
 /// About a second of a load, or the shorter rest of a phase. Quantiles are of the successful
 /// responses that ended in it.

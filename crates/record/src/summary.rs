@@ -247,22 +247,19 @@ pub enum NotSelected {
     NoReference,
 }
 
-impl NotSelected {
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::SecondCpu => "the work uses a second CPU",
-            Self::Device => "the work waits for a device",
-            Self::LongOperation => "one operation is too long to select undisturbed ones",
-            Self::SlowsItself => "the work itself slows the reference loop",
-            Self::Input => "an input is over all processes",
-            Self::TooFewClean => "too few processes in that state of the core",
-            Self::Continuum => "the states of the core cannot be distinguished",
-            Self::EveryTrial => "the protocol keeps every trial",
-            Self::NotPinned => "not pinned to one CPU",
-            Self::NoReference => "no reference loop was calibrated",
-        }
-    }
-}
+words!(
+    NotSelected.words,
+    SecondCpu = "the work uses a second CPU",
+    Device = "the work waits for a device",
+    LongOperation = "one operation is too long to select undisturbed ones",
+    SlowsItself = "the work itself slows the reference loop",
+    Input = "an input is over all processes",
+    TooFewClean = "too few processes in that state of the core",
+    Continuum = "the states of the core cannot be distinguished",
+    EveryTrial = "the protocol keeps every trial",
+    NotPinned = "not pinned to one CPU",
+    NoReference = "no reference loop was calibrated"
+);
 
 /// An estimate over some of the visits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -54,19 +54,18 @@ pub enum State {
     Failed,
 }
 
+words!(
+    State.word,
+    Valid = "valid",
+    Noisy = "noisy",
+    Unavailable = "unavailable",
+    Invalid = "invalid",
+    Failed = "failed"
+);
+
 impl State {
     pub fn shows_number(self) -> bool {
         matches!(self, Self::Valid | Self::Noisy)
-    }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::Noisy => "noisy",
-            Self::Unavailable => "unavailable",
-            Self::Invalid => "invalid",
-            Self::Failed => "failed",
-        }
     }
 }
 

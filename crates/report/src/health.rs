@@ -26,6 +26,14 @@ pub enum State {
     Critical,
 }
 
+fathom_record::words!(
+    State.word,
+    Ok = "OK",
+    Unknown = "UNKNOWN",
+    Warning = "WARNING",
+    Critical = "CRITICAL"
+);
+
 impl State {
     /// Its exit status.
     #[must_use]
@@ -35,15 +43,6 @@ impl State {
             Self::Warning => 1,
             Self::Critical => 2,
             Self::Unknown => 3,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::Unknown => "UNKNOWN",
-            Self::Warning => "WARNING",
-            Self::Critical => "CRITICAL",
         }
     }
 }

@@ -72,28 +72,23 @@ pub(crate) enum Kind {
 /// Requests to the service itself that wait.
 pub(crate) const CONTROL_MAX: usize = 32;
 
-impl Kind {
-    /// In their order.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Read, Self::Page, Self::Control, Self::List, Self::Bulk, Self::Serial];
+// Name of its threads.
+fathom_record::words!(
+    Kind.name.ALL,
+    Read = "lane",
+    Page = "page",
+    Control = "control",
+    List = "list",
+    Bulk = "bulk",
+    Serial = "serial"
+);
 
+impl Kind {
     /// Jobs that may wait. A connection has one.
     pub(crate) fn waiting_max(self, connections_max: usize) -> usize {
         match self {
             Self::Control | Self::List | Self::Bulk => CONTROL_MAX,
             Self::Read | Self::Page | Self::Serial => connections_max,
-        }
-    }
-
-    /// Name of its threads.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Read => "lane",
-            Self::Page => "page",
-            Self::Control => "control",
-            Self::List => "list",
-            Self::Bulk => "bulk",
-            Self::Serial => "serial",
         }
     }
 }

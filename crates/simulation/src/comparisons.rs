@@ -5,9 +5,9 @@ use fathom_analysis::statistics::{mann_whitney, ratio_of_medians};
 
 use crate::chance::Rate;
 use crate::coverage::PROCESSES;
-use crate::parallel::each;
-use crate::section::{Section, alarms, cells};
-use crate::worlds::{TRUTH, WORLDS, World, world};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_above};
+use crate::worlds::{TRUTH, WORLDS, world};
 use crate::{Source, Trials};
 
 /// Nominal rate of false alarms.
@@ -15,25 +15,19 @@ const NOMINAL: f64 = 0.05;
 /// Guaranteed upper limit of the rate.
 const GUARANTEED: f64 = 0.06;
 
-#[derive(Default)]
-struct Figure {
-    ratio: Rate,
-    test: Rate,
+/// Counts ratios whose interval excludes 1, and alarms of the rank test.
+fn count((a, b): Sides, seed: u64, [ratios, tests]: &mut [Rate; 2]) {
+    let ratio = ratio_of_medians(&a, &b, seed);
+    ratios.count(ratio.is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0));
+    tests.count(mann_whitney(&a, &b).is_some_and(|test| test.p < NOMINAL));
 }
 
-impl Figure {
-    fn of(name: &str, trials: Trials, sides: impl Fn(&mut Source) -> Sides) -> Self {
-        let mut source = Source::named(trials.seed, &format!("comparison {name}"));
-        let mut figure = Self::default();
-        for _ in 0..trials.runs {
-            let (a, b) = sides(&mut source);
-            let seed = source.bits();
-            let ratio = ratio_of_medians(&a, &b, seed);
-            figure.ratio.count(ratio.is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0));
-            figure.test.count(mann_whitney(&a, &b).is_some_and(|test| test.p < NOMINAL));
-        }
-        figure
-    }
+fn heads(processes: &usize) -> String {
+    format!("{processes} processes: ratio | rank test")
+}
+
+fn cells<R>(_: &R, _: &usize, rates: &[Rate; 2]) -> String {
+    rates.map(|rate| marked_above(rate, NOMINAL)).join(" | ")
 }
 
 /// The process medians of two runs.
@@ -113,61 +107,51 @@ repeatability` measures it for a machine.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::new("Two runs of the same thing", WORDS);
-    let items: Vec<(&World, usize)> =
-        WORLDS.iter().flat_map(|world| PROCESSES.map(|processes| (world, processes))).collect();
-    let figures = each(&items, |(world, processes)| {
-        let name = format!("{} {processes}", world.name);
-        Figure::of(&name, trials, |source| {
-            (world.medians(source, *processes), world.medians(source, *processes))
-        })
-    });
-    for ((world, processes), figure) in items.iter().zip(&figures) {
-        let what = format!("{}, {processes} processes", world.name);
-        section.at_most(figure.ratio, GUARANTEED, &format!("ratio, {what}"));
-        section.at_most(figure.test, GUARANTEED, &format!("rank test, {what}"));
-        // A test that never alarms is wrong too, except with ties or a drift in both runs.
-        if world.kind.is_independent() && world.name != "quantised" {
-            section.at_least(figure.ratio, 0.02, &format!("ratio, {what}"));
-            section.at_least(figure.test, 0.03, &format!("rank test, {what}"));
-        }
+    Experiment {
+        rows: &WORLDS,
+        columns: &PROCESSES,
+        name: |world, processes| format!("comparison {} {processes}", world.name),
+        trial: |world, processes, source, counts| {
+            let sides = (world.medians(source, *processes), world.medians(source, *processes));
+            count(sides, source.bits(), counts);
+        },
+        check: |section, world, processes, &[ratio, test]| {
+            let [of_ratio, of_test] = ["ratio", "rank test"]
+                .map(|of| format!("{of}, {}, {processes} processes", world.name));
+            section.at_most(ratio, GUARANTEED, &of_ratio);
+            section.at_most(test, GUARANTEED, &of_test);
+            // A test that never alarms is wrong too, except with ties or a drift in both runs.
+            if world.kind.is_independent() && world.name != "quantised" {
+                section.at_least(ratio, 0.02, &of_ratio);
+                section.at_least(test, 0.03, &of_test);
+            }
+        },
+        head: "shape",
+        title: |world| world.name.to_owned(),
+        heads,
+        cells,
     }
-    let names: Vec<&str> = WORLDS.iter().map(|world| world.name).collect();
-    table(&mut section, "shape", &names, &figures);
+    .run(&mut section, trials);
     section.paragraph(BOOTSTRAP);
     section.paragraph(SIDES);
-    unequal_sides(&mut section, trials);
+    Experiment {
+        rows: &UNEQUAL_SIDES,
+        columns: &PROCESSES,
+        name: |case, processes| format!("comparison {} {processes}", case.name),
+        trial: |case, processes, source, counts| {
+            count((case.sides)(source, *processes), source.bits(), counts);
+        },
+        check: |section, case, processes, &[ratio, _]| {
+            if case.guaranteed {
+                let what = format!("ratio, {}, {processes} processes", case.name);
+                section.at_most(ratio, GUARANTEED, &what);
+            }
+        },
+        head: "A and B",
+        title: |case| case.name.to_owned(),
+        heads,
+        cells,
+    }
+    .run(&mut section, trials);
     section
-}
-
-fn unequal_sides(section: &mut Section, trials: Trials) {
-    let items: Vec<(&UnequalSides, usize)> = UNEQUAL_SIDES
-        .iter()
-        .flat_map(|case| PROCESSES.map(|processes| (case, processes)))
-        .collect();
-    let figures = each(&items, |(case, processes)| {
-        let name = format!("{} {processes}", case.name);
-        Figure::of(&name, trials, |source| (case.sides)(source, *processes))
-    });
-    for ((case, processes), figure) in items.iter().zip(&figures) {
-        if case.guaranteed {
-            let what = format!("ratio, {}, {processes} processes", case.name);
-            section.at_most(figure.ratio, GUARANTEED, &what);
-        }
-    }
-    let names: Vec<&str> = UNEQUAL_SIDES.iter().map(|case| case.name).collect();
-    table(section, "A and B", &names, &figures);
-}
-
-fn table(section: &mut Section, of: &str, names: &[&str], figures: &[Figure]) {
-    let mut header = cells([of]);
-    for processes in PROCESSES {
-        header.extend([format!("{processes} processes: ratio"), "rank test".to_owned()]);
-    }
-    section.grid(&header, names, figures, |name, figures| {
-        let mut row = cells([*name]);
-        for figure in figures {
-            row.extend([alarms(figure.ratio, NOMINAL), alarms(figure.test, NOMINAL)]);
-        }
-        row
-    });
 }

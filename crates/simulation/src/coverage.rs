@@ -5,8 +5,8 @@ use fathom_analysis::statistics::{order_interval, summarise};
 use fathom_record::{Better, Counters, Summary};
 
 use crate::chance::Rate;
-use crate::parallel::each;
-use crate::section::{Section, cells, kept, percent};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_below, percent};
 use crate::worlds::{Kind, ROUNDS, TRUTH, WORLDS, World};
 use crate::{Source, Trials};
 
@@ -21,23 +21,14 @@ struct Figure {
     kept: Rate,
     marked: Rate,
     kept_or_marked: Rate,
+    /// Findings about the shape.
     clusters: Rate,
     modes: Rate,
     drift: Rate,
 }
 
 impl Figure {
-    fn of(world: &World, processes: usize, trials: Trials) -> Self {
-        let name = format!("coverage {} {processes}", world.name);
-        let mut source = Source::named(trials.seed, &name);
-        let mut figure = Self::default();
-        for _ in 0..trials.runs {
-            figure.note(world, processes, &mut source);
-        }
-        figure
-    }
-
-    fn note(&mut self, world: &World, processes: usize, source: &mut Source) {
+    fn count(&mut self, world: &World, processes: usize, source: &mut Source) {
         let samples = world.samples(source, processes, ROUNDS);
         let Some(summary) = summarise(&samples) else { return };
         let kept = interval_contains(&summary, TRUTH);
@@ -75,57 +66,45 @@ processes, *modes* 100 values. *Drift* is counted without its threshold of 5 %; 
 is found in up to 6.3, 2.1 and 4.1 %.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let items: Vec<(&World, usize)> =
-        WORLDS.iter().flat_map(|world| PROCESSES.map(|processes| (world, processes))).collect();
-    let figures = each(&items, |(world, processes)| Figure::of(world, *processes, trials));
     let mut section = Section::new("The interval of a headline", WORDS);
-    for ((world, processes), figure) in items.iter().zip(&figures) {
-        let what = format!("interval, {}, {processes} processes", world.name);
-        check_guarantees(&mut section, world, figure, *processes, &what);
+    let figures = Experiment {
+        rows: &WORLDS,
+        columns: &PROCESSES,
+        name: |world, processes| format!("coverage {} {processes}", world.name),
+        trial: |world, processes, source, figure: &mut Figure| {
+            figure.count(world, *processes, source);
+        },
+        check,
+        head: "shape",
+        title: |world| world.name.to_owned(),
+        heads: |processes| {
+            format!("{processes} processes, {} stated | marked", percent(level(*processes)))
+        },
+        cells: |_, processes, figure| {
+            let kept = marked_below(figure.kept, level(*processes));
+            format!("{kept} | {}", percent(figure.marked.share()))
+        },
     }
-    let mut header = cells(["shape"]);
-    for processes in PROCESSES {
-        let stated = percent(level(processes));
-        header.push(format!("{processes} processes, {stated} stated"));
-        header.push("marked".to_owned());
-    }
-    section.grid(&header, &WORLDS, &figures, |world, figures| {
-        let mut row = cells([world.name]);
-        for (figure, processes) in figures.iter().zip(PROCESSES) {
-            row.push(kept(figure.kept, level(processes)));
-            row.push(percent(figure.marked.share()));
-        }
-        row
-    });
+    .run(&mut section, trials);
     section.paragraph(SHAPES);
-    let header = cells(["shape", "groups", "modes", "drift"]);
-    section.grid(&header, &WORLDS, &figures, |world, figures| {
-        let shares = |rate: fn(&Figure) -> Rate| {
-            let texts: Vec<String> =
-                figures.iter().map(|figure| percent(rate(figure).share())).collect();
-            texts.join(" / ")
-        };
-        vec![
-            world.name.to_owned(),
-            shares(|figure| figure.clusters),
-            shares(|figure| figure.modes),
-            shares(|figure| figure.drift),
-        ]
+    let findings: [fn(&Figure) -> Rate; 3] = [|it| it.clusters, |it| it.modes, |it| it.drift];
+    let rows = WORLDS.iter().zip(figures.chunks(PROCESSES.len())).map(|(world, figures)| {
+        let shares = findings.map(|rate| {
+            figures.iter().map(|it| percent(rate(it).share())).collect::<Vec<_>>().join(" / ")
+        });
+        format!("{} | {}", world.name, shares.join(" | "))
     });
+    section.table("shape | groups | modes | drift", rows);
     section
 }
 
-fn check_guarantees(
-    section: &mut Section,
-    world: &World,
-    figure: &Figure,
-    processes: usize,
-    what: &str,
-) {
+fn check(section: &mut Section, world: &World, processes: &usize, figure: &Figure) {
+    let what = &format!("interval, {}, {processes} processes", world.name);
+    let level = level(*processes);
     match world.kind {
         Kind::Exact => {
-            section.at_least(figure.kept, level(processes), what);
-            section.at_most(figure.kept, level(processes), what);
+            section.at_least(figure.kept, level, what);
+            section.at_most(figure.kept, level, what);
         }
         Kind::Independent => {
             section.at_least(figure.kept, 0.93, what);
@@ -133,13 +112,13 @@ fn check_guarantees(
         }
         Kind::Marked => {
             section.at_least(figure.kept_or_marked, 0.90, what);
-            section.at_least(figure.marked, world.marked_from(processes), &format!("mark, {what}"));
+            let marked_from = world.marked_from(*processes);
+            section.at_least(figure.marked, marked_from, &format!("mark, {what}"));
         }
     }
     if world.kind.is_independent() || world.name.starts_with("AR(1)") {
         section.at_most(figure.clusters, 0.035, &format!("groups, {what}"));
         section.at_most(figure.modes, 0.005, &format!("modes, {what}"));
-        let chance = 1.0 - level(processes);
-        section.at_most(figure.drift, chance, &format!("drift, {what}"));
+        section.at_most(figure.drift, 1.0 - level, &format!("drift, {what}"));
     }
 }

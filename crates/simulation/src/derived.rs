@@ -8,8 +8,8 @@ use fathom_record::Summary;
 
 use crate::chance::Rate;
 use crate::coverage::{PROCESSES, interval_contains, level};
-use crate::parallel::each;
-use crate::section::{Section, cells, kept, percent};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_below, percent};
 use crate::worlds::{TRUTH, World, world};
 use crate::{Source, Trials};
 
@@ -60,34 +60,43 @@ fn summary(
     }
 }
 
-#[derive(Default)]
-struct Figure {
-    kept: Rate,
-    bounds: Rate,
-    kept_bounds: Rate,
+impl Metric {
+    fn title(self) -> String {
+        match self {
+            Self::Slope => "slope".to_owned(),
+            Self::Quotient => "quotient".to_owned(),
+            Self::Difference(size) => format!("difference {size}"),
+        }
+    }
+
+    fn truth(self) -> f64 {
+        match self {
+            Self::Slope => SLOPE,
+            Self::Quotient => 1.0,
+            Self::Difference(size) => size,
+        }
+    }
 }
 
-impl Figure {
-    fn of(metric: Metric, world: &World, processes: usize, trials: Trials) -> Self {
-        let (title, truth) = match metric {
-            Metric::Slope => ("slope".to_owned(), SLOPE),
-            Metric::Quotient => ("quotient".to_owned(), 1.0),
-            Metric::Difference(size) => (format!("difference {size}"), size),
-        };
-        let name = format!("derived {title} {} {processes}", world.name);
-        let mut source = Source::named(trials.seed, &name);
-        let mut figure = Self::default();
-        for _ in 0..trials.runs {
-            let Some(summary) = summary(metric, world, processes, &mut source) else { continue };
-            figure.kept.count(interval_contains(&summary, truth));
-            let bound = difference_bound(&summary);
-            figure.bounds.count(bound.is_some());
-            if let Some(bound) = bound {
-                figure.kept_bounds.count(truth <= bound);
-            }
-        }
-        figure
-    }
+/// What is derived from which world.
+type Row = (Metric, &'static World);
+
+fn name((metric, world): &Row, processes: &usize) -> String {
+    format!("derived {} {} {processes}", metric.title(), world.name)
+}
+
+/// Counts intervals with the truth, differences printed as a bound, and bounds with the truth.
+fn trial(
+    (metric, world): &Row,
+    processes: &usize,
+    source: &mut Source,
+    [kept, bounds, kept_bounds]: &mut [Rate; 3],
+) {
+    let Some(summary) = summary(*metric, world, *processes, source) else { return };
+    kept.count(interval_contains(&summary, metric.truth()));
+    let bound = difference_bound(&summary);
+    bounds.count(bound.is_some());
+    bound.into_iter().for_each(|bound| kept_bounds.count(metric.truth() <= bound));
 }
 
 const WORDS: &str = "\
@@ -105,65 +114,48 @@ const SIZES: [f64; 4] = [0.0, 0.5, 1.0, 3.0];
 pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::new("Derived metrics", WORDS);
     let names = ["normal", "log-normal", "heavy tail", "outliers", "quantised"];
-    let rows: Vec<(Metric, &World)> = [Metric::Slope, Metric::Quotient]
-        .into_iter()
-        .flat_map(|metric| names.map(|name| (metric, world(name))))
-        .collect();
-    let items: Vec<(Metric, &World, usize)> = rows
-        .iter()
-        .flat_map(|(metric, world)| PROCESSES.map(|processes| (*metric, *world, processes)))
-        .collect();
-    let figures =
-        each(&items, |(metric, world, processes)| Figure::of(*metric, world, *processes, trials));
-    let title = |metric| if metric == Metric::Slope { "slope" } else { "quotient" };
-    for ((metric, world, processes), figure) in items.iter().zip(&figures) {
-        let what = format!("{}, {}, {processes} processes", title(*metric), world.name);
-        section.at_least(figure.kept, 0.93, &what);
-        section.at_most(figure.kept, 0.995, &what);
+    Experiment {
+        rows: &[Metric::Slope, Metric::Quotient]
+            .map(|metric| names.map(|name| (metric, world(name))))
+            .concat(),
+        columns: &PROCESSES,
+        name,
+        trial,
+        check: |section, (metric, world), processes, &[kept, ..]| {
+            let what = format!("{}, {}, {processes} processes", metric.title(), world.name);
+            section.at_least(kept, 0.93, &what);
+            section.at_most(kept, 0.995, &what);
+        },
+        head: "metric | shape",
+        title: |(metric, world)| format!("{} | {}", metric.title(), world.name),
+        heads: |processes| format!("{processes}: {}", percent(level(*processes))),
+        cells: |(metric, _), processes, &[kept, ..]| match metric {
+            Metric::Quotient => marked_below(kept, 0.95),
+            _ => marked_below(kept, level(*processes)),
+        },
     }
-    let mut header = cells(["metric", "shape"]);
-    header.extend(PROCESSES.map(|processes| format!("{processes}: {}", percent(level(processes)))));
-    let stated = |metric: Metric, processes: usize| {
-        if metric == Metric::Quotient { 0.95 } else { level(processes) }
-    };
-    section.grid(&header, &rows, &figures, |(metric, world), figures| {
-        let mut row = cells([title(*metric), world.name]);
-        row.extend(
-            figures
-                .iter()
-                .zip(PROCESSES)
-                .map(|(figure, processes)| kept(figure.kept, stated(*metric, processes))),
-        );
-        row
-    });
-    bounds(&mut section, trials);
-    section
-}
-
-fn bounds(section: &mut Section, trials: Trials) {
+    .run(&mut section, trials);
     section.paragraph(BOUNDS);
-    let items: Vec<(f64, usize)> =
-        SIZES.into_iter().flat_map(|size| PROCESSES.map(|processes| (size, processes))).collect();
-    let figures = each(&items, |(size, processes)| {
-        Figure::of(Metric::Difference(*size), world("normal"), *processes, trials)
-    });
-    for ((size, processes), figure) in items.iter().zip(&figures) {
-        let what = format!("bound of a difference of {size}, {processes} processes");
-        section.at_least(figure.kept_bounds, 0.93, &what);
-    }
-    let mut header = cells(["difference"]);
-    for processes in PROCESSES {
-        header.extend([format!("{processes} processes: as a bound"), "within".to_owned()]);
-    }
-    section.grid(&header, &SIZES, &figures, |size, figures| {
-        let mut row = vec![format!("{size}")];
-        for figure in figures {
-            let within = match figure.kept_bounds.of {
+    Experiment {
+        rows: &SIZES.map(|size| (Metric::Difference(size), world("normal"))),
+        columns: &PROCESSES,
+        name,
+        trial,
+        check: |section, (metric, _), processes, &[.., kept_bounds]| {
+            let what = format!("bound of a {}, {processes} processes", metric.title());
+            section.at_least(kept_bounds, 0.93, &what);
+        },
+        head: "difference",
+        title: |(metric, _)| metric.truth().to_string(),
+        heads: |processes| format!("{processes} processes: as a bound | within"),
+        cells: |_, _, &[_, bounds, kept_bounds]| {
+            let within = match kept_bounds.of {
                 0 => "–".to_owned(),
-                _ => kept(figure.kept_bounds, 0.93),
+                _ => marked_below(kept_bounds, 0.93),
             };
-            row.extend([percent(figure.bounds.share()), within]);
-        }
-        row
-    });
+            format!("{} | {within}", percent(bounds.share()))
+        },
+    }
+    .run(&mut section, trials);
+    section
 }

@@ -4,8 +4,8 @@
 use fathom_analysis::statistics::median_interval;
 
 use crate::chance::Rate;
-use crate::parallel::each;
-use crate::section::{Section, cells, percent};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_above};
 use crate::worlds::TRUTH;
 use crate::{Source, Trials};
 
@@ -21,8 +21,6 @@ const LONGEST_S: f64 = 4.0;
 /// Mean seconds of a slow episode, and how often the machine is slow.
 const EPISODES_S: [f64; 4] = [0.1, 1.0, 4.0, 10.0];
 const SLOW: f64 = 0.25;
-/// Numbers of processes.
-const PROCESSES: [usize; 2] = [5, 12];
 /// Slowdown in an episode, and the deviation of processes.
 const SLOWDOWN: f64 = 1.05;
 const PROCESS: f64 = 0.01;
@@ -32,6 +30,14 @@ enum Order {
     Blocks,
     Spread,
 }
+
+/// Orders of visits and numbers of processes.
+const COLUMNS: [(Order, usize, &str); 4] = [
+    (Order::Blocks, 5, "in blocks, 5 processes"),
+    (Order::Blocks, 12, "in blocks, 12"),
+    (Order::Spread, 5, "spread, 5 processes"),
+    (Order::Spread, 12, "spread, 12"),
+];
 
 /// The machine is slow for a while, then not, for exponentially distributed times.
 struct Episodes {
@@ -70,33 +76,27 @@ fn order(how: Order, processes: usize, source: &mut Source) -> Vec<usize> {
     places.into_iter().map(|(_, probe)| probe).collect()
 }
 
-/// How often the intervals of a probe in two runs do not overlap.
-fn apart(mean_s: f64, how: Order, processes: usize, trials: Trials) -> Rate {
-    let name = format!("episodes {mean_s} {} {processes}", how as u8);
-    let mut source = Source::named(trials.seed, &name);
-    let mut rate = Rate::default();
-    for _ in 0..trials.runs {
-        let mut machine = Episodes::new(mean_s, &mut source);
-        let mut at_s = 0.0;
-        let mut run = || {
-            let mut values = vec![Vec::new(); PROBES];
-            for probe in order(how, processes, &mut source) {
-                let slow = if machine.is_slow_at(at_s, &mut source) { SLOWDOWN } else { 1.0 };
-                values[probe].push(TRUTH * slow * (PROCESS * source.normal()).exp());
-                at_s += VISIT_S;
-            }
-            at_s += PAUSE_S;
-            values
-        };
-        // One probe of each block: the others of its block are no independent pairs.
-        for (a, b) in run().iter().zip(run()).step_by(BLOCK) {
-            let both = median_interval(a).zip(median_interval(&b));
-            if let Some((([low, high], _), ([other_low, other_high], _))) = both {
-                rate.count(high < other_low || other_high < low);
-            }
+/// Counts the probes whose intervals in two runs do not overlap.
+fn trial(mean_s: f64, how: Order, processes: usize, source: &mut Source, apart: &mut Rate) {
+    let mut machine = Episodes::new(mean_s, source);
+    let mut at_s = 0.0;
+    let mut run = || {
+        let mut values = vec![Vec::new(); PROBES];
+        for probe in order(how, processes, source) {
+            let slow = if machine.is_slow_at(at_s, source) { SLOWDOWN } else { 1.0 };
+            values[probe].push(TRUTH * slow * (PROCESS * source.normal()).exp());
+            at_s += VISIT_S;
+        }
+        at_s += PAUSE_S;
+        values
+    };
+    // One probe of each block: the others of its block are no independent pairs.
+    for (a, b) in run().iter().zip(run()).step_by(BLOCK) {
+        let both = median_interval(a).zip(median_interval(&b));
+        if let Some((([low, high], _), ([other_low, other_high], _))) = both {
+            apart.count(high < other_low || other_high < low);
         }
     }
-    rate
 }
 
 const WORDS: &str = "\
@@ -107,36 +107,24 @@ all visits of six probes, then those of the next six. *Spread*: each probe is vi
 run, as the program does it.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let mut columns: Vec<(Order, usize)> = Vec::new();
-    for how in [Order::Blocks, Order::Spread] {
-        columns.extend(PROCESSES.map(|processes| (how, processes)));
-    }
-    let items: Vec<(f64, (Order, usize))> = EPISODES_S
-        .iter()
-        .flat_map(|mean_s| columns.iter().map(|column| (*mean_s, *column)))
-        .collect();
-    let trials = trials.divided(5);
-    let rates = each(&items, |(mean_s, (how, processes))| apart(*mean_s, *how, *processes, trials));
     let mut section = Section::new("Two runs on a machine with episodes", WORDS);
-    for ((mean_s, (how, processes)), rate) in items.iter().zip(&rates) {
-        if *how == Order::Spread && *mean_s <= LONGEST_S {
-            section.at_most(*rate, APART_MAX, &format!("episodes of {mean_s} s, {processes}"));
-        }
+    Experiment {
+        rows: &EPISODES_S,
+        columns: &COLUMNS,
+        name: |mean_s, (how, processes, _)| format!("episodes {mean_s} {} {processes}", *how as u8),
+        trial: |mean_s, (how, processes, _), source, apart| {
+            trial(*mean_s, *how, *processes, source, apart);
+        },
+        check: |section, mean_s, (how, processes, _), apart| {
+            if *how == Order::Spread && *mean_s <= LONGEST_S {
+                section.at_most(*apart, APART_MAX, &format!("episodes of {mean_s} s, {processes}"));
+            }
+        },
+        head: "episode s",
+        title: f64::to_string,
+        heads: |(.., head)| (*head).to_owned(),
+        cells: |_, _, apart| marked_above(*apart, APART_MAX),
     }
-    let header = cells([
-        "episode s",
-        "in blocks, 5 processes",
-        "in blocks, 12",
-        "spread, 5 processes",
-        "spread, 12",
-    ]);
-    section.grid(&header, &EPISODES_S, &rates, |mean_s, rates| {
-        let mut row = vec![format!("{mean_s}")];
-        row.extend(rates.iter().map(|rate| match rate.is_above(APART_MAX) {
-            true => format!("**{}**", percent(rate.share())),
-            false => percent(rate.share()),
-        }));
-        row
-    });
+    .run(&mut section, trials.divided(5));
     section
 }

@@ -9,9 +9,9 @@ use fathom_analysis::statistics::{median, median_interval};
 use fathom_record::{Basis, Better, Document, Interval, MetricId, Params, Record, Summary, Unit};
 
 use crate::chance::Rate;
+use crate::experiment::Experiment;
 use crate::many::run_of;
-use crate::parallel::each;
-use crate::section::{Section, cells, percent};
+use crate::section::{Section, percent};
 use crate::{Source, Trials};
 
 /// Cases of a run and processes of a case, as in a run of some metrics.
@@ -173,59 +173,27 @@ fn record(case: usize, level: f64, source: &mut Source) -> Record {
     }
 }
 
-#[derive(Default)]
-struct Figure {
-    /// Fleets in which the slow host is named.
-    found: Rate,
-    /// Fleets in which no other host is.
-    healthy: Rate,
-    /// Fleets of which all cases together are not judged, and nobody is named.
-    abstained: Rate,
+/// Counts fleets in which the slow host is named; in which no other host is; and of which all cases
+/// together are not judged, and nobody is named.
+fn judge_fleet(world: &World, source: &mut Source, [found, healthy, abstained]: &mut [Rate; 3]) {
+    let fleet = world.fleet(source);
+    let Judgement { groups, .. } = judge(&fleet.iter().collect::<Vec<_>>(), &Limits::default());
+    let odd: Vec<&str> = groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str()).collect();
+    let is_slow = |host: &&str| matches!(world.wrong, Wrong::Slow(_)) && *host == "node0";
+    found.count(odd.iter().any(is_slow));
+    healthy.count(odd.iter().all(is_slow));
+    let reasons = groups.iter().flat_map(|it| &it.not_judged);
+    let is_whole = |cases: Option<usize>| cases.is_none_or(|cases| cases == CASES);
+    let mut subjects = reasons.map(|it| it.subject.as_ref().and_then(|one| one.cases));
+    abstained.count(odd.is_empty() && subjects.any(is_whole));
 }
 
-impl Figure {
-    fn of(world: &World, trials: Trials) -> Self {
-        let mut source = Source::named(trials.seed, &format!("fleet {}", world.name));
-        let mut figure = Self::default();
-        for _ in 0..trials.runs {
-            let fleet = world.fleet(&mut source);
-            let Judgement { groups, .. } =
-                judge(&fleet.iter().collect::<Vec<_>>(), &Limits::default());
-            let odd: Vec<&str> =
-                groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str()).collect();
-            let is_slow = |host: &&str| matches!(world.wrong, Wrong::Slow(_)) && *host == "node0";
-            figure.found.count(odd.iter().any(is_slow));
-            figure.healthy.count(odd.iter().all(is_slow));
-            let reasons = groups.iter().flat_map(|it| &it.not_judged);
-            let is_whole = |cases: Option<usize>| cases.is_none_or(|cases| cases == CASES);
-            let mut subjects = reasons.map(|it| it.subject.as_ref().and_then(|one| one.cases));
-            figure.abstained.count(odd.is_empty() && subjects.any(is_whole));
-        }
-        figure
-    }
-}
-
-#[derive(Default)]
-struct Checks {
-    slow_found: Rate,
-    healthy_named: Rate,
-}
-
-impl Checks {
-    fn of(world: &World, trials: Trials) -> Self {
-        let mut source = Source::named(trials.seed, &format!("check {}", world.name));
-        let mut figure = Self::default();
-        for _ in 0..trials.runs {
-            let fleet = world.fleet(&mut source);
-            let group: Vec<&Document> = fleet.iter().collect();
-            let is_odd = |host: usize| {
-                let odd = judge_host(&fleet[host], &group, &Limits::default()).odd;
-                !odd.numbers.is_empty()
-            };
-            figure.slow_found.count(is_odd(0));
-            figure.healthy_named.count(is_odd(1));
-        }
-        figure
+/// Counts checks in which the slow host, and a healthy one, is named.
+fn check_hosts(world: &World, source: &mut Source, named: &mut [Rate; 2]) {
+    let fleet = world.fleet(source);
+    let group: Vec<&Document> = fleet.iter().collect();
+    for (host, rate) in fleet.iter().zip(named) {
+        rate.count(!judge_host(host, &group, &Limits::default()).odd.numbers.is_empty());
     }
 }
 
@@ -273,6 +241,11 @@ const NETWORKS: [Network; 12] = [
 ];
 
 impl Network {
+    /// A link, and a host.
+    fn has_bad(&self) -> (bool, bool) {
+        (self.link != [1.0; 2], self.host != 1.0)
+    }
+
     fn measured(&self, source: &mut Source) -> Vec<Directed> {
         let mut normal = |spread: f64| spread * source.normal();
         let mut effects = || (0..self.hosts).map(|_| normal(HOST)).collect::<Vec<f64>>();
@@ -300,33 +273,22 @@ fn is_link(a: usize, b: usize) -> bool {
     [a.min(b), a.max(b)] == [1, 2]
 }
 
-#[derive(Default)]
-struct Links {
-    /// The bad link and the bad host are named.
-    link: Rate,
-    host: Rate,
-    /// No other link, and no other host, is.
-    other_links: Rate,
-    other_hosts: Rate,
-}
-
-impl Links {
-    fn of(network: &Network, trials: Trials) -> Self {
-        let mut source = Source::named(trials.seed, &format!("network {}", network.name));
-        let mut figure = Self::default();
-        let (has_bad_link, has_bad_host) = (network.link != [1.0; 2], network.host != 1.0);
-        for _ in 0..trials.runs {
-            let numbers = network.measured(&mut source);
-            let found = pairs::judge(network.hosts, &numbers, Better::Lower);
-            let links: BTreeSet<[usize; 2]> = found.bad_links.iter().map(|it| it.hosts).collect();
-            let hosts: BTreeSet<usize> = found.bad_hosts.iter().map(|it| it.host).collect();
-            figure.link.count(has_bad_link && links.contains(&[1, 2]));
-            figure.host.count(has_bad_host && hosts.contains(&0));
-            figure.other_links.count(links.iter().all(|it| has_bad_link && *it == [1, 2]));
-            figure.other_hosts.count(hosts.iter().all(|it| has_bad_host && *it == 0));
-        }
-        figure
-    }
+/// Counts networks in which the bad link, and the bad host, is named; and in which no other link,
+/// and no other host, is.
+fn judge_links(
+    network: &Network,
+    source: &mut Source,
+    [link, host, other_links, other_hosts]: &mut [Rate; 4],
+) {
+    let numbers = network.measured(source);
+    let found = pairs::judge(network.hosts, &numbers, Better::Lower);
+    let links: BTreeSet<[usize; 2]> = found.bad_links.iter().map(|it| it.hosts).collect();
+    let hosts: BTreeSet<usize> = found.bad_hosts.iter().map(|it| it.host).collect();
+    let (has_bad_link, has_bad_host) = network.has_bad();
+    link.count(has_bad_link && links.contains(&[1, 2]));
+    host.count(has_bad_host && hosts.contains(&0));
+    other_links.count(links.iter().all(|it| has_bad_link && *it == [1, 2]));
+    other_hosts.count(hosts.iter().all(|it| has_bad_host && *it == 0));
 }
 
 const WORDS: &str = "\
@@ -354,83 +316,100 @@ that is.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::new("Many hosts", WORDS);
-    let figures = each(&ONE, |world| Figure::of(world, trials));
-    for (world, figure) in ONE.iter().zip(&figures) {
-        section.at_least(figure.found, world.found, &format!("odd host found, {}", world.name));
-        let what = format!("no healthy host named, {}", world.name);
-        section.at_least(figure.healthy, world.healthy, &what);
+    let name = |world: &World, (): &()| format!("fleet {}", world.name);
+    let title = |world: &World| world.name.to_owned();
+    Experiment {
+        rows: &ONE,
+        columns: &[()],
+        name,
+        trial: |world, (), source, counts| judge_fleet(world, source, counts),
+        check: |section, world, (), &[found, healthy, _]| {
+            section.at_least(found, world.found, &format!("odd host found, {}", world.name));
+            let what = format!("no healthy host named, {}", world.name);
+            section.at_least(healthy, world.healthy, &what);
+        },
+        head: "spread of healthy hosts",
+        title,
+        heads: |()| "found | no healthy host".to_owned(),
+        cells: |world, (), &[found, healthy, _]| {
+            let found = shown(matches!(world.wrong, Wrong::Slow(_)), found);
+            format!("{found} | {}", percent(healthy.share()))
+        },
     }
-    let header = cells(["spread of healthy hosts", "found", "no healthy host"]);
-    section.grid(&header, &ONE, &figures, |world, figures| {
-        let found = match world.wrong {
-            Wrong::Slow(_) => percent(figures[0].found.share()),
-            _ => String::new(),
-        };
-        vec![world.name.to_owned(), found, percent(figures[0].healthy.share())]
-    });
-    checks(&mut section, trials);
-    generations(&mut section, trials);
+    .run(&mut section, trials);
+    section.paragraph(CHECKS);
+    Experiment {
+        rows: &CHECKED,
+        columns: &[()],
+        name: |world, ()| format!("check {}", world.name),
+        trial: |world, (), source, counts| check_hosts(world, source, counts),
+        check: |section, world, (), &[slow_found, healthy_named]| {
+            section.at_least(slow_found, 0.9, &format!("check of a slow host, {}", world.name));
+            let what = format!("check of a healthy host, {}", world.name);
+            section.at_most(healthy_named, 0.05, &what);
+        },
+        head: "spread of healthy hosts",
+        title,
+        heads: |()| "slow found | healthy named".to_owned(),
+        cells: |_, (), rates| rates.map(|rate| percent(rate.share())).join(" | "),
+    }
+    .run(&mut section, trials);
+    section.paragraph(GENERATIONS);
+    Experiment {
+        rows: &MIXED,
+        columns: &[()],
+        name,
+        trial: |world, (), source, counts| judge_fleet(world, source, counts),
+        check: |section, world, (), &[_, _, abstained]| {
+            let what = format!("two generations not judged, {}", world.name);
+            section.at_least(abstained, 0.95, &what);
+        },
+        head: "hosts of another generation",
+        title,
+        heads: |()| "not judged".to_owned(),
+        cells: |_, (), &[_, _, abstained]| percent(abstained.share()),
+    }
+    .run(&mut section, trials);
+    section.paragraph(PAIRS);
     links(&mut section, trials);
     section
 }
 
-fn checks(section: &mut Section, trials: Trials) {
-    section.paragraph(CHECKS);
-    let figures = each(&CHECKED, |world| Checks::of(world, trials));
-    for (world, figure) in CHECKED.iter().zip(&figures) {
-        section.at_least(figure.slow_found, 0.9, &format!("check of a slow host, {}", world.name));
-        let what = format!("check of a healthy host, {}", world.name);
-        section.at_most(figure.healthy_named, 0.05, &what);
-    }
-    let header = cells(["spread of healthy hosts", "slow found", "healthy named"]);
-    section.grid(&header, &CHECKED, &figures, |world, figures| {
-        let Checks { slow_found, healthy_named } = &figures[0];
-        let shares = [slow_found, healthy_named].map(|rate| percent(rate.share()));
-        [&[world.name.to_owned()], &shares[..]].concat()
-    });
-}
-
-fn generations(section: &mut Section, trials: Trials) {
-    section.paragraph(GENERATIONS);
-    let figures = each(&MIXED, |world| Figure::of(world, trials));
-    for (world, figure) in MIXED.iter().zip(&figures) {
-        let what = format!("two generations not judged, {}", world.name);
-        section.at_least(figure.abstained, 0.95, &what);
-    }
-    let header = cells(["hosts of another generation", "not judged"]);
-    section.grid(&header, &MIXED, &figures, |world, figures| {
-        vec![world.name.to_owned(), percent(figures[0].abstained.share())]
-    });
-}
-
 fn links(section: &mut Section, trials: Trials) {
-    section.paragraph(PAIRS);
-    let figures = each(&NETWORKS, |network| Links::of(network, trials));
-    let has = |network: &Network| (network.link != [1.0; 2], network.host != 1.0);
-    for (network, figure) in NETWORKS.iter().zip(&figures) {
-        let name = network.name;
-        let (link, host) = has(network);
-        if link && network.found {
-            section.at_least(figure.link, 0.95, &format!("bad link named, {name}"));
-        }
-        if host && network.found {
-            section.at_least(figure.host, 0.95, &format!("bad host named, {name}"));
-        }
-        section.at_least(figure.other_links, 0.95, &format!("no other link, {name}"));
-        section.at_least(figure.other_hosts, 0.95, &format!("no other host, {name}"));
+    Experiment {
+        rows: &NETWORKS,
+        columns: &[()],
+        name: |network, ()| format!("network {}", network.name),
+        trial: |network, (), source, counts| judge_links(network, source, counts),
+        check: |section, network, (), &[link, host, other_links, other_hosts]| {
+            let mut named = |is: bool, rate: Rate, what: &str| {
+                if is {
+                    section.at_least(rate, 0.95, &format!("{what}, {}", network.name));
+                }
+            };
+            let (has_bad_link, has_bad_host) = network.has_bad();
+            named(has_bad_link && network.found, link, "bad link named");
+            named(has_bad_host && network.found, host, "bad host named");
+            named(true, other_links, "no other link");
+            named(true, other_hosts, "no other host");
+        },
+        head: "network",
+        title: |network| network.name.to_owned(),
+        heads: |()| "link | host | no other link | no other host".to_owned(),
+        cells: |network, (), &[link, host, other_links, other_hosts]| {
+            let (has_bad_link, has_bad_host) = network.has_bad();
+            [
+                shown(has_bad_link, link),
+                shown(has_bad_host, host),
+                shown(true, other_links),
+                shown(true, other_hosts),
+            ]
+            .join(" | ")
+        },
     }
-    let header = cells(["network", "link", "host", "no other link", "no other host"]);
-    section.grid(&header, &NETWORKS, &figures, |network, figures| {
-        let figure = &figures[0];
-        let (link, host) = has(network);
-        let share = |rate: Rate| percent(rate.share());
-        let shown = |is: bool, rate: Rate| if is { share(rate) } else { String::new() };
-        vec![
-            network.name.to_owned(),
-            shown(link, figure.link),
-            shown(host, figure.host),
-            share(figure.other_links),
-            share(figure.other_hosts),
-        ]
-    });
+    .run(section, trials);
+}
+
+fn shown(is: bool, rate: Rate) -> String {
+    if is { percent(rate.share()) } else { String::new() }
 }

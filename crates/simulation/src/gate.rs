@@ -6,7 +6,7 @@ use fathom_record::{Better, Document, MetricId, Outline, Params, Record, Summary
 
 use crate::many::run_of;
 use crate::parallel::each;
-use crate::section::{Section, cells, percent};
+use crate::section::{Section, percent};
 use crate::worlds::TRUTH;
 use crate::{Source, Trials};
 
@@ -109,12 +109,15 @@ pub(crate) fn section(trials: Trials) -> Section {
             section.require(looks <= 0.05, &format!("{what}: {} % look", percent(looks)));
         }
         let [gateable, below] = [figure.gateable, figure.below].map(|it| it / PAIRS);
-        let counts = [*stored, *processes, figure.passes, figure.fails, gateable];
-        let mut row: Vec<String> = counts.iter().map(usize::to_string).collect();
-        row.extend([percent(looks), below.to_string(), figure.below_passes.to_string()]);
-        rows.push(row);
+        let Figure { passes, fails, below_passes, .. } = figure;
+        let looks = percent(looks);
+        rows.push(format!(
+            "{stored} | {processes} | {passes} | {fails} | {gateable} | {looks} | {below} | \
+             {below_passes}"
+        ));
     }
-    let header = "stored runs|processes|pass|fail|gateable|look changed|noise alone: gateable|pass";
-    section.table(&cells(header.split('|')), &rows);
+    let header = "stored runs | processes | pass | fail | gateable | look changed | noise alone: \
+                  gateable | pass";
+    section.table(header, rows);
     section
 }

@@ -4,8 +4,8 @@
 use fathom_analysis::load::{LEVEL, Search, Seen, WINDOWS, Window, constant_service_waits_beyond};
 
 use crate::chance::Rate;
-use crate::parallel::each;
-use crate::section::{Section, cells, kept, percent};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_below, percent};
 use crate::{Source, Trials};
 
 /// The time of service.
@@ -113,20 +113,15 @@ struct Figure {
 }
 
 impl Figure {
-    fn of(world: &World, responses: f64, trials: Trials) -> Self {
-        let mut source = Source::named(trials.seed, &format!("highest {} {responses}", world.name));
+    fn count(&mut self, world: &World, responses: f64, source: &mut Source) {
         let truth = world.highest();
-        let mut figure = Self::default();
-        for _ in 0..trials.runs {
-            let search = world.search(responses / truth, &mut source);
-            figure.windows += search.windows().len();
-            let interval = search.highest().and_then(|found| found.interval);
-            figure.found.count(interval.is_some());
-            let Some([low, high]) = interval else { continue };
-            figure.kept.count(low <= truth && truth <= high);
-            figure.halves.push((high - low) / 2.0 / truth);
-        }
-        figure
+        let search = world.search(responses / truth, source);
+        self.windows += search.windows().len();
+        let interval = search.highest().and_then(|found| found.interval);
+        self.found.count(interval.is_some());
+        let Some([low, high]) = interval else { return };
+        self.kept.count(low <= truth && truth <= high);
+        self.halves.push((high - low) / 2.0 / truth);
     }
 
     fn half(&self) -> f64 {
@@ -143,26 +138,33 @@ twenty responses beyond the limit. Each search has at most 20 windows. **Bold**:
 more than 2 points and chance.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let items: Vec<(&World, f64)> =
-        WORLDS.iter().flat_map(|world| RESPONSES.map(|responses| (world, responses))).collect();
-    let figures = each(&items, |(world, responses)| Figure::of(world, *responses, trials));
     let mut section = Section::new("The highest rate within limits", WORDS);
-    for ((world, responses), figure) in items.iter().zip(&figures) {
-        let what = format!("highest rate, {}, {responses} responses", world.name);
-        let is_long = (1.0 - world.q) * responses >= 20.0;
-        section.at_least(figure.kept, LEVEL - WITHIN, &what);
-        let found = if is_long { 0.99 } else { 0.0 };
-        section.at_least(figure.found, found, &format!("found, {what}"));
-        section.require(figure.windows <= trials.runs as usize * WINDOWS, &what);
-    }
-    let mut header = cells(["server and limit"]);
-    header.extend(RESPONSES.map(|responses| format!("{responses}")));
-    section.grid(&header, &WORLDS, &figures, |world, figures| {
-        let cell = |figure: &Figure| match figure.found.share() {
-            0.5.. => format!("{} ({})", kept(figure.kept, LEVEL - WITHIN), percent(figure.half())),
+    Experiment {
+        rows: &WORLDS,
+        columns: &RESPONSES,
+        name: |world, responses| format!("highest {} {responses}", world.name),
+        trial: |world, responses, source, figure: &mut Figure| {
+            figure.count(world, *responses, source);
+        },
+        check: |section, world, responses, figure| {
+            let what = format!("highest rate, {}, {responses} responses", world.name);
+            let is_long = (1.0 - world.q) * responses >= 20.0;
+            section.at_least(figure.kept, LEVEL - WITHIN, &what);
+            let found = if is_long { 0.99 } else { 0.0 };
+            section.at_least(figure.found, found, &format!("found, {what}"));
+            section.require(figure.windows <= figure.found.of as usize * WINDOWS, &what);
+        },
+        head: "server and limit",
+        title: |world| world.name.to_owned(),
+        heads: f64::to_string,
+        cells: |_, _, figure| match figure.found.share() {
+            0.5.. => {
+                let kept = marked_below(figure.kept, LEVEL - WITHIN);
+                format!("{kept} ({})", percent(figure.half()))
+            }
             _ => "none".to_owned(),
-        };
-        cells([world.name]).into_iter().chain(figures.iter().map(cell)).collect()
-    });
+        },
+    }
+    .run(&mut section, trials);
     section
 }

@@ -12,6 +12,7 @@ mod coverage;
 mod derived;
 mod effects;
 mod episodes;
+mod experiment;
 mod fleet;
 mod gate;
 mod highest;

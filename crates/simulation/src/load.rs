@@ -5,8 +5,8 @@ use fathom_analysis::load::{
 };
 
 use crate::chance::Rate;
-use crate::parallel::each;
-use crate::section::{Section, alarms, cells, kept, percent};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_above, marked_below, percent};
 use crate::{Source, Trials};
 
 const SWEEPS: usize = 3;
@@ -38,7 +38,7 @@ const fn world(name: &'static str, service: Service, noise: [f64; 2]) -> World {
     World { name, service, noise, drift: 0.0 }
 }
 
-const WORLDS: [World; 10] = [
+static WORLDS: [World; 10] = [
     world("constant, 1 % and 1 %", Service::Constant, [0.01, 0.01]),
     world("constant, 1 % and 5 %", Service::Constant, [0.01, 0.05]),
     world("random, 0 % and 1 %", Service::Random, [0.0, 0.01]),
@@ -163,29 +163,23 @@ fn contains(estimate: Estimate, truth: f64) -> bool {
 }
 
 impl Figure {
-    fn of(case: &Case<'_>, trials: Trials) -> Self {
-        let name = format!("load {} {} {}", case.world.name, case.list.0, case.reach);
-        let mut source = Source::named(trials.seed, &name);
-        let mut figure = Self::default();
-        for _ in 0..trials.runs {
-            let Shape::Saturated(saturation) = shape(&case.curve(&mut source)) else {
-                figure.claimed.count(false);
-                figure.wrong.count(false);
-                continue;
-            };
-            let limit = case.limit(&saturation);
-            let is_right = contains(saturation.throughput, limit);
-            figure.claimed.count(true);
-            figure.wrong.count(!is_right);
-            figure.saturation.count(is_right);
-            if let Some(knee) = saturation.knee {
-                figure.knee.count(contains(knee, case.knee() * limit * LONGEST_S));
-            }
-            if let Some(clients) = case.clients_at(0.95 * limit) {
-                figure.clients.count(contains(saturation.clients_95, clients));
-            }
+    fn count(&mut self, case: &Case<'_>, source: &mut Source) {
+        let Shape::Saturated(saturation) = shape(&case.curve(source)) else {
+            self.claimed.count(false);
+            self.wrong.count(false);
+            return;
+        };
+        let limit = case.limit(&saturation);
+        let is_right = contains(saturation.throughput, limit);
+        self.claimed.count(true);
+        self.wrong.count(!is_right);
+        self.saturation.count(is_right);
+        if let Some(knee) = saturation.knee {
+            self.knee.count(contains(knee, case.knee() * limit * LONGEST_S));
         }
-        figure
+        if let Some(clients) = case.clients_at(0.95 * limit) {
+            self.clients.count(contains(saturation.clients_95, clients));
+        }
     }
 
     /// Coverage is counted where saturation is mostly claimed.
@@ -215,41 +209,49 @@ grows at a reach of 5. The mean of the plateau is then below the limit, and the 
 the limit. Drift from sweep to sweep makes intervals wider than necessary. With contention there is
 no limit, and the mean of the true throughputs over the steps of the plateau is the truth.";
 
+/// A world and a list of clients, with a case for each reach.
+type Row = [Case<'static>; REACHES.len()];
+
+fn title([Case { world, list, .. }, ..]: &Row) -> String {
+    format!("{} | {}", world.name, list.0)
+}
+
 pub(crate) fn section(trials: Trials) -> Section {
-    let rows: Vec<(&World, List)> =
-        WORLDS.iter().flat_map(|world| LISTS.map(|list| (world, list))).collect();
-    let cases: Vec<Case<'_>> = rows
-        .iter()
-        .flat_map(|(world, list)| REACHES.map(|reach| Case::new(world, *list, reach)))
-        .collect();
-    let figures = each(&cases, |case| Figure::of(case, trials));
+    let of_list = |world| LISTS.map(|list| REACHES.map(|reach| Case::new(world, list, reach)));
+    let rows: Vec<Row> = WORLDS.iter().flat_map(of_list).collect();
     let mut section = Section::new("Saturation of a load", WORDS);
-    cases.iter().zip(&figures).for_each(|(case, figure)| check(&mut section, case, figure));
-    let title = |(world, list): &(&World, List)| vec![world.name.to_owned(), list.0.to_owned()];
-    let mut header = cells(["service and noise", "clients"]);
-    header.extend(REACHES.map(|reach| format!("{reach}")));
-    section.grid(&header, &rows, &figures, |row, figures| {
-        let claimed = figures.iter().zip(REACHES).map(|(figure, reach)| match reach <= NEAR {
-            true => alarms(figure.claimed, 0.05),
+    let figures = Experiment {
+        rows: &rows,
+        columns: &[0, 1, 2, 3, 4, 5, 6],
+        name: |row, at: &usize| {
+            let Case { world, list, reach, .. } = &row[*at];
+            format!("load {} {} {reach}", world.name, list.0)
+        },
+        trial: |row, at, source, figure: &mut Figure| figure.count(&row[*at], source),
+        check: |section, row, at, figure| check(section, &row[*at], figure),
+        head: "service and noise | clients",
+        title,
+        heads: |at| REACHES[*at].to_string(),
+        cells: |_, at, figure| match REACHES[*at] <= NEAR {
+            true => marked_above(figure.claimed, 0.05),
             false => percent(figure.claimed.share()),
-        });
-        title(row).into_iter().chain(claimed).collect()
-    });
-    section.paragraph(COVERAGE);
-    let mut header = cells(["service and noise", "clients"]);
-    for reach in REACHES.into_iter().filter(|reach| *reach >= FAR) {
-        header.extend([format!("{reach}: throughput"), "knee".to_owned(), "95 %".to_owned()]);
+        },
     }
-    section.grid(&header, &rows, &figures, |row, figures| {
+    .run(&mut section, trials);
+    section.paragraph(COVERAGE);
+    let far = REACHES.iter().filter(|reach| **reach >= FAR);
+    let heads = far.map(|reach| format!(" | {reach}: throughput | knee | 95 %"));
+    let lines = rows.iter().zip(figures.chunks(REACHES.len())).map(|(row, figures)| {
         let far = figures.iter().zip(REACHES).filter(|(_, reach)| *reach >= FAR);
         let coverage = far.flat_map(|(figure, _)| {
             [figure.saturation, figure.knee, figure.clients].map(|rate| match figure.counts() {
-                true => kept(rate, 0.93),
-                false => "–".to_owned(),
+                true => format!(" | {}", marked_below(rate, 0.93)),
+                false => " | –".to_owned(),
             })
         });
-        title(row).into_iter().chain(coverage).collect()
+        title(row) + &coverage.collect::<String>()
     });
+    section.table(&format!("service and noise | clients{}", heads.collect::<String>()), lines);
     section.paragraph(AFTERWARDS);
     section
 }

@@ -2,11 +2,11 @@
 
 use fathom_analysis::judge::{machine_drift, machine_wander};
 
+use crate::Trials;
 use crate::chance::Rate;
-use crate::parallel::each;
-use crate::section::{Section, alarms, cells, percent};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_above, percent};
 use crate::shapes::{Draw, ar_03, ar_08, heavy, log_normal, normal};
-use crate::{Source, Trials};
 
 /// Visits of a run of one metric, of some, and of all.
 const VISITS: [usize; 3] = [10, 50, 200];
@@ -40,26 +40,6 @@ fn times(visits: &[f64], deviation: f64) -> Vec<(u64, f64)> {
     (0..).zip(times).map(|(at, ns)| (at * VISIT_NS, ns)).collect()
 }
 
-#[derive(Default)]
-struct Figure {
-    drift: Rate,
-    wander: Rate,
-}
-
-impl Figure {
-    fn of(loops: &Loops, visits: usize, trials: Trials) -> Self {
-        let name = format!("machine {} {visits}", loops.name);
-        let mut source = Source::named(trials.seed, &name);
-        let mut figure = Self::default();
-        for _ in 0..trials.runs {
-            let loop_times = times(&(loops.draw)(&mut source, visits), loops.deviation);
-            figure.drift.count(machine_drift(&loop_times).is_some());
-            figure.wander.count(machine_wander(&loop_times, 1).is_some());
-        }
-        figure
-    }
-}
-
 const WORDS: &str = "\
 The reference loop on a machine without drift: how often a change of speed is reported (*drift*: a
 significant slope, above 2 % over the run), and how often autocorrelation from visit to visit
@@ -68,29 +48,32 @@ autocorrelation, *wander* is correct, and a *drift* is one that occurred by chan
 of the run.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let items: Vec<(&Loops, usize)> =
-        LOOPS.iter().flat_map(|loops| VISITS.map(|visits| (loops, visits))).collect();
-    let figures = each(&items, |(loops, visits)| Figure::of(loops, *visits, trials));
     let mut section = Section::new("Drift of the machine", WORDS);
-    for ((loops, visits), figure) in items.iter().zip(&figures) {
-        let what = format!("{}, {visits} visits", loops.name);
-        if let Some(guaranteed) = loops.guaranteed {
-            section.at_most(figure.drift, guaranteed, &format!("drift of the machine, {what}"));
-            section.at_most(figure.wander, 0.005, &format!("wandering of the machine, {what}"));
-        } else if *visits >= 50 && loops.name.contains("0.8") {
-            section.at_least(figure.wander, 0.95, &format!("wandering of the machine, {what}"));
-        }
+    Experiment {
+        rows: &LOOPS,
+        columns: &VISITS,
+        name: |loops, visits| format!("machine {} {visits}", loops.name),
+        trial: |loops, visits, source, [drift, wander]: &mut [Rate; 2]| {
+            let loop_times = times(&(loops.draw)(source, *visits), loops.deviation);
+            drift.count(machine_drift(&loop_times).is_some());
+            wander.count(machine_wander(&loop_times, 1).is_some());
+        },
+        check: |section, loops, visits, &[drift, wander]| {
+            let what = format!("{}, {visits} visits", loops.name);
+            if let Some(guaranteed) = loops.guaranteed {
+                section.at_most(drift, guaranteed, &format!("drift of the machine, {what}"));
+                section.at_most(wander, 0.005, &format!("wandering of the machine, {what}"));
+            } else if *visits >= 50 && loops.name.contains("0.8") {
+                section.at_least(wander, 0.95, &format!("wandering of the machine, {what}"));
+            }
+        },
+        head: "loops",
+        title: |loops| loops.name.to_owned(),
+        heads: |visits| format!("{visits} visits: drift | wander"),
+        cells: |_, _, &[drift, wander]| {
+            format!("{} | {}", marked_above(drift, 0.05), percent(wander.share()))
+        },
     }
-    let mut header = cells(["loops"]);
-    for visits in VISITS {
-        header.extend([format!("{visits} visits: drift"), "wander".to_owned()]);
-    }
-    section.grid(&header, &LOOPS, &figures, |loops, figures| {
-        let mut row = cells([loops.name]);
-        for figure in figures {
-            row.extend([alarms(figure.drift, 0.05), percent(figure.wander.share())]);
-        }
-        row
-    });
+    .run(&mut section, trials);
     section
 }

@@ -8,7 +8,7 @@ use fathom_record::{Better, Document, Host, MetricId, Params, Record, Run, Tool,
 use crate::chance::Rate;
 use crate::coverage::PROCESSES;
 use crate::parallel::each;
-use crate::section::{Section, alarms, cells, percent};
+use crate::section::{Section, marked_above, percent};
 use crate::worlds::{ROUNDS, World, world};
 use crate::{Source, Trials};
 
@@ -119,7 +119,7 @@ pub(crate) fn section(trials: Trials) -> Section {
     let figures = each(&items, |(world, processes)| {
         [0, CHANGED].map(|changed| Figure::of(world, *processes, changed, trials))
     });
-    let rows: Vec<Vec<String>> = items
+    let rows: Vec<String> = items
         .iter()
         .zip(&figures)
         .map(|((world, processes), [same, some])| {
@@ -134,30 +134,20 @@ pub(crate) fn section(trials: Trials) -> Section {
                 share < 0.05 + 1.0 / f64::from(trials.runs).sqrt(),
                 &format!("{what}: {} % of the reported changes are false", percent(share)),
             );
-            vec![
-                world.name.to_owned(),
-                processes.to_string(),
-                alarms(same.excluding, 0.05),
-                alarms(same.words, 0.05),
-                alarms(same.runs, 0.05),
-                percent(share),
-                percent(some.found.share()),
-                percent(same.unchanged.share()),
-                percent(some.missed.share()),
-            ]
+            let [excluding, words, runs] =
+                [same.excluding, same.words, same.runs].map(|rate| marked_above(rate, 0.05));
+            let [found, unchanged, missed] =
+                [some.found, same.unchanged, some.missed].map(|rate| percent(rate.share()));
+            let share = percent(share);
+            format!(
+                "{} | {processes} | {excluding} | {words} | {runs} | {share} | {found} | \
+                 {unchanged} | {missed}",
+                world.name
+            )
         })
         .collect();
-    let header = [
-        "shape",
-        "processes",
-        "excludes 1",
-        "any word",
-        "false alarm",
-        "false share",
-        "found",
-        "unchanged",
-        "wrongly",
-    ];
-    section.table(&cells(header), &rows);
+    let header = "shape | processes | excludes 1 | any word | false alarm | false share | found | \
+                  unchanged | wrongly";
+    section.table(header, rows);
     section
 }

@@ -18,26 +18,13 @@ impl Section {
         self.text += "\n\n";
     }
 
-    /// Adds a table: the first column is left-aligned, the others right-aligned.
-    pub(crate) fn table(&mut self, header: &[String], rows: &[Vec<String>]) {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        self.text += &line(header);
-        self.text += &format!("|---|{}\n", "---:|".repeat(header.len() - 1));
-        rows.iter().for_each(|row| self.text += &line(row));
+    /// Adds a table, of which ` | ` separates columns: the first is left-aligned, the others
+    /// right-aligned.
+    pub(crate) fn table(&mut self, header: &str, rows: impl IntoIterator<Item = String>) {
+        let numbers = header.matches(" | ").count();
+        self.text += &format!("| {header} |\n|---|{}\n", "---:|".repeat(numbers));
+        rows.into_iter().for_each(|row| self.text += &format!("| {row} |\n"));
         self.text.push('\n');
-    }
-
-    /// Adds a table with a line for each row and its figures, of which each has the same number.
-    pub(crate) fn grid<R, F>(
-        &mut self,
-        header: &[String],
-        rows: &[R],
-        figures: &[F],
-        line: impl Fn(&R, &[F]) -> Vec<String>,
-    ) {
-        let figures = figures.chunks(figures.len() / rows.len());
-        let lines = rows.iter().zip(figures).map(|(row, figures)| line(row, figures));
-        self.table(header, &lines.collect::<Vec<_>>());
     }
 
     pub(crate) fn at_least(&mut self, rate: Rate, guaranteed: f64, what: &str) {
@@ -73,19 +60,15 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// The same, bold if it is significantly below the stated level.
-pub(crate) fn kept(rate: Rate, stated: f64) -> String {
+pub(crate) fn marked_below(rate: Rate, stated: f64) -> String {
     let text = percent(rate.share());
     if rate.is_below(stated) { format!("**{text}**") } else { text }
 }
 
 /// The same, bold if it is significantly above.
-pub(crate) fn alarms(rate: Rate, stated: f64) -> String {
+pub(crate) fn marked_above(rate: Rate, stated: f64) -> String {
     let text = percent(rate.share());
     if rate.is_above(stated) { format!("**{text}**") } else { text }
-}
-
-pub(crate) fn cells<'c>(texts: impl IntoIterator<Item = &'c str>) -> Vec<String> {
-    texts.into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -108,14 +91,17 @@ mod tests {
             "five",
         ];
         assert_eq!(section.violations, violations);
-        assert_eq!((kept(rate, 0.95).as_str(), kept(rate, 0.87).as_str()), ("**88.0**", "88.0"));
-        assert_eq!(alarms(rate, 0.5), "**88.0**");
+        assert_eq!(
+            (marked_below(rate, 0.95).as_str(), marked_below(rate, 0.87).as_str()),
+            ("**88.0**", "88.0")
+        );
+        assert_eq!(marked_above(rate, 0.5), "**88.0**");
     }
 
     #[test]
     fn numbers_of_tables_are_right_aligned() {
         let mut section = Section::default();
-        section.table(&cells(["a", "b", "c"]), &[cells(["1", "2", "3"])]);
+        section.table("a | b | c", ["1 | 2 | 3".to_owned()]);
         assert_eq!(section.text, "| a | b | c |\n|---|---:|---:|\n| 1 | 2 | 3 |\n\n");
     }
 }

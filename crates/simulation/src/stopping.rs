@@ -7,8 +7,8 @@ use fathom_analysis::statistics::{median, median_interval, relative_spread};
 use fathom_record::Sample;
 
 use crate::chance::Rate;
-use crate::parallel::each;
-use crate::section::{Section, cells, kept, percent};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_below, percent};
 use crate::worlds::{ROUNDS, TRUTH, WORLDS, World};
 use crate::{Source, Trials};
 
@@ -28,17 +28,15 @@ const TRUTH_PROCESSES: usize = 100_000;
 const NARROW: f64 = 0.004;
 const AGREE: f64 = 0.006;
 
-/// All worlds but those with a trend.
-fn shapes() -> Vec<&'static World> {
-    WORLDS.iter().filter(|world| !world.name.starts_with("drift")).collect()
-}
-
 #[derive(Default)]
 struct Figure {
+    /// The median of all processes.
+    truth: Option<f64>,
     /// With up to twelve visits, with more, and in all.
     few: Rate,
     many: Rate,
     all: Rate,
+    /// Sums over all units.
     stated: f64,
     visits: f64,
     until_narrow: Rate,
@@ -46,24 +44,17 @@ struct Figure {
 }
 
 impl Figure {
-    fn of(world: &World, trials: Trials) -> Self {
-        let mut source = Source::named(trials.seed, &format!("stages {}", world.name));
-        let truth = median(&world.medians(&mut source, TRUTH_PROCESSES)).unwrap_or(f64::NAN);
-        let mut figure = Self::default();
-        for _ in 0..trials.runs.div_ceil(UNITS as u32) {
-            let units: Vec<Vec<Sample>> =
-                (0..UNITS).map(|_| world.samples(&mut source, VISITS_MAX, ROUNDS)).collect();
-            let counts = planned(&units, &mut source);
-            for (samples, count) in units.iter().zip(counts) {
-                let medians: Vec<f64> =
-                    samples.iter().filter_map(|sample| median(&sample.values)).collect();
-                figure.note(&medians, count as usize, truth);
-            }
+    fn count(&mut self, world: &World, source: &mut Source) {
+        let truth = *self.truth.get_or_insert_with(|| {
+            median(&world.medians(source, TRUTH_PROCESSES)).unwrap_or(f64::NAN)
+        });
+        let units: Vec<Vec<Sample>> =
+            (0..UNITS).map(|_| world.samples(source, VISITS_MAX, ROUNDS)).collect();
+        for (samples, count) in units.iter().zip(planned(&units, source)) {
+            let medians: Vec<f64> =
+                samples.iter().filter_map(|sample| median(&sample.values)).collect();
+            self.note(&medians, count as usize, truth);
         }
-        let units = figure.all.of.max(1) as f64;
-        figure.stated /= units;
-        figure.visits /= units;
-        figure
     }
 
     fn note(&mut self, medians: &[f64], count: usize, truth: f64) {
@@ -135,35 +126,38 @@ visits *until it is narrow* (half the width at most 0.4 %, or 40 visits), and *u
 within 0.6 %, of which the ends are the interval.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let shapes = shapes();
-    let figures = each(&shapes, |world| Figure::of(world, trials));
     let mut section = Section::new("Planned once, after a pilot", WORDS);
-    for (world, figure) in shapes.iter().zip(&figures) {
-        let what = |of: &str| format!("{of}, {}", world.name);
-        for (rate, of) in [(figure.all, "all"), (figure.few, "few"), (figure.many, "many")] {
-            section.at_least(rate, 0.93, &what(of));
-            // The truth is between two steps of the clock, or on one.
-            section.at_most(rate, if world.name == "quantised" { 1.0 } else { 0.97 }, &what(of));
-        }
-        section.at_most(figure.until_agreed, 0.60, &what("until five agree"));
+    let has_trend = |world: &&World| world.name.starts_with("drift");
+    Experiment {
+        rows: &WORLDS.iter().filter(|world| !has_trend(world)).collect::<Vec<_>>(),
+        columns: &[()],
+        name: |world, ()| format!("stages {}", world.name),
+        trial: |world, (), source, figure: &mut Figure| figure.count(world, source),
+        check: |section, world, (), figure| {
+            let what = |of: &str| format!("{of}, {}", world.name);
+            for (rate, of) in [(figure.all, "all"), (figure.few, "few"), (figure.many, "many")] {
+                section.at_least(rate, 0.93, &what(of));
+                // The truth is between two steps of the clock, or on one.
+                let most = if world.name == "quantised" { 1.0 } else { 0.97 };
+                section.at_most(rate, most, &what(of));
+            }
+            section.at_most(figure.until_agreed, 0.60, &what("until five agree"));
+        },
+        head: "shape",
+        title: |world| world.name.to_owned(),
+        heads: |()| HEADS.to_owned(),
+        cells: |_, (), figure| {
+            let Figure { few, many, all, until_narrow, until_agreed, .. } = *figure;
+            let [visits, stated] =
+                [figure.visits, figure.stated].map(|sum| sum / all.of.max(1) as f64);
+            let of_plan = [all, few, many].map(|rate| marked_below(rate, 0.93)).join(" | ");
+            let others = [until_narrow, until_agreed].map(|rate| percent(rate.share()));
+            format!("{visits:.1} | {} | {of_plan} | {}", percent(stated), others.join(" | "))
+        },
     }
-    let header = [
-        "shape",
-        "visits",
-        "stated",
-        "kept",
-        "kept, up to 12 visits",
-        "kept, more visits",
-        "until it is narrow: kept",
-        "until five agree: kept",
-    ];
-    section.grid(&cells(header), &shapes, &figures, |world, figures| {
-        let [figure] = figures else { return Vec::new() };
-        let Figure { few, many, all, stated, visits, until_narrow, until_agreed } = figure;
-        let mut row = vec![world.name.to_owned(), format!("{visits:.1}"), percent(*stated)];
-        row.extend([all, few, many].map(|rate| kept(*rate, 0.93)));
-        row.extend([until_narrow, until_agreed].map(|rate| percent(rate.share())));
-        row
-    });
+    .run(&mut section, Trials { runs: trials.runs.div_ceil(UNITS as u32), ..trials });
     section
 }
+
+const HEADS: &str = "visits | stated | kept | kept, up to 12 visits | kept, more visits | until it \
+                     is narrow: kept | until five agree: kept";

@@ -13,7 +13,7 @@ use fathom_record::{Sample, Stratum};
 
 use crate::chance::Rate;
 use crate::parallel::each;
-use crate::section::{Section, cells, kept, percent};
+use crate::section::{Section, marked_below, percent};
 use crate::worlds::{ROUNDS, TRUTH};
 use crate::{Source, Trials};
 
@@ -309,7 +309,7 @@ impl Intervals {
     }
 
     fn kept(&self) -> String {
-        if self.kept.of == 0 { "–".to_owned() } else { kept(self.kept, self.stated()) }
+        if self.kept.of == 0 { "–".to_owned() } else { marked_below(self.kept, self.stated()) }
     }
 
     fn half_width(&self) -> String {
@@ -345,30 +345,30 @@ pub(crate) fn section(trials: Trials) -> Section {
     for ((core, correlation), figure) in rows.iter().zip(&figures) {
         check(&mut section, *core, *correlation, figure);
     }
-    let mut header = cells(["core", "r", "right"]);
-    for wanted in WANTED {
-        header.extend([format!("{wanted} visits: in state"), "kept".to_owned()]);
-    }
-    header.extend(["all: kept", "flagged"].map(str::to_owned));
-    section.grid(&header, &rows, &figures, |(core, correlation), figures| {
-        let [figure] = figures else { return Vec::new() };
-        let mut row = vec![core.name(), correlation.to_string(), percent(figure.right.share())];
-        for intervals in &figure.wanted {
-            row.extend([percent(intervals.in_state.share()), intervals.kept()]);
-        }
+    let heads = WANTED.map(|wanted| format!("{wanted} visits: in state | kept")).join(" | ");
+    let lines = rows.iter().zip(&figures).map(|((core, correlation), figure)| {
+        let of_wanted =
+            |it: &Intervals| format!("{} | {}", percent(it.in_state.share()), it.kept());
         let all = figure.as_found;
-        row.push(if all.of == 0 { "–".to_owned() } else { percent(all.share()) });
-        row.push(percent(figure.flagged.share()));
-        row
+        [
+            core.name(),
+            correlation.to_string(),
+            percent(figure.right.share()),
+            figure.wanted.each_ref().map(of_wanted).join(" | "),
+            if all.of == 0 { "–".to_owned() } else { percent(all.share()) },
+            percent(figure.flagged.share()),
+        ]
+        .join(" | ")
     });
+    section.table(&format!("core | r | right | {heads} | all: kept | flagged"), lines);
     section.paragraph(STRATA);
-    let mut header = cells(["core"]);
-    header.extend(WANTED.map(|wanted| format!("{wanted} visits: ±")));
-    section.grid(&header, &CORES, &figures, |core, figures| {
-        let mut row = vec![core.name()];
-        row.extend(figures[0].wanted.iter().map(Intervals::half_width));
-        row
+    let heads = WANTED.map(|wanted| format!("{wanted} visits: ±")).join(" | ");
+    let without = figures.iter().step_by(CORRELATIONS.len());
+    let lines = CORES.iter().zip(without).map(|(core, figure)| {
+        let halves = figure.wanted.each_ref().map(Intervals::half_width);
+        format!("{} | {}", core.name(), halves.join(" | "))
     });
+    section.table(&format!("core | {heads}"), lines);
     section
 }
 

@@ -3,8 +3,8 @@
 use fathom_analysis::load::quantile_limits;
 
 use crate::chance::Rate;
-use crate::parallel::each;
-use crate::section::{Section, cells, kept};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_below};
 use crate::{Source, Trials};
 
 /// Sweeps of a step, and the parts of their windows; a batch has as many parts as there are sweeps.
@@ -23,6 +23,7 @@ const QUANTILES: [(f64, &str); 2] = [(0.9, "p90"), (0.99, "p99")];
 /// Responses of a step.
 const RESPONSES: [f64; 3] = [3_000.0, 10_000.0, 30_000.0];
 
+#[derive(Clone)]
 struct Case {
     load: f64,
     q: f64,
@@ -66,16 +67,6 @@ impl Case {
         let truth = -(1.0 - self.q).ln() * SERVICE_S / (1.0 - self.load);
         Some(at(low) <= truth && high.is_none_or(|high| truth <= at(high)))
     }
-
-    fn figure(&self, responses: f64, trials: Trials) -> Rate {
-        let name = format!("tails {} {} {responses}", self.load, self.name);
-        let mut source = Source::named(trials.seed, &name);
-        let mut rate = Rate::default();
-        for _ in 0..trials.runs {
-            self.is_kept(responses, &mut source).into_iter().for_each(|kept| rate.count(kept));
-        }
-        rate
-    }
 }
 
 const WORDS: &str = "\
@@ -92,25 +83,27 @@ level.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let of_load = |load| QUANTILES.map(|(q, name)| Case { load, q, name });
-    let cases: Vec<Case> = LOADS.into_iter().flat_map(of_load).collect();
-    let items: Vec<(&Case, f64)> =
-        cases.iter().flat_map(|case| RESPONSES.map(|responses| (case, responses))).collect();
-    let figures = each(&items, |(case, responses)| case.figure(*responses, trials));
     let mut section = Section::new("Quantiles of a load", WORDS);
-    for ((case, responses), figure) in items.iter().zip(&figures) {
-        let what = format!("{} at {}, {responses} responses", case.name, case.load);
-        let (level, load, least) = KEPT;
-        if case.load <= load && *responses >= least {
-            section.at_least(*figure, level, &what);
-        }
+    Experiment {
+        rows: &LOADS.map(of_load).concat(),
+        columns: &RESPONSES,
+        name: |case: &Case, responses| format!("tails {} {} {responses}", case.load, case.name),
+        trial: |case, responses, source, rate: &mut Rate| {
+            case.is_kept(*responses, source).into_iter().for_each(|kept| rate.count(kept));
+        },
+        check: |section, case, responses, rate| {
+            let what = format!("{} at {}, {responses} responses", case.name, case.load);
+            let (level, load, least) = KEPT;
+            if case.load <= load && *responses >= least {
+                section.at_least(*rate, level, &what);
+            }
+        },
+        head: "utilisation and quantile",
+        title: |case| format!("{:.0} %, {}", 100.0 * case.load, case.name),
+        heads: f64::to_string,
+        cells: |_, _, rate| marked_below(*rate, LEVEL),
     }
-    let mut header = cells(["utilisation and quantile"]);
-    header.extend(RESPONSES.map(|responses| format!("{responses}")));
-    section.grid(&header, &cases, &figures, |case, figures| {
-        let title = format!("{:.0} %, {}", 100.0 * case.load, case.name);
-        let row = figures.iter().map(|figure| kept(*figure, LEVEL));
-        std::iter::once(title).chain(row).collect()
-    });
+    .run(&mut section, trials);
     section.paragraph(AFTERWARDS);
     section
 }

@@ -3,8 +3,8 @@
 use fathom_analysis::statistics::{mean, standard_deviation, summarise, trimmed};
 
 use crate::chance::Rate;
-use crate::parallel::each;
-use crate::section::{Section, cells, percent};
+use crate::experiment::Experiment;
+use crate::section::{Section, percent};
 use crate::worlds::{WORLDS, World};
 use crate::{Source, Trials};
 
@@ -12,45 +12,42 @@ use crate::{Source, Trials};
 const PROCESSES: usize = 10;
 const ROUNDS: usize = 80;
 
+/// Of all runs.
+#[derive(Default)]
 struct Figure {
-    /// Standard deviation of the trimmed mean.
-    real: f64,
-    /// Root mean square of the stated errors.
-    stated: f64,
-    /// The same, computed as if all trials were independent.
-    as_independent: f64,
-    within_two: Rate,
+    means: Vec<f64>,
+    /// The stated errors, and those computed as if all trials were independent.
+    errors: Vec<f64>,
+    as_independent: Vec<f64>,
 }
 
 impl Figure {
-    fn of(world: &World, trials: Trials) -> Self {
-        let mut source = Source::named(trials.seed, &format!("trimmed {}", world.name));
-        let (mut means, mut errors, mut as_independent) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..trials.runs {
-            let samples = world.samples(&mut source, PROCESSES, ROUNDS);
-            let Some(found) = summarise(&samples).and_then(|summary| summary.trimmed) else {
-                continue;
-            };
-            let pooled: Vec<f64> = samples.into_iter().flat_map(|sample| sample.values).collect();
-            means.push(found.mean);
-            errors.push(found.se);
-            as_independent.extend(trimmed(&pooled).map(|found| found.se));
-        }
-        let center = mean(&means).unwrap_or(0.0);
-        let mut within_two = Rate::default();
-        for (mean, error) in means.iter().zip(&errors) {
-            within_two.count((mean - center).abs() <= 2.0 * error);
-        }
-        let square = |values: &[f64]| {
-            mean(&values.iter().map(|v| v * v).collect::<Vec<f64>>()).unwrap_or(0.0).sqrt()
-        };
-        Self {
-            real: standard_deviation(&means).unwrap_or(0.0),
-            stated: square(&errors),
-            as_independent: square(&as_independent),
-            within_two,
-        }
+    fn count(&mut self, world: &World, source: &mut Source) {
+        let samples = world.samples(source, PROCESSES, ROUNDS);
+        let Some(found) = summarise(&samples).and_then(|summary| summary.trimmed) else { return };
+        let pooled: Vec<f64> = samples.into_iter().flat_map(|sample| sample.values).collect();
+        self.means.push(found.mean);
+        self.errors.push(found.se);
+        self.as_independent.extend(trimmed(&pooled).map(|found| found.se));
     }
+
+    /// Standard deviation of the trimmed mean.
+    fn real(&self) -> f64 {
+        standard_deviation(&self.means).unwrap_or(0.0)
+    }
+
+    fn within_two(&self) -> Rate {
+        let center = mean(&self.means).unwrap_or(0.0);
+        let mut within = Rate::default();
+        for (mean, error) in self.means.iter().zip(&self.errors) {
+            within.count((mean - center).abs() <= 2.0 * error);
+        }
+        within
+    }
+}
+
+fn root_mean_square(errors: &[f64]) -> f64 {
+    mean(&errors.iter().map(|v| v * v).collect::<Vec<f64>>()).unwrap_or(0.0).sqrt()
 }
 
 const WORDS: &str = "\
@@ -62,29 +59,34 @@ of freedom). If whole processes are *outliers*, ten are too few for any standard
 depends on whether one or three of them are outliers.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let figures = each(&WORLDS, |world| Figure::of(world, trials));
     let mut section = Section::new("The trimmed protocol's standard error", WORDS);
-    for (world, figure) in WORLDS.iter().zip(&figures) {
-        if world.kind.is_independent() && world.name != "outliers" {
-            let what = format!("standard error, {}", world.name);
-            section.at_least(figure.within_two, 0.85, &what);
-            // 20 %, plus the uncertainty of the deviation itself.
-            let tolerance = 0.2 + 5.0 / f64::from(trials.runs).sqrt();
-            let ratio = figure.stated / figure.real;
-            let good = (ratio - 1.0).abs() < tolerance;
-            section.require(good, &format!("{what}: {ratio:.2} of the true deviation"));
-        }
+    Experiment {
+        rows: &WORLDS,
+        columns: &[()],
+        name: |world, ()| format!("trimmed {}", world.name),
+        trial: |world, (), source, figure: &mut Figure| figure.count(world, source),
+        check: |section, world, (), figure| {
+            if world.kind.is_independent() && world.name != "outliers" {
+                let what = format!("standard error, {}", world.name);
+                section.at_least(figure.within_two(), 0.85, &what);
+                // 20 %, plus the uncertainty of the deviation itself.
+                let tolerance = 0.2 + 5.0 / (figure.means.len() as f64).sqrt();
+                let ratio = root_mean_square(&figure.errors) / figure.real();
+                let good = (ratio - 1.0).abs() < tolerance;
+                section.require(good, &format!("{what}: {ratio:.2} of the true deviation"));
+            }
+        },
+        head: "shape",
+        title: |world| world.name.to_owned(),
+        heads: |()| "real % | stated ÷ real | as independent ÷ real | within two".to_owned(),
+        cells: |_, (), figure| {
+            let real = figure.real();
+            let [stated, as_independent] =
+                [&figure.errors, &figure.as_independent].map(|it| root_mean_square(it) / real);
+            let within = percent(figure.within_two().share());
+            format!("{real:.2} | {stated:.2} | {as_independent:.2} | {within}")
+        },
     }
-    let header = cells(["shape", "real %", "stated ÷ real", "as independent ÷ real", "within two"]);
-    section.grid(&header, &WORLDS, &figures, |world, figures| {
-        let Figure { real, stated, as_independent, within_two } = &figures[0];
-        vec![
-            world.name.to_owned(),
-            format!("{real:.2}"),
-            format!("{:.2}", stated / real),
-            format!("{:.2}", as_independent / real),
-            percent(within_two.share()),
-        ]
-    });
+    .run(&mut section, trials);
     section
 }

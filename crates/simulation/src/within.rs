@@ -5,8 +5,8 @@ use fathom_record::Sample;
 
 use crate::chance::Rate;
 use crate::coverage::interval_contains;
-use crate::parallel::each;
-use crate::section::{Section, cells, kept, percent};
+use crate::experiment::Experiment;
+use crate::section::{Section, marked_below, percent};
 use crate::shapes::{
     Draw, ar_03, ar_08, drifting, heavy, log_normal, log_normal_ar_08, normal, slow_outliers,
     two_levels,
@@ -42,35 +42,6 @@ fn quantised(source: &mut Source, count: usize) -> Vec<f64> {
     normal(source, count).into_iter().map(|v| (v + 0.2).round()).collect()
 }
 
-#[derive(Default)]
-struct Figure {
-    kept: Rate,
-    none: Rate,
-    kept_or_none: Rate,
-}
-
-impl Figure {
-    fn of(rounds: &Rounds, length: usize, trials: Trials) -> Self {
-        let name = format!("within {} {length}", rounds.name);
-        let mut source = Source::named(trials.seed, &name);
-        let mut figure = Self::default();
-        for _ in 0..trials.runs {
-            let values = (rounds.draw)(&mut source, length);
-            let values = values.into_iter().map(|v| (TRUTH + v).max(1.0)).collect();
-            let Some(summary) = summarise(&[Sample { values, ..Sample::default() }]) else {
-                continue;
-            };
-            let (none, kept) = (summary.interval.is_none(), interval_contains(&summary, TRUTH));
-            figure.none.count(none);
-            figure.kept_or_none.count(none || kept);
-            if !none {
-                figure.kept.count(kept);
-            }
-        }
-        figure
-    }
-}
-
 const WORDS: &str = "\
 If only one process can measure, the interval is over its rounds (rules 15 and 18). How often the
 interval contains the truth, and in brackets, how often there is no interval, because the
@@ -84,31 +55,42 @@ rounds on. *Quantised* rounds of one process contain no information about the tr
 steps of the clock: rule 5 makes a step less than a thousandth of a batch.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let items: Vec<(&Rounds, usize)> =
-        ROUNDS.iter().flat_map(|rounds| LENGTHS.map(|length| (rounds, length))).collect();
-    let figures = each(&items, |(rounds, length)| Figure::of(rounds, *length, trials));
     let mut section = Section::new("The interval within one run", WORDS);
-    for ((rounds, length), figure) in items.iter().zip(&figures) {
-        let what = format!("within one run, {}, {length} rounds", rounds.name);
-        let guaranteed = if rounds.autocorrelated { 0.90 } else { 0.93 };
-        section.at_least(figure.kept_or_none, guaranteed, &what);
-        if !rounds.autocorrelated || *length >= 100 {
-            section.at_least(figure.kept, 0.93, &what);
-        }
-    }
-    let mut header = cells(["rounds"]);
-    header.extend(LENGTHS.map(|length| format!("{length}")));
-    section.grid(&header, &ROUNDS, &figures, |rounds, figures| {
-        let mut row = cells([rounds.name]);
-        row.extend(figures.iter().map(|figure| {
-            let none = percent(figure.none.share());
-            match figure.kept.of {
-                0 => format!("– ({none})"),
-                _ => format!("{} ({none})", kept(figure.kept, 0.93)),
+    Experiment {
+        rows: &ROUNDS,
+        columns: &LENGTHS,
+        name: |rounds, length| format!("within {} {length}", rounds.name),
+        trial: |rounds, length, source, [kept, none, kept_or_none]: &mut [Rate; 3]| {
+            let values = (rounds.draw)(source, *length);
+            let values = values.into_iter().map(|v| (TRUTH + v).max(1.0)).collect();
+            let Some(summary) = summarise(&[Sample { values, ..Sample::default() }]) else {
+                return;
+            };
+            let (is_none, is_kept) =
+                (summary.interval.is_none(), interval_contains(&summary, TRUTH));
+            none.count(is_none);
+            kept_or_none.count(is_none || is_kept);
+            if !is_none {
+                kept.count(is_kept);
             }
-        }));
-        row
-    });
+        },
+        check: |section, rounds, length, &[kept, _, kept_or_none]| {
+            let what = format!("within one run, {}, {length} rounds", rounds.name);
+            let guaranteed = if rounds.autocorrelated { 0.90 } else { 0.93 };
+            section.at_least(kept_or_none, guaranteed, &what);
+            if !rounds.autocorrelated || *length >= 100 {
+                section.at_least(kept, 0.93, &what);
+            }
+        },
+        head: "rounds",
+        title: |rounds| rounds.name.to_owned(),
+        heads: usize::to_string,
+        cells: |_, _, &[kept, none, _]| match kept.of {
+            0 => format!("– ({})", percent(none.share())),
+            _ => format!("{} ({})", marked_below(kept, 0.93), percent(none.share())),
+        },
+    }
+    .run(&mut section, trials);
     section.paragraph(AFTERWARDS);
     section
 }

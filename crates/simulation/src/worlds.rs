@@ -120,80 +120,28 @@ impl Kind {
 }
 
 /// In the order of the page.
+#[rustfmt::skip]
 pub(crate) const WORLDS: [World; 10] = [
-    World::new(
-        "normal",
-        Kind::Exact,
-        normal,
-        normal,
-        "many small causes: addresses, alignment, cache sets",
-    ),
-    World::new(
-        "log-normal",
-        Kind::Independent,
-        log_normal,
-        log_normal,
-        "a lower bound, and delays that add up above it",
-    ),
-    World::new(
-        "heavy tail",
-        Kind::Exact,
-        heavy,
-        heavy,
-        "neighbours and interrupts of every size: Student's t with 2 degrees of freedom",
-    ),
-    World::new(
-        "outliers",
-        Kind::Independent,
-        slow_outliers,
-        slow_outliers,
-        "one round and one process in ten disturbed, 25 % slower on average",
-    ),
-    World {
-        step: DEVIATION,
-        ..World::new(
-            "quantised",
-            Kind::Independent,
-            normal,
-            normal,
-            "clock steps as large as the spread of processes; the truth is between two steps",
-        )
-    },
-    World::new(
-        "two kinds of processes",
-        Kind::Marked,
-        two_levels,
-        normal,
-        "random memory layout per process: four processes in ten are 15 % slower",
-    ),
-    World::new(
-        "two paths",
-        Kind::Marked,
-        normal,
-        two_levels,
-        "a fast and a slow path within each process: four rounds in ten are 15 % slower",
-    ),
-    World::new(
-        "AR(1) rounds",
-        Kind::Marked,
-        normal,
-        ar_08,
-        "autocorrelated rounds of a visit, ρ = 0.8: frequency, cache contents",
-    ),
-    World::new(
-        "drift in a visit",
-        Kind::Marked,
-        normal,
-        drifting,
-        "a cache or queue that fills: 10 % over each visit",
-    ),
-    World::new(
-        "drift of the machine",
-        Kind::Marked,
-        drifting,
-        normal,
-        "each process slower than the one before, 10 % over the run",
-    ),
+    World::new("normal", Kind::Exact, normal, normal,
+        "many small causes: addresses, alignment, cache sets"),
+    World::new("log-normal", Kind::Independent, log_normal, log_normal,
+        "a lower bound, and delays that add up above it"),
+    World::new("heavy tail", Kind::Exact, heavy, heavy,
+        "neighbours and interrupts of every size: Student's t with 2 degrees of freedom"),
+    World::new("outliers", Kind::Independent, slow_outliers, slow_outliers,
+        "one round and one process in ten disturbed, 25 % slower on average"),
+    World { step: DEVIATION, ..World::new("quantised", Kind::Independent, normal, normal,
+        "clock steps as large as the spread of processes; the truth is between two steps") },
+    World::new("two kinds of processes", Kind::Marked, two_levels, normal,
+        "random memory layout per process: four processes in ten are 15 % slower"),
+    World::new("two paths", Kind::Marked, normal, two_levels,
+        "a fast and a slow path within each process: four rounds in ten are 15 % slower"),
+    World::new("AR(1) rounds", Kind::Marked, normal, ar_08,
+        "autocorrelated rounds of a visit, ρ = 0.8: frequency, cache contents"),
+    World::new("drift in a visit", Kind::Marked, normal, drifting,
+        "a cache or queue that fills: 10 % over each visit"),
+    World::new("drift of the machine", Kind::Marked, drifting, normal,
+        "each process slower than the one before, 10 % over the run"),
 ];
 
 pub(crate) fn world(name: &str) -> &'static World {

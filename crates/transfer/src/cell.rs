@@ -41,30 +41,19 @@ pub enum Factor {
     Ack,
 }
 
+// The name of its parameter.
+fathom_record::words!(
+    Factor.name.ALL,
+    Send = "send",
+    Receive = "receive",
+    Connection = "connection",
+    Io = "io",
+    Buffer = "buffer_bytes",
+    Window = "window_bytes",
+    Ack = "ack"
+);
+
 impl Factor {
-    pub const ALL: [Self; 7] = [
-        Self::Send,
-        Self::Receive,
-        Self::Connection,
-        Self::Io,
-        Self::Buffer,
-        Self::Window,
-        Self::Ack,
-    ];
-
-    /// The name of its parameter.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Send => "send",
-            Self::Receive => "receive",
-            Self::Connection => "connection",
-            Self::Io => "io",
-            Self::Buffer => "buffer_bytes",
-            Self::Window => "window_bytes",
-            Self::Ack => "ack",
-        }
-    }
-
     /// The size that it is.
     pub fn size(self) -> Option<SizeOf> {
         match self {

@@ -1,31 +1,18 @@
 //! The metrics of `fathom transfer`: descriptions and bounds.
 
-use fathom_metric::{About, ByHand, Inputs, Parameter};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_metric::{About, ByHand, Parameter};
+use fathom_record::{Better, Counters, NoModel, Unit};
 
-pub struct OfPath(pub &'static About);
+pub type OfPath = ByHand;
 
-pub static TIME: OfPath = OfPath(&ABOUT_TIME);
-pub static RATE: OfPath = OfPath(&ABOUT_RATE);
-pub static EFFECT: OfPath = OfPath(&ABOUT_EFFECT);
-pub static PAGE: OfPath = OfPath(&ABOUT_PAGE);
-pub static CLAIM: OfPath = OfPath(&ABOUT_CLAIM);
-pub static ADVICE: OfPath = OfPath(&ABOUT_ADVICE);
+const fn without_model(about: About) -> OfPath {
+    ByHand(about, |_, _, _| Err(NoModel::CostOfPath))
+}
 
-pub const ALL: &[&dyn ByHand] = &[&TIME, &RATE, &EFFECT, &PAGE, &CLAIM, &ADVICE];
+pub const ALL: &[&ByHand] = &[&TIME, &RATE, &EFFECT, &PAGE, &CLAIM, &ADVICE];
 
 /// Of one host: the upper limit of the rate.
 pub const BANDWIDTH: &str = "network.tcp.bandwidth";
-
-impl ByHand for OfPath {
-    fn about(&self) -> &'static About {
-        self.0
-    }
-
-    fn predict(&self, _: &Params, _: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        Err(NoModel::CostOfPath)
-    }
-}
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::new(
@@ -89,7 +76,7 @@ const BASE: About = About {
     ..About::BASE
 };
 
-static ABOUT_TIME: About = About {
+pub static TIME: OfPath = without_model(About {
     id: "transfer.time",
     title: "transfer of a set",
     timed: "from the first connect until the last write of the receiver, for all files of a set: \
@@ -116,9 +103,9 @@ static ABOUT_TIME: About = About {
     published: "2020, kernel sockets in a virtual machine, 347.466 MB: 4.09 s by copy, 0.62 s by \
                 mmap at both ends",
     ..BASE
-};
+});
 
-static ABOUT_RATE: About = About {
+pub static RATE: OfPath = without_model(About {
     id: "transfer.rate",
     title: "rate of a transfer",
     unit: Unit::BytesPerSecond,
@@ -130,9 +117,9 @@ static ABOUT_RATE: About = About {
     pitfalls: &["of small files it is their number and the connections that count, not bytes"],
     published: "2020: 86.959 and 572.268 KB/ms",
     ..BASE
-};
+});
 
-static ABOUT_EFFECT: About = About {
+pub static EFFECT: OfPath = without_model(About {
     id: "transfer.effect",
     title: "effect of a setting on the time",
     unit: Unit::Ratio,
@@ -146,9 +133,9 @@ static ABOUT_EFFECT: About = About {
     ],
     published: "2020, small files: one connection for all is 3 to 5 times as fast",
     ..BASE
-};
+});
 
-static ABOUT_PAGE: About = About {
+pub static PAGE: OfPath = without_model(About {
     id: "transfer.page",
     title: "page behind a mapping",
     unit: Unit::Ratio,
@@ -158,9 +145,9 @@ static ABOUT_PAGE: About = About {
     pitfalls: &["the frame is hidden without CAP_SYS_ADMIN"],
     published: "2020: raw entries, present and writable, in the kernel's log",
     ..BASE
-};
+});
 
-static ABOUT_CLAIM: About = About {
+pub static CLAIM: OfPath = without_model(About {
     id: "transfer.claim",
     title: "conclusion of the 2020 study",
     unit: Unit::Ratio,
@@ -168,9 +155,9 @@ static ABOUT_CLAIM: About = About {
     not_timed: "as transfer.time",
     pitfalls: &["sockets of processes here, of the kernel there; another CPU, kernel and disk"],
     ..BASE
-};
+});
 
-static ABOUT_ADVICE: About = About {
+pub static ADVICE: OfPath = without_model(About {
     id: "transfer.advice",
     title: "which path to use",
     unit: Unit::Ratio,
@@ -182,4 +169,4 @@ static ABOUT_ADVICE: About = About {
                  their reference",
     ],
     ..BASE
-};
+});

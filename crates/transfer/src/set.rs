@@ -88,17 +88,9 @@ pub enum Study {
     Video,
 }
 
+fathom_record::words!(Study.name.ALL, Small = "small", File = "file", Video = "video");
+
 impl Study {
-    pub const ALL: [Self; 3] = [Self::Small, Self::File, Self::Video];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Small => "small",
-            Self::File => "file",
-            Self::Video => "video",
-        }
-    }
-
     /// 23.549 KB, 11.466 MB and 347.466 MB, where KB is 1024 bytes and MB 1024 KB.
     fn files_and_bytes(self) -> (u64, u64) {
         match self {

@@ -40,19 +40,16 @@ impl Compared {
     }
 }
 
-impl Outcome {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Right => "right",
-            Self::Undetermined => "undetermined",
-            Self::WrongName => "WRONG NAME",
-            Self::WrongRate => "WRONG RATE",
-            Self::WrongKnee => "WRONG KNEE",
-            Self::WrongClaim => "WRONG CLAIM",
-            Self::OffTheory => "OFF THEORY",
-        }
-    }
-}
+fathom_record::words!(
+    Outcome.words,
+    Right = "right",
+    Undetermined = "undetermined",
+    WrongName = "WRONG NAME",
+    WrongRate = "WRONG RATE",
+    WrongKnee = "WRONG KNEE",
+    WrongClaim = "WRONG CLAIM",
+    OffTheory = "OFF THEORY"
+);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {

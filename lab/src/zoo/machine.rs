@@ -8,20 +8,15 @@ pub(super) enum Architecture {
     Arm,
 }
 
+// The kernel's name.
+fathom_record::words!(Architecture.name, X86 = "x86_64", Arm = "aarch64");
+
 impl Architecture {
     /// Debian's name.
     pub(super) fn debian(self) -> &'static str {
         match self {
             Self::X86 => "amd64",
             Self::Arm => "arm64",
-        }
-    }
-
-    /// The kernel's name.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::X86 => "x86_64",
-            Self::Arm => "aarch64",
         }
     }
 

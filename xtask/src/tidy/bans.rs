@@ -89,8 +89,11 @@ pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
 fn flags(file: &File, code: &Code) -> Vec<String> {
     let is_below =
         BELOW_REPORT.iter().any(|name| file.path.starts_with(&format!("crates/{name}/src/")));
-    // The procedures of `fathom file` declare their own options, and name them in their results.
-    let is_procedure = file.path.starts_with("crates/probes/src/file/");
+    // The procedures of `fathom file` declare their own options, and name them in their results; a
+    // metric of files says which of its parameters are theirs.
+    let is_procedure = ["commands", "file"]
+        .iter()
+        .any(|folder| file.path.starts_with(&format!("crates/probes/src/{folder}/")));
     if !is_below || is_procedure {
         return Vec::new();
     }
@@ -137,7 +140,7 @@ mod tests {
                 assert!(rust(home, &code).is_empty(), "{home}: {text}");
             }
             assert!(rust("crates/peers/src/fio.rs", &code).is_empty(), "{text}");
-            assert!(rust("crates/probes/src/file/read.rs", &code).is_empty(), "{text}");
+            assert!(rust("crates/probes/src/commands/read.rs", &code).is_empty(), "{text}");
             assert!(rust(PROBE, &format!("#[cfg(test)]\nmod tests {{\n{code}\n}}")).is_empty());
         }
         for text in ["fathom-lock", "a -- b", "non--zero", "fathom (id 1)", "Fathom runs"] {

@@ -16,18 +16,14 @@ pub enum Resource {
     Pacing,
 }
 
-impl Resource {
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Network => "network",
-            Self::Disk => "disk",
-            Self::ServerCpu => "server CPU",
-            Self::Client => "client CPU",
-            Self::Pacing => "pacing",
-        }
-    }
-}
+fathom_record::words!(
+    Resource.word,
+    Network = "network",
+    Disk = "disk",
+    ServerCpu = "server CPU",
+    Client = "client CPU",
+    Pacing = "pacing"
+);
 
 /// What the requests used of a resource at saturation.
 #[derive(Clone, Copy, Debug, PartialEq)]

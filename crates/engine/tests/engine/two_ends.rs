@@ -19,15 +19,12 @@ use crate::script::{Quiet, Script, host, setup};
 
 const BENCH: &str = "bench-4";
 
-struct RoundTrip;
+fathom_metric::metric!(RoundTrip, ABOUT);
 
 static ABOUT: About =
     About { id: "network.round_trip", title: "round trip", has_far_end: true, ..About::BASE };
 
 impl Probe for RoundTrip {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         [LOOPBACK, BENCH, "gone"].map(|to| Case::usual(Params::one("to", to))).into()
     }

@@ -10,14 +10,7 @@ pub enum Distribution {
     Exponential,
 }
 
-impl Distribution {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Constant => "constant",
-            Self::Exponential => "exponential",
-        }
-    }
-}
+fathom_record::words!(Distribution.word, Constant = "constant", Exponential = "exponential");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {

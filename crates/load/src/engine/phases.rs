@@ -14,18 +14,13 @@ pub enum Phase {
     Body,
 }
 
-impl Phase {
-    pub const ALL: [Self; 4] = [Self::Connect, Self::Tls, Self::FirstByte, Self::Body];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Tls => "TLS handshake",
-            Self::FirstByte => "first byte",
-            Self::Body => "body",
-        }
-    }
-}
+fathom_record::words!(
+    Phase.word.ALL,
+    Connect = "connect",
+    Tls = "TLS handshake",
+    FirstByte = "first byte",
+    Body = "body"
+);
 
 /// Connects and handshakes also of the warm-up, in which most kept connections are made; the rest
 /// of complete responses in the window.

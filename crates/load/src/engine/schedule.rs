@@ -15,14 +15,7 @@ pub enum Arrivals {
     Uniform,
 }
 
-impl Arrivals {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Poisson => "poisson",
-            Self::Uniform => "uniform",
-        }
-    }
-}
+fathom_record::words!(Arrivals.word, Poisson = "poisson", Uniform = "uniform");
 
 /// Requests a second, and how they arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]

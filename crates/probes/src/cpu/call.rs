@@ -3,7 +3,7 @@
 use self::kernels::{args0, args1, args2, args3, args4, args5, args6, args7};
 use crate::prelude::*;
 
-pub struct Call;
+metric!(Call, ABOUT);
 
 pub const ARGUMENTS_MAX: i64 = 7;
 /// Integer arguments passed in registers: 6 in the System V ABI of x86-64, 8 in AAPCS64.
@@ -41,10 +41,6 @@ static ABOUT: About = About {
 };
 
 impl Probe for Call {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         (0..=ARGUMENTS_MAX).map(|args| Case::usual(Params::one("args", args))).collect()
     }

@@ -3,7 +3,7 @@
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
 use crate::prelude::*;
 
-pub struct CallPerArgument;
+metric!(CallPerArgument, ABOUT);
 
 static ABOUT: About = About {
     id: "cpu.call.per_argument",
@@ -28,10 +28,6 @@ static ABOUT: About = About {
 };
 
 impl Derived for CallPerArgument {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn inputs(&self) -> &'static [&'static str] {
         &["cpu.call"]
     }

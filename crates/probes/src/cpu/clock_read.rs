@@ -4,7 +4,7 @@ use fathom_measure::clock::Source;
 
 use crate::prelude::*;
 
-pub struct ClockRead;
+metric!(ClockRead, ABOUT);
 
 static ABOUT: About = About {
     id: "cpu.clock.read",
@@ -26,10 +26,6 @@ static ABOUT: About = About {
 };
 
 impl Probe for ClockRead {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn predict(&self, _: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         if matches!(known.clock_source(), Some("monotonic_raw" | "cntvct")) {
             return Err(NoModel::OtherClock);

@@ -4,7 +4,7 @@ use fathom_measure::clock;
 
 use crate::prelude::*;
 
-pub struct ClockResolution;
+metric!(ClockResolution, ABOUT);
 
 static ABOUT: About = About {
     id: "cpu.clock.resolution",
@@ -23,10 +23,6 @@ static ABOUT: About = About {
 };
 
 impl Probe for ClockResolution {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Model {
         let hz = host.cpu.tsc_hz.ok_or_else(|| NoModel::unknown_fact(&["cpu.tsc_hz"]))?;
         let prediction = match host.virtualization.as_deref() {

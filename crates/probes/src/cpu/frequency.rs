@@ -4,7 +4,7 @@ use std::arch::asm;
 
 use crate::prelude::*;
 
-pub struct Frequency;
+metric!(Frequency, ABOUT);
 
 /// Dependent additions per iteration.
 const CHAIN: f64 = 64.0;
@@ -31,10 +31,6 @@ static ABOUT: About = About {
 const BELOW: &str = "limited by the cpufreq governor, a power or thermal limit, or SMT contention";
 
 impl Probe for Frequency {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Model {
         let base = host.cpu.base_hz.map(|hz| (hz, "cpu.base_hz"));
         let counter = host.cpu.tsc_hz.map(|hz| (hz, "cpu.tsc_hz"));

@@ -4,7 +4,7 @@ use std::arch::asm;
 
 use crate::prelude::*;
 
-pub struct LoopIteration;
+metric!(LoopIteration, ABOUT);
 
 static ABOUT: About = About {
     id: "cpu.loop.iteration",
@@ -27,10 +27,6 @@ static ABOUT: About = About {
 };
 
 impl Probe for LoopIteration {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         ["register", "memory"].map(|form| Case::usual(Params::one("form", form))).into()
     }

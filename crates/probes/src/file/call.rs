@@ -11,7 +11,7 @@ use super::{failed, generated_file};
 use crate::memory::latency::model::Level;
 use crate::prelude::*;
 
-pub struct FileCall;
+metric!(FileCall, ABOUT);
 
 static ABOUT: About = About {
     id: "file.call",
@@ -63,10 +63,6 @@ const BLOCK: usize = 4096;
 const SEED: u64 = 1;
 
 impl Probe for FileCall {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         // No device is involved.
         Ok(Stratum::ToItself)

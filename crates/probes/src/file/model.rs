@@ -2,7 +2,6 @@
 
 use fathom_fileio::read::{BLOCK, Way};
 
-use super::by_hand::way_name;
 use super::state::State;
 use crate::memory::bandwidth;
 use crate::memory::latency::cases::known_caches;
@@ -65,6 +64,17 @@ impl ReadCase {
             way: way_named(params.text("way")?),
             bytes: number("file_bytes")? as u64,
         })
+    }
+}
+
+/// The value of the parameter `way` and of the option `--way`.
+pub(crate) fn way_name(way: Way) -> &'static str {
+    match way {
+        Way::Pread => "pread",
+        Way::Map => "mmap",
+        Way::Direct => "direct",
+        Way::Ring { .. } => "ring",
+        Way::Calls { .. } => "read",
     }
 }
 

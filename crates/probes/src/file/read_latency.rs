@@ -20,7 +20,7 @@ use super::{LARGE_BYTES, failed, model};
 use crate::memory::latency::model::{Level, outer_level_of};
 use crate::prelude::*;
 
-pub struct ReadLatency;
+metric!(ReadLatency, ABOUT);
 
 static ABOUT: About = About {
     id: "file.read.latency",
@@ -79,10 +79,6 @@ const SMOKE_LARGE: i64 = 1 << 20;
 const SEED: u64 = 2;
 
 impl Probe for ReadLatency {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         match case.params.text("state") {
             Some("warm") => Ok(Stratum::CoreAtFullSpeed),

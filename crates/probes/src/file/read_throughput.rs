@@ -12,7 +12,7 @@ use super::model::{self, DIRECT_BLOCK, PASS_BYTES, ReadCase};
 use super::state::{State, TRIES, describe};
 use crate::prelude::*;
 
-pub struct ReadThroughput;
+metric!(ReadThroughput, ABOUT);
 
 static ABOUT: About = About {
     id: model::THROUGHPUT,
@@ -69,10 +69,6 @@ static ABOUT: About = About {
 const SMOKE_BYTES: i64 = 256 << 10;
 
 impl Probe for ReadThroughput {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         match (case.params.text("state"), case.params.integer("threads")) {
             (Some("warm"), Some(1)) => Ok(Stratum::CoreAtFullSpeed),

@@ -150,11 +150,9 @@ static FSYNC_ABOUT: About = About {
     ..super::OF_RUNS
 };
 
-impl Probe for SmallFileMetric {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(SmallFileMetric.about);
 
+impl Probe for SmallFileMetric {
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         let case = |bytes| Case { params: Params::one("bytes", bytes), cost_ns: self.cost_ns };
         SMALL_BYTES.map(case).into()

@@ -13,7 +13,7 @@ use crate::prelude::*;
 use rustix::io::Errno;
 
 /// Attempts to warm a file, or to repeat a pass: other processes may evict pages.
-pub(super) const TRIES: u32 = 3;
+pub(crate) const TRIES: u32 = 3;
 /// Pages under I/O, such as unused readahead, cannot be evicted before the I/O completes: pause
 /// between attempts, and their number.
 const EVICTION_PAUSE: Duration = Duration::from_millis(1);
@@ -28,7 +28,7 @@ const RECLAIMED_MIN: f64 = 0.9;
 const NEARLY_ALL: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// All pages cached before and after.
     Warm,
     /// No page cached before.
@@ -38,19 +38,19 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) const ALL: [Self; 3] = [Self::Warm, Self::Cold, Self::Direct];
+    pub(crate) const ALL: [Self; 3] = [Self::Warm, Self::Cold, Self::Direct];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         ["warm", "cold", "direct"][self as usize]
     }
 
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
     /// Brings a file into this state. For direct I/O it is evicted, so that cached pages prove a
     /// buffered read. Fails with `WrongWork` if the state is not reached.
-    pub(super) fn prepare(self, file: &File) -> Result<Residency> {
+    pub(crate) fn prepare(self, file: &File) -> Result<Residency> {
         let is = match self {
             Self::Cold | Self::Direct => evicted(file)?,
             Self::Warm => {
@@ -75,7 +75,7 @@ impl State {
     }
 
     /// Whether a pass may begin: all pages are cached, or none.
-    pub(super) fn is_state_of(self, is: &Residency) -> bool {
+    pub(crate) fn is_state_of(self, is: &Residency) -> bool {
         match self {
             Self::Warm => is.state == InMemory::Warm,
             Self::Cold | Self::Direct => is.state == InMemory::Cold,
@@ -84,13 +84,13 @@ impl State {
 
     /// Whether a file stayed in this state during a pass: by its residency after the pass, and by
     /// the bytes that the pass fetched from devices.
-    pub(super) fn was_kept(self, file: &File, fetched: Option<u64>) -> bool {
+    pub(crate) fn was_kept(self, file: &File, fetched: Option<u64>) -> bool {
         // Any residency is right after a cold read, and counting all pages takes a millisecond.
         self == Self::Cold || self.is_kept(&residency::of(file), fetched)
     }
 
     /// The fault if a file did not stay in this state.
-    pub(super) fn lost(self) -> Fault {
+    pub(crate) fn lost(self) -> Fault {
         match self {
             Self::Direct => Fault::unavailable(BUFFERED_DIRECT, Remedy::OtherFolder),
             Self::Warm | Self::Cold => {
@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    pub(super) fn is_kept(self, is: &Residency, fetched: Option<u64>) -> bool {
+    pub(crate) fn is_kept(self, is: &Residency, fetched: Option<u64>) -> bool {
         match self {
             // Memory pressure may evict a few pages; if nothing was fetched, no read missed one.
             Self::Warm => {
@@ -134,7 +134,7 @@ fn may_be_under_io(is: &Residency) -> bool {
 }
 
 /// Reads a file into memory unless all of it is there, again while reclaim takes pages meanwhile.
-pub(super) fn warmed(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
+pub(crate) fn warmed(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
     let mut is = residency::of(file);
     let mut tries = 0;
     while is.state != InMemory::Warm && tries < RECLAIMS_MAX && !stop.load(Ordering::Relaxed) {
@@ -151,12 +151,12 @@ pub(super) fn warmed(file: &File, stop: &AtomicBool) -> Result<Residency, Errno>
     Ok(is)
 }
 
-pub(super) fn fits_in_memory(bytes: u64) -> bool {
+pub(crate) fn fits_in_memory(bytes: u64) -> bool {
     available_memory::now().is_none_or(|memory| bytes <= memory.bytes)
 }
 
 /// The state with the cached bytes and how they were counted.
-pub(super) fn describe(is: &Residency) -> String {
+pub(crate) fn describe(is: &Residency) -> String {
     let (state, by) = (is.state.name().to_uppercase(), is.counted_by.describe());
     format!("{state}: {} of {} bytes cached ({by})", is.cached, is.bytes)
 }

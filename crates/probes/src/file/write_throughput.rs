@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::{failed, model, not_created};
 use crate::prelude::*;
 
-pub struct WriteThroughput;
+metric!(WriteThroughput, ABOUT);
 
 static ABOUT: About = About {
     id: "file.write.throughput",
@@ -45,10 +45,6 @@ const FILE_BYTES: i64 = 16 << 20;
 const SMOKE_BYTES: i64 = 256 << 10;
 
 impl Probe for WriteThroughput {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         let (bytes, most) =
             if sizes.smoke { (SMOKE_BYTES, 64 << 10) } else { (FILE_BYTES, i64::MAX) };

@@ -12,7 +12,7 @@ use super::thread_team::{CheckResult, TaskFactory, ThreadTeam};
 use super::vectors::{Op, Vectors};
 use crate::prelude::*;
 
-pub struct Bandwidth;
+metric!(Bandwidth, ABOUT);
 
 pub(super) static ABOUT: About = About {
     id: "memory.bandwidth",
@@ -142,10 +142,6 @@ const CACHES: u64 = 4;
 const CHUNK_BYTES: usize = 2 << 20;
 
 impl Probe for Bandwidth {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
         let cases = match sizes.smoke {
             true => vec![

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::thread_team::{CheckResult, TaskFactory, TeamTask, ThreadTeam};
 use crate::prelude::*;
 
-pub struct CoreToCore;
+metric!(CoreToCore, ABOUT);
 
 static ABOUT: About = About {
     id: "memory.core_to_core",
@@ -51,10 +51,6 @@ const PARTNERS_MAX: usize = 16;
 const CPUS_MAX: usize = 24;
 
 impl Probe for CoreToCore {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
         let pairs = if sizes.smoke { vec![(0, 1)] } else { pairs(&host.cpu.allowed, sizes.effort) };
         let case = |(a, b): (u32, u32)| Case {

@@ -18,7 +18,7 @@ use cached::Cached;
 use evicted::Evicted;
 use pass::FaultSource;
 
-pub struct PageFault;
+metric!(PageFault, ABOUT);
 
 static ABOUT: About = About {
     id: "memory.fault",
@@ -173,10 +173,6 @@ impl FaultKind {
 }
 
 impl Probe for PageFault {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn expects(&self, case: &Case) -> Counters {
         match FaultKind::of(case) {
             Some(FaultKind::Major) => Counters::DEVICE,

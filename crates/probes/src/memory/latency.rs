@@ -14,7 +14,7 @@ use crate::prelude::*;
 /// Beyond the L2 cache other guests use the same caches and memory.
 pub(super) const BEYOND_L2_NOISE_LIMIT: f64 = 0.10;
 
-pub struct Latency;
+metric!(Latency, ABOUT);
 
 static ABOUT: About = About {
     id: "memory.latency",
@@ -88,10 +88,6 @@ static ABOUT: About = About {
 };
 
 impl Probe for Latency {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
         let case = |case: ChaseCase| Case { params: case.params(), cost_ns: cost_ns(&case, host) };
         cases::chase_cases(host, sizes).into_iter().map(case).collect()

@@ -113,11 +113,9 @@ const SHARE: &str =
 /// Working sets around a cache are a quarter of its size apart.
 const STEP: f64 = 0.25;
 
-impl Derived for LevelMetric {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(LevelMetric.about);
 
+impl Derived for LevelMetric {
     fn inputs(&self) -> &'static [&'static str] {
         &["memory.latency"]
     }

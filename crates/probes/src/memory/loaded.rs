@@ -15,7 +15,7 @@ use super::stream::ThreadMemory;
 use super::thread_team::{TaskFactory, ThreadTeam};
 use crate::prelude::*;
 
-pub struct Loaded;
+metric!(Loaded, ABOUT);
 
 static ABOUT: About = About {
     id: "memory.latency.loaded",
@@ -89,10 +89,6 @@ impl LoadCase {
 }
 
 impl Probe for Loaded {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
         let (page, set_bytes) = match (sizes.smoke, cases::has_huge(host)) {
             (true, _) => (Page::Base, 1 << 18),

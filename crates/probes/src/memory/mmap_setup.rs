@@ -7,7 +7,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::prelude::*;
 
-pub struct MmapSetup;
+metric!(MmapSetup, ABOUT);
 
 static ABOUT: About = About {
     id: "memory.mmap.setup",
@@ -48,10 +48,6 @@ pub(super) fn bytes_of(case: &Case) -> usize {
 }
 
 impl Probe for MmapSetup {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         SIZES.map(|bytes| Case { params: params(bytes), cost_ns: 4e6 }).to_vec()
     }

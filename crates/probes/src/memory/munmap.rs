@@ -7,7 +7,7 @@ use super::mmap_setup::{COUNT, Mappings, SIZES, bytes_of, map_error};
 use super::page_faults::{ExpectedFaults, FaultCounts};
 use crate::prelude::*;
 
-pub struct Munmap;
+metric!(Munmap, ABOUT);
 
 static ABOUT: About = About {
     id: "memory.munmap",
@@ -58,10 +58,6 @@ fn is_touched(case: &Case) -> bool {
 }
 
 impl Probe for Munmap {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         let touched = match (sizes.smoke, sizes.effort) {
             (true, _) => &TOUCHED[..1],

@@ -5,7 +5,7 @@ use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
 use crate::prelude::*;
 
-pub struct TlbMiss;
+metric!(TlbMiss, ABOUT);
 
 static ABOUT: About = About {
     id: "memory.latency.tlb_miss",
@@ -40,10 +40,6 @@ const IN_A_GUEST: &str = "in a guest not the cost of a TLB miss alone: where the
 const ENTRY_BYTES: usize = 8;
 
 impl Derived for TlbMiss {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn inputs(&self) -> &'static [&'static str] {
         &["memory.latency"]
     }

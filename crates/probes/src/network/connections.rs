@@ -38,11 +38,9 @@ pub struct ConnectionMetric {
     pub(super) predict: fn(&Case, &Inputs<'_>) -> Model,
 }
 
-impl Probe for ConnectionMetric {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(ConnectionMetric.about);
 
+impl Probe for ConnectionMetric {
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         match (self.timed, sizes.effort) {
             (Timed::CloseReset, Effort::Quick) => Vec::new(),

@@ -21,7 +21,7 @@ use super::tcp_info::TcpInfo;
 use crate::file::generated_file::write_synced;
 use crate::prelude::*;
 
-pub struct FileReadRemote;
+metric!(FileReadRemote, ABOUT);
 
 static ABOUT: About = About {
     id: "file.read.remote",
@@ -175,10 +175,6 @@ fn all(effort: Effort) -> Vec<Remote> {
 }
 
 impl Probe for FileReadRemote {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn expects(&self, case: &Case) -> Counters {
         // Nothing waits.
         if mount::is_warm(&case.params) { Counters::NONE } else { ABOUT.expects }

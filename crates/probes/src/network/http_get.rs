@@ -13,7 +13,7 @@ use super::service::{Served, Service};
 use super::tcp_info::TcpInfo;
 use crate::prelude::*;
 
-pub struct HttpGet;
+metric!(HttpGet, ABOUT);
 
 static ABOUT: About = About {
     id: "network.http.get",
@@ -55,10 +55,6 @@ fn params(bytes: i64, to: &str) -> Params {
 }
 
 impl Probe for HttpGet {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         Err(NotSelected::SecondCpu)
     }

@@ -12,7 +12,7 @@ use super::FAR_END;
 use super::near::{Near, check_cpu};
 use crate::prelude::*;
 
-pub struct IcmpRtt;
+metric!(IcmpRtt, ABOUT);
 
 /// As ping's.
 const BYTES: usize = 56;
@@ -62,10 +62,6 @@ fn to_of(params: &Params) -> Option<String> {
 }
 
 impl Probe for IcmpRtt {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     /// On loopback the reply is there before recv.
     fn expects(&self, case: &Case) -> Counters {
         match case.params.text("to") {

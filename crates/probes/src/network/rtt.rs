@@ -58,11 +58,9 @@ impl Trip {
     }
 }
 
-impl Probe for Rtt {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(Rtt.about);
 
+impl Probe for Rtt {
     /// Received segments are processed in interrupt context. On one CPU the ends alternate.
     fn expects(&self, case: &Case) -> Counters {
         match Trip::of(&case.params) {

@@ -10,7 +10,7 @@ use super::ends;
 use super::ports::Ports;
 use crate::prelude::*;
 
-pub struct TcpAccept;
+metric!(TcpAccept, ABOUT);
 
 /// Connections of one value, fewer than the queue of the standard library's listeners holds.
 const BATCH: usize = 64;
@@ -41,10 +41,6 @@ static ABOUT: About = About {
 };
 
 impl Probe for TcpAccept {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         let all = vec![Case { params: Params::none(), cost_ns: 40e6 }];
         if sizes.effort == Effort::Quick && !sizes.smoke { Vec::new() } else { all }

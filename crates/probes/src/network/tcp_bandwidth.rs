@@ -18,7 +18,7 @@ use super::near::check_cpu;
 use super::tcp_info::TcpInfo;
 use crate::prelude::*;
 
-pub struct TcpBandwidth;
+metric!(TcpBandwidth, ABOUT);
 
 static ABOUT: About = About {
     id: "network.tcp.bandwidth",
@@ -150,10 +150,6 @@ impl Flow {
 }
 
 impl Probe for TcpBandwidth {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     /// Received segments are processed in interrupt context. On one CPU the ends alternate.
     fn expects(&self, case: &Case) -> Counters {
         match case.params.integer("cpus") {

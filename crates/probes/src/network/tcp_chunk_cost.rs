@@ -5,7 +5,7 @@ use fathom_record::Counter;
 use super::tcp_bandwidth::{CHUNKS, at_most_copied, of_chunk};
 use crate::prelude::*;
 
-pub struct TcpChunkCost;
+metric!(TcpChunkCost, ABOUT);
 
 static ABOUT: About = About {
     id: "network.tcp.chunk_cost",
@@ -40,10 +40,6 @@ const BANDWIDTH: &str = "network.tcp.bandwidth";
 const DISTANCE_MAX: f64 = 0.25;
 
 impl Derived for TcpChunkCost {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn inputs(&self) -> &'static [&'static str] {
         &[BANDWIDTH]
     }

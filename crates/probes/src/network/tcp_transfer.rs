@@ -9,7 +9,7 @@ use super::connections::TO;
 use super::ends;
 use crate::prelude::*;
 
-pub struct TcpTransfer;
+metric!(TcpTransfer, ABOUT);
 
 static ABOUT: About = About {
     id: "network.tcp.transfer",
@@ -47,10 +47,6 @@ fn params(bytes: i64, to: &str) -> Params {
 }
 
 impl Probe for TcpTransfer {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     /// Not at quick effort: a visit takes most of a second.
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         let case = |bytes| vec![Case { params: params(bytes, LOOPBACK), cost_ns: 700e6 }];

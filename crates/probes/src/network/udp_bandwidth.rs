@@ -11,7 +11,7 @@ use super::ends;
 use super::tcp_bandwidth::{TRIES, at_most_of_link, steady_rate};
 use crate::prelude::*;
 
-pub struct UdpBandwidth;
+metric!(UdpBandwidth, ABOUT);
 
 static ABOUT: About = About {
     id: "network.udp.bandwidth",
@@ -68,10 +68,6 @@ fn rate_and_to(params: &Params) -> Option<(f64, String)> {
 }
 
 impl Probe for UdpBandwidth {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         let count = if sizes.effort == Effort::Quick && !sizes.smoke { 1 } else { RATES.len() };
         let case = |rate: &i64| Case { params: params(*rate, LOOPBACK), cost_ns: 90e6 };

@@ -128,11 +128,9 @@ fn params(chunk_bytes: i64, cpus: i64) -> Params {
     Params::one("chunk_bytes", chunk_bytes).and("cpus", cpus)
 }
 
-impl Probe for Bandwidth {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(Bandwidth.about);
 
+impl Probe for Bandwidth {
     /// On two CPUs the worker sleeps while the writer fills the buffer.
     fn expects(&self, case: &Case) -> Counters {
         match case.params.integer("cpus") {

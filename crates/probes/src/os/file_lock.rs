@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use super::raw_call::system_call;
 use crate::prelude::*;
 
-pub struct FileLock;
+metric!(FileLock, ABOUT);
 
 static ABOUT: About = About {
     id: "os.file_lock",
@@ -50,10 +50,6 @@ const POSIX: &str = "posix";
 const KINDS: [&str; 3] = [POSIX, "ofd", "flock"];
 
 impl Probe for FileLock {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         KINDS.map(|kind| Case::usual(Params::one("kind", kind))).into()
     }

@@ -7,7 +7,7 @@ use super::raw_call::RawCall;
 use super::syscall::verified;
 use crate::prelude::*;
 
-pub struct FutexUncontended;
+metric!(FutexUncontended, ABOUT);
 
 static ABOUT: About = About {
     id: "os.futex.uncontended",
@@ -49,10 +49,6 @@ const FREE: u32 = 0;
 const LOCKED: u32 = 1;
 
 impl Probe for FutexUncontended {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         OPERATIONS.map(|op| Case::usual(Params::one("op", op))).into()
     }

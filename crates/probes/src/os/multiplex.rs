@@ -111,11 +111,9 @@ fn fds_of(case: &Case) -> i64 {
     case.params.integer("fds").unwrap_or(0)
 }
 
-impl Probe for Multiplex {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(Multiplex.about);
 
+impl Probe for Multiplex {
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         let case = |fds: &i64| Case { params: params(*fds), cost_ns: 6e6 + 4e3 * *fds as f64 };
         SIZES.iter().map(case).collect()

@@ -145,11 +145,9 @@ fn params(part: &str) -> Params {
     Params::one("part", part)
 }
 
-impl Probe for ProcessExec {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(ProcessExec.about);
 
+impl Probe for ProcessExec {
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         // Both parts together: about 30 starts of 100 µs, or of 700 µs through a shell.
         let cost_ns = if self.method == Method::Shell { 4e6 } else { 2e6 };

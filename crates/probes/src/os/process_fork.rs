@@ -7,7 +7,7 @@ use fathom_measure::host;
 use super::child::{creation_fault, fork};
 use crate::prelude::*;
 
-pub struct ProcessFork;
+metric!(ProcessFork, ABOUT);
 
 static ABOUT: About = About {
     id: "os.process.fork",
@@ -72,10 +72,6 @@ fn params(part: &str, rss_bytes: u64) -> Params {
 }
 
 impl Probe for ProcessFork {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         let steps = match (sizes.smoke, sizes.effort) {
             (true, _) => &RSS_BYTES[..1],

@@ -3,8 +3,7 @@
 
 use crate::prelude::*;
 
-/// os.ratio.
-pub struct Ratio;
+metric!(Ratio, ABOUT);
 
 static ABOUT: About = About {
     id: "os.ratio",
@@ -54,10 +53,6 @@ fn numerator(params: &Params) -> (&'static str, Params, f64) {
 }
 
 impl Derived for Ratio {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn inputs(&self) -> &'static [&'static str] {
         ABOUT.needs
     }

@@ -151,11 +151,9 @@ static SEMAPHORE: About = About {
     ..BASE
 };
 
-impl Probe for RoundTrip {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(RoundTrip.about);
 
+impl Probe for RoundTrip {
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         if self.kinds.is_empty() {
             return vec![Case::usual(Params::none())];

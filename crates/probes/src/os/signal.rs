@@ -5,8 +5,8 @@ use super::raw_call::RawCall;
 use super::syscall::verified;
 use crate::prelude::*;
 
-pub struct SignalInstall;
-pub struct SignalDeliver;
+metric!(SignalInstall, INSTALL);
+metric!(SignalDeliver, DELIVER);
 
 static INSTALL: About = About {
     id: "os.signal.install",
@@ -70,10 +70,6 @@ const KILL: &str = "kill";
 const WAYS: [&str; 2] = [KILL, "fault"];
 
 impl Probe for SignalInstall {
-    fn about(&self) -> &'static About {
-        &INSTALL
-    }
-
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "the same entry and exit, plus copying two actions of 32 bytes: Linux \
                       kernel/signal.c, do_sigaction";
@@ -96,10 +92,6 @@ impl Probe for SignalInstall {
 }
 
 impl Probe for SignalDeliver {
-    fn about(&self) -> &'static About {
-        &DELIVER
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         WAYS.map(|by| Case::usual(Params::one("by", by))).into()
     }

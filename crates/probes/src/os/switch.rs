@@ -81,11 +81,9 @@ static PROCESS: About = About {
 /// Working sets; the predictions of the others need the first.
 const SET_BYTES: [i64; 5] = [0, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-impl Probe for Switch {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(Switch.about);
 
+impl Probe for Switch {
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         // Includes the subtracted loop and the peer's start and exit. With the largest set a turn
         // is longer than the shortest batch.

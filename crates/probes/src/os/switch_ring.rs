@@ -4,7 +4,7 @@ use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
 use crate::prelude::*;
 
-pub struct SwitchRing;
+metric!(SwitchRing, ABOUT);
 
 static ABOUT: About = About {
     id: "os.switch.ring",
@@ -57,10 +57,6 @@ fn params((processes, set_bytes): (i64, i64)) -> Params {
 }
 
 impl Probe for SwitchRing {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         // As os.switch.process, plus 200 µs to start and end each process.
         let cost_ns = |processes| 10e6 + 2e5 * processes as f64;

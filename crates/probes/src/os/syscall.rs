@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use super::raw_call::{RawCall, system_call};
 use crate::prelude::*;
 
-pub struct Syscall;
+metric!(Syscall, ABOUT);
 
 static ABOUT: About = About {
     id: "os.syscall",
@@ -70,10 +70,6 @@ const NULL: &CStr = c"/dev/null";
 const ZERO: &CStr = c"/dev/zero";
 
 impl Probe for Syscall {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         let cost_ns = |call| if call == "getppid_called" { 1e8 } else { 6e6 };
         let case = |call| Case { params: Params::one("call", call), cost_ns: cost_ns(call) };

@@ -8,7 +8,7 @@ use super::raw_call::system_call;
 use super::shared::{Shareable, Shared};
 use crate::prelude::*;
 
-pub struct SyscallFresh;
+metric!(SyscallFresh, ABOUT);
 
 static ABOUT: About = About {
     id: "os.syscall.fresh",
@@ -40,10 +40,6 @@ static ABOUT: About = About {
 const COST_NS: f64 = 6e6;
 
 impl Probe for SyscallFresh {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }

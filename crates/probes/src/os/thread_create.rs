@@ -61,11 +61,9 @@ static CREATE_JOIN: About = About {
 /// An upper estimate: 50 µs for each thread, up to 16 in a round.
 const COST_NS: f64 = 4e6;
 
-impl Probe for ThreadCreate {
-    fn about(&self) -> &'static About {
-        self.about
-    }
+metric!(ThreadCreate.about);
 
+impl Probe for ThreadCreate {
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }

@@ -8,7 +8,7 @@ use super::child::creation_fault;
 use super::raw_call::system_call;
 use crate::prelude::*;
 
-pub struct UnixConnect;
+metric!(UnixConnect, ABOUT);
 
 static ABOUT: About = About {
     id: "os.unix.connect",
@@ -41,10 +41,6 @@ static ABOUT: About = About {
 };
 
 impl Probe for UnixConnect {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source =
             "socket, connect, accept4 and two closes, each of which does more than getppid";

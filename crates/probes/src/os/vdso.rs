@@ -10,7 +10,7 @@ use super::child::{creation_fault, fork};
 use super::raw_call::system_call;
 use crate::prelude::*;
 
-pub struct ClockGettime;
+metric!(ClockGettime, ABOUT);
 
 static ABOUT: About = About {
     id: "os.vdso.clock_gettime",
@@ -61,10 +61,6 @@ const COST_NS: f64 = 9e6;
 const CURRENT_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 impl Probe for ClockGettime {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         let case = |(name, _)| Case { params: Params::one("clock", name), cost_ns: COST_NS };
         CLOCKS.map(case).into()

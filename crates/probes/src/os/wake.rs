@@ -9,7 +9,7 @@ use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
 use crate::prelude::*;
 
-pub struct Wake;
+metric!(Wake, ABOUT);
 
 static ABOUT: About = About {
     id: "os.wake.cross_cpu",
@@ -54,10 +54,6 @@ static ABOUT: About = About {
 const VIA: [&str; 2] = ["futex", "pipe"];
 
 impl Probe for Wake {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         VIA.map(|via| Case { params: Params::one("via", via), cost_ns: 7e6 }).into()
     }

@@ -25,11 +25,12 @@ use self::pass::{FileResult, Pass};
 use super::by_hand::{self, Result, checked, printable, size};
 use super::options::block;
 use super::{bandwidth, cache_state};
+use crate::file::BASE;
 use crate::prelude::*;
 
-pub struct Fast;
+pub const FAST: ByHand = ByHand(ABOUT, predict);
 
-static ABOUT: About = About {
+const ABOUT: About = About {
     id: "file.fast",
     title: "fastest file read",
     unit: Unit::BytesPerSecond,
@@ -51,20 +52,14 @@ static ABOUT: About = About {
         Parameter::new("files", "1, 2, …", "number of files"),
         Parameter::new("file_bytes", "bytes", "size of all files"),
     ],
-    ..super::BASE
+    ..BASE
 };
 
-impl ByHand for Fast {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
-        match params.text("state") {
-            Some("warm") => bandwidth::at_most_all_cores(known),
-            Some("cold") => Err(NoModel::SpeedOfDevice),
-            _ => Err(NoModel::MixedResidency),
-        }
+fn predict(params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
+    match params.text("state") {
+        Some("warm") => bandwidth::at_most_all_cores(known),
+        Some("cold") => Err(NoModel::SpeedOfDevice),
+        _ => Err(NoModel::MixedResidency),
     }
 }
 

@@ -10,9 +10,11 @@ use fathom_fileio::residency::Residency;
 use fathom_fileio::{extents, proc_io};
 use fathom_record::{Check, State};
 
-use super::by_hand::{self, Result, checked, sums, way_name};
+use super::by_hand::{self, Result, checked, sums};
+use super::cache_state;
 use super::options::StateName;
-use super::{BUFFERED_DIRECT, cache_state};
+use crate::file::BUFFERED_DIRECT;
+use crate::file::model::way_name;
 use crate::prelude::*;
 
 /// Least bytes of a thread's chunk, as in `fathom_fileio::read`.

@@ -4,10 +4,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use crate::file::by_hand::Result;
-use crate::file::cache_state;
-use crate::file::options::StateName;
-use crate::file::passes::ReadConfig;
+use crate::commands::by_hand::Result;
+use crate::commands::cache_state;
+use crate::commands::options::StateName;
+use crate::commands::passes::ReadConfig;
 use crate::prelude::*;
 
 /// Runs for the startup time of dd.

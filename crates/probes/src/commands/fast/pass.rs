@@ -5,7 +5,7 @@ use fathom_fileio::path_info::{Change, Identity};
 use fathom_fileio::read::ReadFault;
 use fathom_fileio::{Sum, extents};
 
-use crate::file::{by_hand, cache_state};
+use crate::commands::{by_hand, cache_state};
 use crate::prelude::*;
 
 pub(super) struct FileResult {

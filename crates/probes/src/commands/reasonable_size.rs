@@ -18,16 +18,17 @@ use super::cache_state;
 use super::options::{StateName, TemporaryOptions, block};
 use super::passes::{PassSeries, ReadConfig};
 use super::temporary::{Folder, Limit, Temporary, announce, memory};
+use crate::file::BASE;
 use crate::prelude::*;
 
-pub struct ReasonableSize;
+pub const REASONABLE_SIZE: ByHand = ByHand(ABOUT, predict);
 
 const CALL: &str = "file.call";
 const BANDWIDTH: &str = "memory.bandwidth";
 const THROUGHPUT: &str = "file.read.throughput";
 const TOLERANCE: f64 = 0.30;
 
-static ABOUT: About = About {
+const ABOUT: About = About {
     id: "file.reasonable_size",
     title: "reasonable file size",
     unit: Unit::Bytes,
@@ -51,43 +52,37 @@ static ABOUT: About = About {
     ],
     needs: &[BANDWIDTH, THROUGHPUT],
     requires: "disk space, and if warm memory, for the size found; at most half of either is used",
-    ..super::BASE
+    ..BASE
 };
 
-impl ByHand for ReasonableSize {
-    fn about(&self) -> &'static About {
-        &ABOUT
+fn predict(params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
+    let integer = |name| params.integer(name).filter(|value| *value > 0);
+    let values = integer("block").zip(integer("from_ms")).zip(integer("to_ms"));
+    let Some(((block, from_ms), to_ms)) = values else {
+        return Err(NoModel::no_such_case(params));
+    };
+    let [from, to] = [from_ms, to_ms].map(|ms| ms as f64 / 1e3);
+    let state = params.text("state").unwrap_or_default();
+    let read_rate = match state {
+        "warm" => from_calls(block as f64, known).or_else(|| last_rate(block, state, known)),
+        _ => last_rate(block, state, known),
+    };
+    let Some(ReadRate { rate, formula, inputs }) = read_rate else {
+        let metric = format!("{THROUGHPUT}{{block={block},state={state}}}");
+        return Err(NoModel::NoKeptResult { metric });
+    };
+    let formula = format!("√({from} s × {to} s) × {formula}");
+    let mut prediction =
+        Prediction::sum(rate * (from * to).sqrt(), 0.0, TOLERANCE, &formula, ABOUT.source);
+    // Any size whose time is within the window may be found.
+    prediction.low = Some((1.0 - TOLERANCE) * rate * from);
+    prediction.high = Some((1.0 + TOLERANCE) * rate * to);
+    // A size that takes a given time is a rate.
+    prediction.self_consistency = inputs.iter().any(|(name, ..)| name.starts_with(THROUGHPUT));
+    for (name, value, unit) in inputs {
+        prediction = prediction.with_result(&name, value, unit);
     }
-
-    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
-        let integer = |name| params.integer(name).filter(|value| *value > 0);
-        let values = integer("block").zip(integer("from_ms")).zip(integer("to_ms"));
-        let Some(((block, from_ms), to_ms)) = values else {
-            return Err(NoModel::no_such_case(params));
-        };
-        let [from, to] = [from_ms, to_ms].map(|ms| ms as f64 / 1e3);
-        let state = params.text("state").unwrap_or_default();
-        let read_rate = match state {
-            "warm" => from_calls(block as f64, known).or_else(|| last_rate(block, state, known)),
-            _ => last_rate(block, state, known),
-        };
-        let Some(ReadRate { rate, formula, inputs }) = read_rate else {
-            let metric = format!("{THROUGHPUT}{{block={block},state={state}}}");
-            return Err(NoModel::NoKeptResult { metric });
-        };
-        let formula = format!("√({from} s × {to} s) × {formula}");
-        let mut prediction =
-            Prediction::sum(rate * (from * to).sqrt(), 0.0, TOLERANCE, &formula, ABOUT.source);
-        // Any size whose time is within the window may be found.
-        prediction.low = Some((1.0 - TOLERANCE) * rate * from);
-        prediction.high = Some((1.0 + TOLERANCE) * rate * to);
-        // A size that takes a given time is a rate.
-        prediction.self_consistency = inputs.iter().any(|(name, ..)| name.starts_with(THROUGHPUT));
-        for (name, value, unit) in inputs {
-            prediction = prediction.with_result(&name, value, unit);
-        }
-        Ok(prediction.otherwise("the read rate was not as predicted"))
-    }
+    Ok(prediction.otherwise("the read rate was not as predicted"))
 }
 
 /// The expected read rate.

@@ -9,13 +9,13 @@ use std::ops::RangeInclusive;
 const BISECTIONS_MAX: u32 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::file) struct TimedSize {
-    pub(in crate::file) size: u64,
-    pub(in crate::file) seconds: f64,
+pub(in crate::commands) struct TimedSize {
+    pub(in crate::commands) size: u64,
+    pub(in crate::commands) seconds: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::file) enum SearchEnd {
+pub(in crate::commands) enum SearchEnd {
     Fits(TimedSize),
     /// The largest size takes less time than the window.
     TooFast(TimedSize),
@@ -32,7 +32,7 @@ pub(in crate::file) enum SearchEnd {
 
 /// Searches `sizes`, starting at `first`. `time` returns the seconds of a size (any number above
 /// the window if that is too long), or `None` if stopped.
-pub(in crate::file) fn search_size<E>(
+pub(in crate::commands) fn search_size<E>(
     first: u64,
     sizes: RangeInclusive<u64>,
     window: (f64, f64),

@@ -11,8 +11,9 @@ use fathom_record::quantity::percent;
 use super::ReadFast;
 use super::file_list::FileList;
 use super::pass::{FileResult, Pass, parts};
-use crate::file::bandwidth;
-use crate::file::by_hand::{self, printable, size, sum_facts, threads, way_name};
+use crate::commands::bandwidth;
+use crate::commands::by_hand::{self, printable, size, sum_facts, threads};
+use crate::file::model::way_name;
 use crate::prelude::*;
 
 /// Up to this many files are shown one per line.

@@ -10,11 +10,12 @@ use fathom_fileio::residency;
 use fathom_metric::notation::time;
 use fathom_record::quantity::{NOTHING, binary_size};
 
-use super::by_hand::{self, Result, amount, printable, size, sum_facts, threads, way_name};
+use super::by_hand::{self, Result, amount, printable, size, sum_facts, threads};
 use super::cache_state;
 use super::cap::Cap;
 use super::options::{DropName, StateName, block, block_count};
 use super::passes::{Pass, checks, empty_passes, invalid_verdict, nothing_read, rates};
+use crate::file::model::way_name;
 use crate::prelude::*;
 
 /// Up to this many passes are shown one per line.

@@ -11,7 +11,7 @@ use fathom_record::{Activity, system_cause};
 
 use super::by_hand::{Result, printable, size};
 use super::options::{DropName, StateName};
-use super::state;
+use crate::file::state;
 use crate::prelude::*;
 
 /// Evicts or loads a file as requested, unless it is in that state. Returns its residency after
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn passes_in_different_states_are_a_doubt() {
-        use crate::file::by_hand::other_states;
+        use crate::commands::by_hand::other_states;
         let other = other_states(&["cold", "warm", "warm"]).expect("a doubt");
         assert!(other.text.contains("the first cold, the last warm"), "{}", other.text);
         assert_eq!(other_states(&["warm", "warm"]), None);

@@ -7,10 +7,10 @@ use fathom_fileio::path_info::Direct;
 use fathom_record::quantity::counted;
 
 use super::dd::Dd;
-use crate::file::by_hand::{Result, size};
-use crate::file::cache_state;
-use crate::file::options::StateName;
-use crate::file::passes::{Pass, PassSeries, ReadConfig};
+use crate::commands::by_hand::{Result, size};
+use crate::commands::cache_state;
+use crate::commands::options::StateName;
+use crate::commands::passes::{Pass, PassSeries, ReadConfig};
 use crate::prelude::*;
 
 /// Block and bytes of the calibration of the cost per byte.

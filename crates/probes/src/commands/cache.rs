@@ -9,17 +9,18 @@ use super::by_hand::{self, Result, size};
 use super::cache_state;
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Pass, PassSeries, ReadConfig};
-use super::state::fits_in_memory;
 use super::temporary::{Folder, Temporary, announce};
+use crate::file::BASE;
+use crate::file::state::fits_in_memory;
 use crate::prelude::*;
 
 /// Reads per round: cold, second and third.
 const READS: usize = 3;
 const TOLERANCE: f64 = 0.30;
 
-pub struct Speedup;
+pub const SPEEDUP: ByHand = ByHand(ABOUT, predict);
 
-static ABOUT: About = About {
+const ABOUT: About = About {
     id: "file.cache.speedup",
     title: "speedup of the second read",
     unit: Unit::Ratio,
@@ -42,40 +43,34 @@ static ABOUT: About = About {
     needs: &["os.syscall", "memory.bandwidth", "file.read.throughput"],
     requires: "a file on a device",
     noise_limit: 0.20,
-    ..super::BASE
+    ..BASE
 };
 
-impl ByHand for Speedup {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
-        let read = Params::one("call", "read1");
-        let call = earlier("os.syscall", &read, known)?;
-        let dram = Params::one("op", "read").and("threads", 1).and("level", "dram");
-        let dram = dram.and("page", "huge");
-        let bandwidth = earlier("memory.bandwidth", &dram, known)?;
-        let first = params.clone().and("state", "cold").and("threads", 1).and("way", "read");
-        let first = first.and("read", 1);
-        let rate = earlier("file.read.throughput", &first, known)?;
-        let integer = |name| params.integer(name).unwrap_or(1) as f64;
-        let (bytes, block) = (integer("file_bytes"), integer("block"));
-        let first_ns = 1e9 * bytes / rate;
-        let second_ns = bytes / block * call + 1e9 * bytes / bandwidth;
-        let formula = "bytes ÷ first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
-        let ratio = Prediction::sum(first_ns / second_ns, 0.0, TOLERANCE, formula, ABOUT.source);
-        let name = format!("file.read.throughput{first}");
-        Ok(ratio
-            .without_parts()
-            .with_result(&name, rate, Unit::BytesPerSecond)
-            .with_quantity("calls", bytes / block, Unit::Ratio, Origin::calculated("bytes ÷ block"))
-            .with_result(&format!("os.syscall{read}"), call, Unit::Nanoseconds)
-            .with_quantity("bytes", bytes, Unit::Bytes, Origin::Case)
-            .with_result(&format!("memory.bandwidth{dram}"), bandwidth, Unit::BytesPerSecond)
-            .if_below("the copy from the page cache has more overhead than the model")
-            .if_above("the second read comes from the CPU caches"))
-    }
+fn predict(params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
+    let read = Params::one("call", "read1");
+    let call = earlier("os.syscall", &read, known)?;
+    let dram = Params::one("op", "read").and("threads", 1).and("level", "dram");
+    let dram = dram.and("page", "huge");
+    let bandwidth = earlier("memory.bandwidth", &dram, known)?;
+    let first = params.clone().and("state", "cold").and("threads", 1).and("way", "read");
+    let first = first.and("read", 1);
+    let rate = earlier("file.read.throughput", &first, known)?;
+    let integer = |name| params.integer(name).unwrap_or(1) as f64;
+    let (bytes, block) = (integer("file_bytes"), integer("block"));
+    let first_ns = 1e9 * bytes / rate;
+    let second_ns = bytes / block * call + 1e9 * bytes / bandwidth;
+    let formula = "bytes ÷ first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
+    let ratio = Prediction::sum(first_ns / second_ns, 0.0, TOLERANCE, formula, ABOUT.source);
+    let name = format!("file.read.throughput{first}");
+    Ok(ratio
+        .without_parts()
+        .with_result(&name, rate, Unit::BytesPerSecond)
+        .with_quantity("calls", bytes / block, Unit::Ratio, Origin::calculated("bytes ÷ block"))
+        .with_result(&format!("os.syscall{read}"), call, Unit::Nanoseconds)
+        .with_quantity("bytes", bytes, Unit::Bytes, Origin::Case)
+        .with_result(&format!("memory.bandwidth{dram}"), bandwidth, Unit::BytesPerSecond)
+        .if_below("the copy from the page cache has more overhead than the model")
+        .if_above("the second read comes from the CPU caches"))
 }
 
 const EXAMPLES: &str = "\

@@ -25,10 +25,12 @@ use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
 use super::by_hand::{self, Result, checked, size};
+use super::cache_state;
 use super::cap::Cap;
 use super::options::{Counts, StateName, sorted};
 use super::temporary::{Folder, Temporary};
-use super::{BUFFERED_DIRECT, cache_state};
+use crate::file::BASE;
+use crate::file::BUFFERED_DIRECT;
 use crate::prelude::*;
 
 const BLOCK: usize = 4096;
@@ -44,11 +46,11 @@ const TRIES: u32 = 5;
 /// Direct reads that leave more than this share of a file cached were buffered.
 const CACHED_MAX: f64 = 0.25;
 
-pub struct Contention;
+pub const CONTENTION: ByHand = ByHand(ABOUT, predict);
 
-pub struct PerProcess;
+pub const PER_PROCESS: ByHand = ByHand(ABOUT_PER_PROCESS, predict_per_process);
 
-static ABOUT: About = About {
+const ABOUT: About = About {
     id: "file.contention",
     title: "block read while others read",
     timed: "time per 4 KiB block of one of several processes, each reading its own file \
@@ -69,10 +71,10 @@ static ABOUT: About = About {
     ],
     published: "2016: 28.4 µs × processes + 53.1 µs",
     noise_limit: 0.20,
-    ..super::BASE
+    ..BASE
 };
 
-static ABOUT_PER_PROCESS: About = About {
+const ABOUT_PER_PROCESS: About = About {
     id: "file.contention.per_process",
     title: "block read, per other process",
     timed: "the slope of a line through file.contention over the number of processes, in each \
@@ -87,7 +89,7 @@ static ABOUT_PER_PROCESS: About = About {
     needs: &["file.contention"],
     published: "2016: 28.4 µs",
     noise_limit: 0.20,
-    ..super::BASE
+    ..BASE
 };
 
 /// The case of one process in the same state.
@@ -95,31 +97,19 @@ fn alone(params: &Params) -> Params {
     Params::one("processes", 1).and("state", params.text("state").unwrap_or_default())
 }
 
-impl ByHand for Contention {
-    fn about(&self) -> &'static About {
-        &ABOUT
+fn predict(params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
+    if params.integer("processes") == Some(1) {
+        return Err(NoModel::ServiceTime);
     }
-
-    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
-        if params.integer("processes") == Some(1) {
-            return Err(NoModel::ServiceTime);
-        }
-        let source = "a shared device serves no process faster than one alone";
-        at_least(ABOUT.id, &alone(params), source, known)
-    }
+    let source = "a shared device serves no process faster than one alone";
+    at_least(ABOUT.id, &alone(params), source, known)
 }
 
-impl ByHand for PerProcess {
-    fn about(&self) -> &'static About {
-        &ABOUT_PER_PROCESS
-    }
-
-    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
-        let meaning = "processes delay each other by more than the service time: they interrupt \
-                       sequential access, or there are too few CPUs";
-        let texts = (ABOUT_PER_PROCESS.source, meaning);
-        at_most_earlier(ABOUT.id, &alone(params), texts, known)
-    }
+fn predict_per_process(params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
+    let meaning = "processes delay each other by more than the service time: they interrupt \
+                   sequential access, or there are too few CPUs";
+    let texts = (ABOUT_PER_PROCESS.source, meaning);
+    at_most_earlier(ABOUT.id, &alone(params), texts, known)
 }
 
 const EXAMPLES: &str = "\

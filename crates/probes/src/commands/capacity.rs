@@ -19,13 +19,14 @@ use rustix::fs::{Advice, fadvise};
 use self::knee::{Knee, Observation, Search};
 use super::by_hand::{Result, checked, size};
 use super::temporary::{Folder, Temporary};
+use crate::file::BASE;
 use crate::prelude::*;
 
-pub struct Capacity;
+pub const CAPACITY: ByHand = ByHand(ABOUT, predict);
 
-pub struct BlockTime;
+pub const BLOCK_TIME: ByHand = ByHand(ABOUT_BLOCK_TIME, predict_block_time);
 
-static ABOUT: About = About {
+const ABOUT: About = About {
     id: "file.capacity",
     title: "page cache capacity",
     unit: Unit::Bytes,
@@ -45,10 +46,10 @@ static ABOUT: About = About {
          counts too",
     ],
     published: "2016: 5.5 of 8 GB",
-    ..super::BASE
+    ..BASE
 };
 
-static ABOUT_BLOCK_TIME: About = About {
+const ABOUT_BLOCK_TIME: About = About {
     id: "file.capacity.block_time",
     title: "block of a file read again",
     timed: "pread of 1 MiB, over a whole file that was read once before, as time per 4 KiB",
@@ -64,7 +65,7 @@ static ABOUT_BLOCK_TIME: About = About {
     ],
     parameters: &[Parameter::new("file_bytes", "multiples of 1 MiB", "file size")],
     noise_limit: 0.30,
-    ..super::BASE
+    ..BASE
 };
 
 /// Part of the available memory is unusable: watermarks, and kernel memory for the file.
@@ -81,32 +82,20 @@ fn prediction(available_bytes: f64, origin: Origin) -> Prediction {
         )
 }
 
-impl ByHand for Capacity {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn predict(&self, _: &Params, host: &Host, _: &Inputs<'_>) -> Model {
-        let limit = host.cgroup.memory_limit_bytes;
-        let available = host.memory.available_bytes.into_iter().chain(limit).min();
-        let missing = || NoModel::unknown_fact(&["memory.available_bytes"]);
-        let origin = Origin::host(host, "memory.available_bytes");
-        Ok(prediction(available.ok_or_else(missing)? as f64, origin))
-    }
+fn predict(_: &Params, host: &Host, _: &Inputs<'_>) -> Model {
+    let limit = host.cgroup.memory_limit_bytes;
+    let available = host.memory.available_bytes.into_iter().chain(limit).min();
+    let missing = || NoModel::unknown_fact(&["memory.available_bytes"]);
+    let origin = Origin::host(host, "memory.available_bytes");
+    Ok(prediction(available.ok_or_else(missing)? as f64, origin))
 }
 
 /// A cached block takes as long in a file of any size, up to the size of its folios.
 const SAME: f64 = 0.30;
 
-impl ByHand for BlockTime {
-    fn about(&self) -> &'static About {
-        &ABOUT_BLOCK_TIME
-    }
-
-    /// Of a size near the capacity, and of the first one; [`block_time`] predicts the others.
-    fn predict(&self, _: &Params, _: &Host, _: &Inputs<'_>) -> Model {
-        Err(NoModel::MixedResidency)
-    }
+/// Of a size near the capacity, and of the first one; [`block_time`] predicts the others.
+fn predict_block_time(_: &Params, _: &Host, _: &Inputs<'_>) -> Model {
+    Err(NoModel::MixedResidency)
 }
 
 /// The time of a block by that of the first size, where the available memory decides whether the

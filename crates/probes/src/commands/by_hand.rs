@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use fathom_fileio::Sum;
 use fathom_fileio::path_info::{Change, FileKind, PathInfo};
-use fathom_fileio::read::{ReadFault, Way};
+use fathom_fileio::read::ReadFault;
 use fathom_measure::clock;
 use fathom_record::quantity::counted;
 use fathom_record::{Check, State, escaped};
@@ -104,17 +104,6 @@ pub(super) fn printable_list<'p>(
 /// Such as `1.5 MiB`.
 pub(super) fn size(bytes: u64) -> String {
     quantity(bytes as f64, Unit::Bytes)
-}
-
-/// The value of the parameter `way` and of the option `--way`.
-pub(super) fn way_name(way: Way) -> &'static str {
-    match way {
-        Way::Pread => "pread",
-        Way::Map => "mmap",
-        Way::Direct => "direct",
-        Way::Ring { .. } => "ring",
-        Way::Calls { .. } => "read",
-    }
 }
 
 pub(super) fn threads(count: usize) -> String {
