@@ -6,7 +6,6 @@
 //! What limits the throughput: [`capacity`] measures what each resource gives, [`limit`] compares
 //! that with what the steps used, and [`dose`] proves it.
 
-mod batch;
 mod capacities;
 mod capacity;
 mod content;

@@ -6,7 +6,10 @@ mod local;
 use std::collections::BTreeMap;
 
 use fathom_analysis::load::{BUSY, bottleneck, shape};
-use fathom_analysis::load::{Curve, Estimate, Name, Point, Resource, Saturation, Shape, Use};
+use fathom_analysis::load::{
+    Curve, Estimate, LeftOut, MeasuredStep, MeasuredSweep, Name, Point, Resource, Saturation,
+    Shape, StepJudgement, Use, WAITING_MIN,
+};
 use fathom_analysis::statistics::mean_half_width;
 use fathom_metric::Measured;
 use fathom_record::{
@@ -15,7 +18,6 @@ use fathom_record::{
 
 use crate::capacities::{Capacities, Rate, wide};
 use crate::metrics::{self, OfServer};
-use crate::step::{Judged, LeftOut, Step, Sweep, WAITING_MIN};
 
 /// Less than this share of the bytes sent is not work of the disk.
 const DISK_SHARE_MIN: f64 = 0.01;
@@ -49,10 +51,15 @@ pub struct Limit {
 
 impl Limit {
     /// `steps`: in ascending order; `judged` as many.
-    pub fn of(steps: &[Step], judged: &[Judged], think_s: f64, all: &Capacities) -> Self {
-        let both = || steps.iter().zip(judged);
+    pub fn of(
+        steps: &[&MeasuredStep],
+        judged: &[StepJudgement],
+        think_s: f64,
+        all: &Capacities,
+    ) -> Self {
+        let both = || steps.iter().copied().zip(judged);
         let valid = || both().filter(|(_, judged)| judged.is_point()).map(|(step, _)| step);
-        let point = |step: &Step| Point {
+        let point = |step: &MeasuredStep| Point {
             clients: step.clients,
             sweeps: step.by_sweep.iter().map(|sweep| sweep.point).collect(),
         };
@@ -63,25 +70,26 @@ impl Limit {
             [_, .., last] => last.clients,
             _ => 0,
         };
-        let is_client_bound = |step: &&Step| step.clients > last && step.is_client_bound();
+        let is_client_bound = |step: &&&MeasuredStep| step.clients > last && step.is_client_bound();
         let client_from = steps.iter().find(is_client_bound).map(|step| step.clients);
-        let at: Vec<&Step> = match (&shape, client_from) {
+        let at: Vec<&MeasuredStep> = match (&shape, client_from) {
             (Shape::Saturated(found), _) => {
                 let to = found.falls_from.map_or(u32::MAX, |from| from - 1);
                 valid().filter(|step| (found.plateau_from..=to).contains(&step.clients)).collect()
             }
             // An invalid step is the evidence.
-            (_, Some(from)) => steps.iter().filter(|step| step.clients == from).collect(),
+            (_, Some(from)) => steps.iter().copied().filter(|step| step.clients == from).collect(),
             (Shape::NotSaturated { up_to, .. }, None) => {
                 valid().filter(|step| step.clients == *up_to).collect()
             }
         };
         let is_saturated = matches!(shape, Shape::Saturated(_));
-        let is_local = |sweep: &&Sweep| sweep.server.as_ref().is_some_and(|it| it.looks.is_some());
+        let is_local =
+            |sweep: &&MeasuredSweep| sweep.server.as_ref().is_some_and(|it| it.looks.is_some());
         let all_sweeps = || at.iter().flat_map(|step| &step.by_sweep);
         let is_local = all_sweeps().next().is_some() && all_sweeps().all(|it| is_local(&it));
         let at = if is_local { local::loaded(&at) } else { at };
-        let sweeps: Vec<&Sweep> = at.iter().flat_map(|step| &step.by_sweep).collect();
+        let sweeps: Vec<&MeasuredSweep> = at.iter().flat_map(|step| &step.by_sweep).collect();
         let (uses, used) = match is_local {
             true => local::uses(&at, think_s, is_saturated),
             false => uses(&sweeps, all),
@@ -105,11 +113,11 @@ impl Limit {
             None => name,
         };
         let clients = curve.points.iter().map(|point| point.clients).collect();
-        let is_used = |step: &Step| at.iter().any(|used| used.clients == step.clients);
-        let is_noisy = both().any(|(step, judged)| judged.is_noisy && is_used(step));
+        let is_used = |step: &MeasuredStep| at.iter().any(|used| used.clients == step.clients);
+        let is_noisy = both().any(|(step, judged)| judged.is_noisy() && is_used(step));
         // The remark on a client-bound generator is of its own.
         let left_out = both().filter(|(step, _)| !step.is_client_bound());
-        let left_out = left_out.filter_map(|(step, it)| Some((step.clients, it.left_out?)));
+        let left_out = left_out.filter_map(|(step, it)| Some((step.clients, it.left_out.clone()?)));
         let left_out = left_out.collect();
         Self { shape, uses, name, used, clients, left_out, client_from, is_noisy, is_local }
     }
@@ -218,7 +226,7 @@ impl Limit {
                     0 | 1 => format!("saturation is unknown: {why}"),
                     _ => format!("not saturated up to {up_to} clients: {why}"),
                 };
-                let first = self.left_out.iter().map(|(_, why)| *why).min();
+                let first = self.left_out.iter().map(|(_, why)| why).min();
                 let reason =
                     Reason::new(Cause::TooShort, text).with_remedy(first.and_then(LeftOut::remedy));
                 let verdict = Verdict { state: State::Unavailable, reasons: vec![reason] };
@@ -268,11 +276,11 @@ impl Limit {
 
     /// `4, 8 clients: …; 16 clients: …`.
     fn left_out(&self) -> Option<Fact> {
-        let mut by_why: BTreeMap<LeftOut, Vec<String>> = BTreeMap::new();
+        let mut by_why: BTreeMap<&LeftOut, Vec<String>> = BTreeMap::new();
         for (clients, why) in &self.left_out {
-            by_why.entry(*why).or_default().push(clients.to_string());
+            by_why.entry(why).or_default().push(clients.to_string());
         }
-        let text = |(why, clients): (&LeftOut, &Vec<String>)| {
+        let text = |(why, clients): (&&LeftOut, &Vec<String>)| {
             let unit = if clients[..] == ["1"] { "client" } else { "clients" };
             format!("{} {unit}: {}", clients.join(", "), why.words())
         };
@@ -344,7 +352,7 @@ pub fn id(resource: Resource) -> &'static str {
 
 /// The uses of all resources over sweeps at saturation, and the bytes per second of those that
 /// carry bytes.
-fn uses(sweeps: &[&Sweep], all: &Capacities) -> (Vec<Use>, Used) {
+fn uses(sweeps: &[&MeasuredSweep], all: &Capacities) -> (Vec<Use>, Used) {
     let throughputs: Vec<f64> = sweeps.iter().map(|sweep| sweep.point.throughput).collect();
     let throughput = mean(&throughputs);
     // Unknown if it is in one sweep.
@@ -398,8 +406,8 @@ fn client(uses: &[Use]) -> Name {
 }
 
 /// Why a saturated throughput may be that of a CPU which an end shares with others.
-fn waiting(sweeps: &[&Sweep]) -> Option<String> {
-    let mean = |of: &dyn Fn(&Sweep) -> Option<f64>| {
+fn waiting(sweeps: &[&MeasuredSweep]) -> Option<String> {
+    let mean = |of: &dyn Fn(&MeasuredSweep) -> Option<f64>| {
         let values: Option<Vec<f64>> = sweeps.iter().map(|sweep| of(sweep)).collect();
         values.filter(|values| !values.is_empty()).map(|values| mean(&values))
     };

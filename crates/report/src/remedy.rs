@@ -2,6 +2,7 @@
 //! numbers, and for findings of the doctor.
 
 use fathom_record::diagnosis::Acceptable;
+use fathom_record::quantity::time_option;
 use fathom_record::{Fix, Reason, Remedy, shell_word};
 
 const QUOTA: &str =
@@ -58,6 +59,12 @@ pub fn words(remedy: &Remedy) -> String {
             return format!("measure longer: a larger --{option}");
         }
         R::Repeat { option: None } => "let the machine settle, and run it again",
+        R::MeasureFor { seconds } => {
+            return format!("use --time {}", time_option(*seconds));
+        }
+        R::LowerRate => "lower --rate",
+        R::LowerRateOrOwnCpu => "lower --rate, or leave the generator a CPU of its own",
+        R::EvictEach => "`fathom serve --cold` evicts after each response",
         R::RemoveSemaphores => "remove old semaphore sets (ipcs -s, ipcrm), or raise kernel.sem",
         R::AllowIcmp => "add a group of this user to net.ipv4.ping_group_range (sysctl)",
         R::SecondCpu => "allow this process a second CPU (taskset, cpuset)",

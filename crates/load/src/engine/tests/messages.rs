@@ -42,7 +42,7 @@ fn servers_at_a_socket_file_are_loaded() {
     let unused = SocketAddr::from(([127, 0, 0, 1], 0));
     let tally = sweep(&Workload { address, ..work(unused, 2) }).tally;
     assert!(tally.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
-    assert_eq!((tally.connections, tally.congestion), (2, None));
+    assert_eq!((tally.window.connections, tally.congestion), (2, None));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn redirects_are_part_of_their_request() {
         let work = Workload { requests, follow, ..work(address, 2) };
         let tally = run(&work, timing, &mut |_, _| true).unwrap().tally;
         assert_eq!(tally.completed(), completed, "{path}");
-        assert_eq!(tally.statuses, BTreeMap::from_iter(statuses), "{path}");
+        assert_eq!(tally.window.statuses, BTreeMap::from_iter(statuses), "{path}");
         assert_eq!(tally.faults, BTreeMap::from_iter(faults), "{path}");
     }
 }
