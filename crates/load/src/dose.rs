@@ -6,7 +6,9 @@ use std::sync::Arc;
 use fathom_analysis::load::{Estimate, Resource};
 use fathom_metric::{Measured, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
-use fathom_record::{Basis, Fact, Interval, Params, Prediction, ServerUse, Unit, Verdict};
+use fathom_record::{
+    Basis, Fact, Interval, Params, Prediction, ServerUse, Unit, Verdict, load_facts,
+};
 
 use crate::capacities::{Capacities, Rate};
 use crate::engine::{Body, End, Outcome, Tally, Timing};
@@ -284,8 +286,8 @@ impl Effect {
             verdict: Some(Verdict::default()),
             prediction: Some(prediction),
             facts: vec![
-                Fact::text("dose", self.words.clone()),
-                Fact::quantity("predicted", self.predicted, Unit::Ratio),
+                Fact::text(load_facts::DOSE, self.words.clone()),
+                Fact::quantity(load_facts::PREDICTED, self.predicted, Unit::Ratio),
             ],
             ..Measured::default()
         }

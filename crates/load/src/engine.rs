@@ -23,7 +23,7 @@ use clap::ValueEnum;
 use fathom_http::{Address, Tls, Url};
 
 pub use buckets::{ROWS, lower_ns, row_lower_ns};
-pub use fault::{Fault, REDIRECTED, UNASKED};
+pub use fault::{Fault, REDIRECTED, UNASKED, by_words};
 pub use heat::Heat;
 pub use meter::{Counts, Meter};
 pub use pause::{Distribution, Pause};

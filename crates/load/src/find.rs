@@ -8,6 +8,7 @@ use fathom_analysis::load::{
     Window, limit_of_window, measure_for,
 };
 use fathom_metric::{Ending, Event, Measured, ProcedureError, Recorder};
+use fathom_record::load_facts::{self, of_window};
 use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Remedy, State, Unit, Verdict};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -55,16 +56,16 @@ impl Tried {
     fn window(&self, conditions: &[Condition]) -> Option<Window> {
         let step = &self.step;
         let is_sustained = self.beyond.is_ok() && step.all.completed > 0 && step.undrained == 0;
-        let lost = [step.failed(), step.counts.in_flight];
+        let lost = [step.counts.failed(), step.counts.in_flight];
         let seen = conditions.iter().map(|one| one.seen(&step.all.times, lost, step.throughput()));
         let seen = std::iter::once(Seen::Holds(is_sustained)).chain(seen).collect();
         self.beyond.is_ok().then_some(Window { rate: self.rate, seen })
     }
 
     fn facts(&self, number: usize) -> Vec<Fact> {
-        let (step, name) = (&self.step, |what: &str| format!("window {number}, {what}"));
+        let (step, name) = (&self.step, |what: &str| of_window(number, what));
         let words = match &self.beyond {
-            Ok(None) => "within the limits".to_owned(),
+            Ok(None) => load_facts::WITHIN.to_owned(),
             Ok(Some(why)) => why.clone(),
             Err(why) => format!("not judged: {why}"),
         };
@@ -75,10 +76,10 @@ impl Tried {
         let max = ns("max", (step.all.completed > 0).then(|| step.all.times.max()));
         let times = [ns("p50", step.all.times.quantile(0.5))].into_iter().chain(tails).chain([max]);
         let first = [
-            Fact::quantity(&name("rate"), self.rate, Unit::PerSecond),
-            Fact::text(&name("result"), words),
-            count("responses", step.all.completed),
-            count("errors", step.failed()),
+            Fact::quantity(&name(load_facts::RATE), self.rate, Unit::PerSecond),
+            Fact::text(&name(load_facts::RESULT), words),
+            count(load_facts::RESPONSES, step.all.completed),
+            count(load_facts::ERRORS, step.counts.failed()),
             count("without a response", step.counts.in_flight),
         ];
         first.into_iter().chain(times.flatten()).collect()
@@ -221,7 +222,7 @@ fn beyond(step: &MeasuredStep, conditions: &[Condition]) -> Option<String> {
         Some(format!("{} {value}", one.parts().0))
     });
     broken.or_else(|| {
-        let lost = [step.failed(), step.counts.in_flight];
+        let lost = [step.counts.failed(), step.counts.in_flight];
         let seen = |one: &&Condition| one.seen(&step.all.times, lost, step.throughput());
         let one = conditions.iter().find(|one| !seen(one).holds())?;
         Some(format!("not {}: {} without a response", one.text(), step.counts.in_flight))

@@ -14,17 +14,11 @@ use fathom_record::{
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 
-use crate::capacities::Capacities;
 use crate::control::Control;
 use crate::engine::{End, Fault, Outcome, Tally};
 use crate::figures::{Device, Telemetry};
-use crate::memory::{Memory, Resident};
 use crate::metrics;
-use crate::options::Load;
-use crate::readings::Readings;
 use crate::requests::{Fields, Requests};
-use crate::run::Run;
-use crate::seconds::Watched;
 use crate::target::Target;
 
 /// Compares with a file in `golden/`; `SNAPSHOTS=overwrite` writes it anew.
@@ -179,26 +173,6 @@ pub fn target(is_ours: bool) -> Target {
     }
 }
 
-/// A run before its first window.
-pub fn run(load: &Load, target: Target) -> Run<'_> {
-    Run {
-        load,
-        target,
-        memory: Memory { begun_ns: 0, client: Resident::default(), server: Resident::default() },
-        readings: Readings::default(),
-        quota: None,
-        done_ns: 0,
-        all_ns: 0,
-        has_numbers: false,
-        dead: None,
-        capacities: Capacities::default(),
-        has_warned: false,
-        has_left_requests: false,
-        watched: Watched::new(1),
-        plan: None,
-    }
-}
-
 /// A sweep of 1.25 s whose slots have these completions, each after `response_ns`.
 pub fn outcome(counts: [u64; SLOTS], response_ns: f64) -> Outcome {
     let slot = |count: u64| LoadSlot {
@@ -228,6 +202,12 @@ pub fn outcome(counts: [u64; SLOTS], response_ns: f64) -> Outcome {
         ..LoadWindow::default()
     };
     Outcome { tally: Tally { window, ..Tally::default() }, end: End::Complete }
+}
+
+/// The same with another window.
+pub fn changed(mut outcome: Outcome, change: impl FnOnce(&mut LoadWindow)) -> Outcome {
+    change(&mut outcome.tally.window);
+    outcome
 }
 
 /// The same with failed requests.

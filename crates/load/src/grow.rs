@@ -1,6 +1,6 @@
 //! Without a choice of clients, twice as many again and again, until the throughput is level.
 
-use fathom_analysis::load::SWEEPS;
+use fathom_analysis::load::{SWEEPS, judge_step};
 use fathom_metric::{ProcedureError, Recorder};
 
 use crate::limit::Limit;
@@ -39,7 +39,9 @@ impl Run<'_> {
         for _ in 0..self.load.steps_more() {
             let (load, target) = (self.load, &self.target);
             let shared = records::Shared::of(load, target, case, congestion.as_deref());
-            let judged: Vec<_> = steps.iter().map(|step| records::judge(&shared, step)).collect();
+            let asked = shared.asked();
+            let judged = steps.iter().map(|step| judge_step(&step.measured, &asked));
+            let judged: Vec<_> = judged.collect();
             let measured: Vec<_> = steps.iter().map(|step| &step.measured).collect();
             let limit = Limit::of(&measured, &judged, case.think.as_secs_f64(), &self.capacities);
             let has_more = judged.last().is_some_and(|last| last.is_point());

@@ -12,8 +12,10 @@ use fathom_analysis::load::{
 };
 use fathom_analysis::statistics::mean_half_width;
 use fathom_metric::Measured;
+use fathom_record::load_facts::{UTILISATION, ends_of, of_resource};
 use fathom_record::{
     Basis, Cause, Fact, Interval, Params, Reason, Series, ServerUse, State, Unit, Verdict,
+    load_facts,
 };
 
 use crate::capacities::{Capacities, Rate, wide};
@@ -206,10 +208,10 @@ impl Limit {
         match &self.shape {
             Shape::Saturated(found) => {
                 let from = f64::from(found.plateau_from);
-                let mut facts = vec![Fact::quantity("from clients", from, Unit::Ratio)];
+                let mut facts = vec![Fact::quantity(load_facts::FROM_CLIENTS, from, Unit::Ratio)];
                 facts.extend(self.left_out());
                 facts.extend(found.falls_from.map(|falls| {
-                    Fact::quantity("falls from clients", f64::from(falls), Unit::Ratio)
+                    Fact::quantity(load_facts::FALLS_FROM_CLIENTS, f64::from(falls), Unit::Ratio)
                 }));
                 let rate = plain(&metrics::SATURATION, &found.throughput, 0.0);
                 // One client is the least.
@@ -255,12 +257,10 @@ impl Limit {
             Name::Resource(_) | Name::Serial => Vec::new(),
         };
         let mut facts = self.facts(all);
-        facts.extend(proof.map(|proof| Fact::text("proof", proof.words())));
-        facts.extend(
-            self.client_from.map(|from| {
-                Fact::quantity("client-bound from clients", f64::from(from), Unit::Ratio)
-            }),
-        );
+        facts.extend(proof.map(|proof| Fact::text(load_facts::PROOF, proof.words())));
+        facts.extend(self.client_from.map(|from| {
+            Fact::quantity(load_facts::CLIENT_BOUND_FROM, f64::from(from), Unit::Ratio)
+        }));
         Measured {
             metric: metrics::BOTTLENECK.0.id,
             params: params.clone(),
@@ -285,7 +285,7 @@ impl Limit {
             format!("{} {unit}: {}", clients.join(", "), why.words())
         };
         let all: Vec<String> = by_why.iter().map(text).collect();
-        (!all.is_empty()).then(|| Fact::text("left out", all.join("; ")))
+        (!all.is_empty()).then(|| Fact::text(load_facts::LEFT_OUT, all.join("; ")))
     }
 
     fn doubts(&self) -> Vec<Reason> {
@@ -301,25 +301,37 @@ impl Limit {
             let name = id(one.resource);
             let is_bytes = !matches!(one.resource, Resource::ServerCpu | Resource::Client);
             if is_bytes && let Some((_, used)) = self.used.iter().find(|it| it.0 == one.resource) {
-                let used = Fact::quantity(&format!("{name} used"), *used, Unit::BytesPerSecond);
+                let used = Fact::quantity(
+                    &of_resource(name, load_facts::USED),
+                    *used,
+                    Unit::BytesPerSecond,
+                );
                 facts.push(used);
                 let rate = rates.iter().find(|(of, _)| *of == name);
                 facts.extend(rate.map(|(_, rate)| {
-                    Fact::quantity(&format!("{name} capacity"), rate.bytes_s, Unit::BytesPerSecond)
+                    Fact::quantity(
+                        &of_resource(name, load_facts::CAPACITY),
+                        rate.bytes_s,
+                        Unit::BytesPerSecond,
+                    )
                 }));
             }
             if let Some(share) = one.utilisation {
                 let ratio = |what: &str, value| {
-                    Fact::quantity(&format!("{name} {what}"), value, Unit::Ratio)
+                    Fact::quantity(&of_resource(name, what), value, Unit::Ratio)
                 };
-                facts.push(ratio("utilisation", share.value));
-                if let Some([low, high]) = share.interval {
-                    facts
-                        .extend([ratio("utilisation, low", low), ratio("utilisation, high", high)]);
+                facts.push(ratio(UTILISATION, share.value));
+                for (end, value) in ends_of(UTILISATION).iter().zip(share.interval.iter().flatten())
+                {
+                    facts.push(ratio(end, *value));
                 }
             }
             facts.extend(one.demand_s.map(|demand_s| {
-                Fact::quantity(&format!("{name} demand"), demand_s * 1e9, Unit::Nanoseconds)
+                Fact::quantity(
+                    &of_resource(name, load_facts::DEMAND),
+                    demand_s * 1e9,
+                    Unit::Nanoseconds,
+                )
             }));
         }
         facts
@@ -465,7 +477,7 @@ pub enum Proof {
 impl Proof {
     pub fn words(&self) -> String {
         match self {
-            Self::Confirmed => "confirmed".to_owned(),
+            Self::Confirmed => load_facts::CONFIRMED.to_owned(),
             // The reason is one of the verdict.
             Self::Refuted(_) => "refuted".to_owned(),
             Self::Inconclusive(why) => format!("inconclusive: {why}"),

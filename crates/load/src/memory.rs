@@ -11,6 +11,7 @@ use crate::figures::Telemetry;
 const READINGS_MAX: usize = 20_000;
 
 /// Memory of both ends, since the run began.
+#[derive(Default)]
 pub struct Memory {
     pub begun_ns: u64,
     pub client: Resident,

@@ -15,14 +15,13 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::capacities::Capacities;
 use crate::capacity;
 use crate::content;
 use crate::dose;
 use crate::engine::{End, Outcome, Timing, Workload};
 use crate::find;
 use crate::limit::{Limit, Proof};
-use crate::memory::{Memory, Resident};
+use crate::memory::Memory;
 use crate::monitor::Monitor;
 use crate::options::{BodyName, Case, Load};
 use crate::paths::shown;
@@ -105,24 +104,12 @@ impl Procedure for Load {
             target.contents = Some(content::know(&mut target, &mut goes_on).to_owned());
         }
         let begun_ns = now_ns();
-        let memory = Memory { begun_ns, client: Resident::default(), server: Resident::default() };
-        let all_ns = self.planned_ns(&target).iter().sum();
-        let quota = Reader::live().cpu_quota();
         let mut run = Run {
-            load: self,
-            target,
-            memory,
-            readings: Readings::default(),
-            quota,
-            done_ns: 0,
-            all_ns,
-            has_numbers: false,
-            dead: None,
-            capacities: Capacities::default(),
-            has_warned: false,
-            has_left_requests: false,
-            watched,
+            memory: Memory { begun_ns, ..Memory::default() },
+            quota: Reader::live().cpu_quota(),
+            all_ns: self.planned_ns(&target).iter().sum(),
             plan: self.fixed_plan(recorder.start_ns().unwrap_or(begun_ns)),
+            ..Run::new(self, target, watched)
         };
         // Of an open loop and of a share no limit is sought.
         let is_closed = !self.closed().is_empty() && self.share.is_none();

@@ -10,6 +10,7 @@ use fathom_analysis::load::{
 };
 use fathom_http::Address;
 use fathom_metric::{Measured, Recorder};
+use fathom_record::load_facts::{MEAN, ends_of};
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Check, Fact, Interval, Params, Unit, Verdict, escaped};
 
@@ -36,15 +37,10 @@ pub fn place(target: &Target) -> Params {
     }
 }
 
-/// The judgement of a step, of which this case asked.
-pub fn judge(shared: &Shared<'_>, step: &Step) -> StepJudgement {
-    judge_step(&step.measured, &shared.asked())
-}
-
 /// Makes the records of a step.
 pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> StepJudgement {
     let params = shared.params(step);
-    let judgement = judge(shared, step);
+    let judgement = judge_step(&step.measured, &shared.asked());
     let (measured, verdict) = (&step.measured, &judgement.verdict);
     let record = |metric: &OfServer, value: f64, interval: Option<Interval>| Measured {
         metric: metric.0.id,
@@ -82,10 +78,10 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> St
         ..record(&metrics::THROUGHPUT, throughput, of(throughput, rate))
     });
     let median = measured.all.times.quantile(0.5).unwrap_or(0.0);
-    let mean = measured.mean_ns();
-    let mean_fact = Fact::quantity("mean", mean, Unit::Nanoseconds);
+    let mean = measured.all.mean_ns();
+    let mean_fact = Fact::quantity(MEAN, mean, Unit::Nanoseconds);
     let limits = of(mean, |it| it.mean_ns).map(Interval::limits);
-    let ends = limits.into_iter().flat_map(|[low, high]| ends("mean", low, Some(high)));
+    let ends = limits.into_iter().flat_map(|[low, high]| ends(MEAN, low, Some(high)));
     recorder.record(Measured {
         values: Vec::new(),
         histogram: Some(measured.all.times.clone()),
@@ -117,8 +113,8 @@ fn tails(step: &MeasuredStep) -> Vec<Fact> {
 }
 
 fn ends(name: &str, low: f64, high: Option<f64>) -> Vec<Fact> {
-    let end = |end: &str, ns| Fact::quantity(&format!("{name}, {end}"), ns, Unit::Nanoseconds);
-    [Some(end("low", low)), high.map(|high| end("high", high))].into_iter().flatten().collect()
+    let ends = ends_of(name).into_iter().zip([Some(low), high]);
+    ends.filter_map(|(end, ns)| Some(Fact::quantity(&end, ns?, Unit::Nanoseconds))).collect()
 }
 
 /// The response times from the send.
@@ -179,7 +175,7 @@ fn checks(step: &MeasuredStep) -> Vec<Check> {
     if step.counts.closed_idle > 0 {
         checks.push(check("connections closed by the server", step.counts.closed_idle.to_string()));
     }
-    if step.failed() > 0 {
+    if step.counts.failed() > 0 {
         checks.push(check("failed requests", fault_words(step)));
     }
     checks

@@ -108,7 +108,27 @@ pub struct Run<'l> {
     pub plan: Option<Plan>,
 }
 
-impl Run<'_> {
+impl<'l> Run<'l> {
+    /// Before its first window.
+    pub fn new(load: &'l Load, target: Target, watched: Arc<Watched>) -> Self {
+        Self {
+            load,
+            target,
+            memory: Memory::default(),
+            readings: Readings::default(),
+            quota: None,
+            done_ns: 0,
+            all_ns: 0,
+            has_numbers: false,
+            dead: None,
+            capacities: Capacities::default(),
+            has_warned: false,
+            has_left_requests: false,
+            watched,
+            plan: None,
+        }
+    }
+
     pub fn window(
         &mut self,
         work: &Workload,
@@ -386,7 +406,6 @@ mod tests {
 
     use super::*;
     use crate::fixture::{Texts, target};
-    use crate::memory::Resident;
     use crate::requests::{Fields, Requests};
 
     #[test]
@@ -394,7 +413,6 @@ mod tests {
         let mut recorder = Texts::new();
         let load = Load::parse_from(["load", "http://far/"]);
         let work = load.workload(&target(false), load.all_cases()[0], 4, 1);
-        let (client, server) = (Resident::default(), Resident::default());
         let at = |ms: u64, completed, body_bytes, failed| Live {
             now_ns: 5_000_000_000 + ms * 1_000_000,
             completed,
@@ -404,7 +422,7 @@ mod tests {
         };
         let mut watcher = Watcher {
             target: &mut target(false),
-            memory: &mut Memory { begun_ns: 0, client, server },
+            memory: &mut Memory::default(),
             readings: &mut Readings::default(),
             recorder: &mut recorder,
             begin: None,
@@ -466,7 +484,7 @@ mod tests {
         let fields = Fields { host: "far".to_owned(), ..Fields::default() };
         let requests = Arc::new(Requests::new(&[("/f".to_owned(), None)], &fields));
         let target = Target { address: address.into(), requests, ..target(false) };
-        let mut run = crate::fixture::run(&load, target);
+        let mut run = Run::new(&load, target, Watched::new(1));
         let work = load.workload(&run.target, load.all_cases()[0], 1, 1);
         run.settle(&work, None, &Texts::new()).unwrap();
         assert_eq!(count.load(Relaxed), 0, "nothing was left");

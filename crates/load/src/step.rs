@@ -7,7 +7,7 @@ use fathom_analysis::load::{MeasuredStep, ReachedLimit, ServerEnd};
 use fathom_record::load_window::add_each;
 use fathom_record::{LoadWindow, Reason};
 
-use crate::engine::{Fault, Heat, Outcome, Rate, Workload};
+use crate::engine::{Fault, Heat, Outcome, Rate, Workload, by_words};
 use crate::options::Load;
 use crate::share::Share;
 
@@ -56,8 +56,7 @@ impl Step {
         }
         self.faults.clear();
         self.add_faults(&outcome.tally.faults);
-        let by_words = self.faults.iter().map(|(fault, count)| (fault.to_string(), *count));
-        self.measured.counts.faults = by_words.collect();
+        self.measured.counts.faults = by_words(&self.faults);
     }
 
     fn add_faults(&mut self, faults: &BTreeMap<Fault, u64>) {

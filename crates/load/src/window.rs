@@ -2,9 +2,10 @@
 //! the one window in which the threads of all of them counted.
 
 use fathom_analysis::load::SLOTS;
+use fathom_record::load_facts::PHASES;
 use fathom_record::{LoadSlot, LoadWindow};
 
-use crate::engine::{Heat, Phase};
+use crate::engine::Heat;
 
 /// More of anything is implausible: sums over all members and windows then do not overflow.
 const COUNT_MAX: u64 = 1 << 45;
@@ -51,7 +52,7 @@ pub fn is_plausible(window: &LoadWindow) -> bool {
         && window.threads.len() <= THREADS_MAX
         && window.faults.len() <= FAULTS_MAX
         && window.statuses.len() <= STATUSES_MAX
-        && [0, Phase::ALL.len()].contains(&window.phases.len())
+        && [0, PHASES.len()].contains(&window.phases.len())
         && window.server.as_ref().is_none_or(|server| {
             server.per_request_ns.len() <= 1
                 && server.per_byte_ns.len() <= 1

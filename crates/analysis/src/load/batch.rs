@@ -19,7 +19,6 @@ pub struct StepBatch {
 }
 
 impl StepBatch {
-    #[must_use]
     pub fn from_slot(slot: &LoadSlot) -> Self {
         let median = |times: &Histogram| times.quantile(0.5).unwrap_or(0.0);
         Self {
@@ -34,7 +33,6 @@ impl StepBatch {
     }
 
     /// The batch of both.
-    #[must_use]
     pub fn and(&self, next: &Self) -> Self {
         let completed = self.completed + next.completed;
         let mean = |a: f64, b: f64| {

@@ -57,17 +57,14 @@ pub struct StepJudgement {
 
 impl StepJudgement {
     /// Whether the step has numbers.
-    #[must_use]
     pub fn shows(&self) -> bool {
         self.verdict.shows_number()
     }
 
-    #[must_use]
     pub fn is_point(&self) -> bool {
         self.left_out.is_none()
     }
 
-    #[must_use]
     pub fn is_noisy(&self) -> bool {
         self.verdict.state == State::Noisy
     }
@@ -91,7 +88,6 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    #[must_use]
     pub fn words(&self) -> String {
         match self {
             Self::Limit(limit) => limit.words.clone(),
@@ -105,7 +101,6 @@ impl LeftOut {
         }
     }
 
-    #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
             Self::Limit(limit) => Some(limit.remedy.clone()),
@@ -119,7 +114,6 @@ impl LeftOut {
 }
 
 /// The judgement of a step, of which this was asked.
-#[must_use]
 pub fn judge_step(step: &MeasuredStep, asked: &StepAsked) -> StepJudgement {
     let unasked = unasked(step, asked);
     let cut = [Cause::TooShort, Cause::Stalled];
@@ -130,7 +124,6 @@ pub fn judge_step(step: &MeasuredStep, asked: &StepAsked) -> StepJudgement {
 }
 
 /// The most frequent faults with their counts.
-#[must_use]
 pub fn fault_words(step: &MeasuredStep) -> String {
     let mut faults: Vec<(&String, &u64)> = step.counts.faults.iter().collect();
     faults.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -139,13 +132,11 @@ pub fn fault_words(step: &MeasuredStep) -> String {
 }
 
 /// The remedy for a time that is too short, of which this is the least that is enough.
-#[must_use]
 pub fn measure_for(seconds: f64) -> Remedy {
     Remedy::MeasureFor { seconds: whole_seconds(seconds) }
 }
 
 /// A time that is not shorter, in whole fives of seconds, or in minutes.
-#[must_use]
 pub fn whole_seconds(seconds: f64) -> u64 {
     let fives = (seconds / 5.0).ceil() * 5.0;
     let minutes = (seconds / 60.0).ceil() * 60.0;
@@ -210,10 +201,10 @@ fn unasked(step: &MeasuredStep, asked: &StepAsked) -> Vec<Reason> {
 /// than that was in a response that ended outside the windows, such as behind a server that stalls;
 /// by the server's count more is work of others.
 fn missing_work(step: &MeasuredStep, asked: &StepAsked) -> Option<Reason> {
-    if step.all.completed == 0 || step.failed() > 0 {
+    if step.all.completed == 0 || step.counts.failed() > 0 {
         return None;
     }
-    let cycle_s = (step.mean_ns() + asked.think_ns) / 1e9;
+    let cycle_s = (step.all.mean_ns() + asked.think_ns) / 1e9;
     let window_s = step.seconds() / step.sweeps.max(1) as f64;
     let law = |throughput| little(step.clients, throughput, cycle_s, 0.0, window_s);
     let by_client = law(step.throughput());
@@ -258,7 +249,7 @@ pub fn busy_generator(step: &MeasuredStep) -> Option<String> {
 }
 
 fn lag(step: &MeasuredStep) -> f64 {
-    step.mean_lag_ns() / step.mean_ns()
+    step.mean_lag_ns() / step.all.mean_ns()
 }
 
 fn lag_words(step: &MeasuredStep) -> String {
@@ -355,8 +346,9 @@ fn doubts(step: &MeasuredStep, faults: &str) -> Vec<Reason> {
         );
         doubts.push(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));
     }
-    if step.failed() > 0 {
-        let text = format!("{} failed: {faults}", counted(step.failed() as usize, "request"));
+    if step.counts.failed() > 0 {
+        let text =
+            format!("{} failed: {faults}", counted(step.counts.failed() as usize, "request"));
         doubts.push(of_faults(step, text));
     }
     if let Some(ServerEnd { words, .. }) = &step.server_end {

@@ -61,7 +61,6 @@ pub struct MeasuredSweep {
 
 impl MeasuredSweep {
     /// The share of the time in which an end was ready and had no CPU, at most.
-    #[must_use]
     pub fn waiting(&self) -> f64 {
         self.server.as_ref().map_or(0.0, ServerUse::waiting).max(self.client_waiting)
     }
@@ -142,13 +141,11 @@ pub struct MeasuredStep {
 }
 
 impl MeasuredStep {
-    #[must_use]
     pub fn new(clients: u32) -> Self {
         Self { clients, ..Self::default() }
     }
 
     /// Of requests at a rate, with so many in flight at most.
-    #[must_use]
     pub fn open_loop(in_flight: u32) -> Self {
         Self { is_open: true, ..Self::new(in_flight) }
     }
@@ -239,17 +236,9 @@ impl MeasuredStep {
         self.all.body_bytes as f64 / self.seconds()
     }
 
-    pub fn mean_ns(&self) -> f64 {
-        self.all.mean_ns()
-    }
-
-    pub fn failed(&self) -> u64 {
-        self.counts.failed()
-    }
-
     /// Of all requests.
     pub fn failed_share(&self) -> f64 {
-        self.failed() as f64 / (self.failed() + self.all.completed).max(1) as f64
+        self.counts.failed() as f64 / (self.counts.failed() + self.all.completed).max(1) as f64
     }
 
     /// CPU utilisation of the busiest client thread, or of the client's quota.
@@ -305,7 +294,7 @@ impl MeasuredStep {
             let count = counted(least as usize, "completion");
             return Some(format!("a batch has {count}, below {COMPLETIONS_MIN}"));
         }
-        (shortest < RESPONSES_MIN * self.mean_ns())
+        (shortest < RESPONSES_MIN * self.all.mean_ns())
             .then(|| "a batch is shorter than two response times".to_owned())
     }
 
@@ -314,7 +303,7 @@ impl MeasuredStep {
     pub fn time_for_interval(&self) -> f64 {
         let by_count = COMPLETIONS_NEEDED / self.all.completed.max(1) as f64;
         let by_time =
-            BATCHES_MIN as f64 * RESPONSES_MIN * self.mean_ns() / self.counts.window_ns as f64;
+            BATCHES_MIN as f64 * RESPONSES_MIN * self.all.mean_ns() / self.counts.window_ns as f64;
         self.seconds() * by_count.max(SCATTER * by_time).max(2.0)
     }
 

@@ -1,5 +1,6 @@
 //! Why a request had no complete response, and which end is at fault.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use fathom_analysis::load::WRONG_CONTENT;
@@ -144,6 +145,11 @@ impl Fault {
             _ => Cause::Crashed,
         }
     }
+}
+
+/// Faults as they are recorded.
+pub fn by_words(faults: &BTreeMap<Fault, u64>) -> BTreeMap<String, u64> {
+    faults.iter().map(|(fault, count)| (fault.to_string(), *count)).collect()
 }
 
 #[cfg(test)]

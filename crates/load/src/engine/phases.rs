@@ -1,5 +1,7 @@
 //! The parts of response times, where connections are new or encrypted.
 
+/// The place of a part in `load_facts::PHASES`. Connects and handshakes count in the warm-up too,
+/// in which most kept connections are made; the rest of complete responses in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// From the begin of the connect to the connection.
@@ -10,19 +12,4 @@ pub enum Phase {
     FirstByte,
     /// From the first byte to the last.
     Body,
-}
-
-impl Phase {
-    /// In the order of a recorded window. Connects and handshakes count in the warm-up too, in
-    /// which most kept connections are made; the rest of complete responses in the window.
-    pub const ALL: [Self; 4] = [Self::Connect, Self::Tls, Self::FirstByte, Self::Body];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Tls => "TLS handshake",
-            Self::FirstByte => "first byte",
-            Self::Body => "body",
-        }
-    }
 }

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::client::{Asked, Client, Progress, State};
+use super::fault::by_words;
 use super::meter::Dial;
 use super::open::Open;
 use super::pause::below;
@@ -140,6 +141,8 @@ impl<'w> Reactor<'w> {
             }
         }
         self.count_in_flight();
+        let Tally { window, window_faults, .. } = &mut self.tally;
+        window.faults = by_words(window_faults);
         self.tally
     }
 

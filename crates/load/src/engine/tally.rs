@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use fathom_analysis::load::SLOTS;
+use fathom_record::load_facts::PHASES;
 use fathom_record::load_window::add_each;
 use fathom_record::{Histogram, LoadSlot, LoadWindow};
 
 use super::Workload;
 use super::fault::Fault;
 use super::heat::Heat;
-use super::phases::Phase;
 
 /// Slices of a heat map in one sweep's window, two of a slot: three sweeps have sixty.
 pub const SLICES: usize = 2 * SLOTS;
@@ -37,7 +37,7 @@ impl Tally {
             ..LoadSlot::default()
         };
         let slots = (0..SLOTS).map(|_| slot()).collect();
-        let phases = Phase::ALL.iter().filter(|_| work.has_phases()).map(|_| times()).collect();
+        let phases = PHASES.iter().filter(|_| work.has_phases()).map(|_| times()).collect();
         let window = LoadWindow { slots, phases, ..LoadWindow::default() };
         Self { window, heat: Heat::new(SLICES), ..Self::default() }
     }
@@ -50,10 +50,6 @@ impl Tally {
         add_each(&mut self.window_faults, &other.window_faults);
         self.wrong_file = self.wrong_file.or(other.wrong_file);
         self.congestion = self.congestion.take().or_else(|| other.congestion.clone());
-    }
-
-    pub fn completed(&self) -> u64 {
-        self.window.completed()
     }
 
     pub fn failed(&self) -> u64 {

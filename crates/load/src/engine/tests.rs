@@ -315,7 +315,7 @@ fn every_way_to_end_a_body_is_read() {
             false => Server::start(manner),
         };
         let outcome = sweep(&Workload { body, ..server.work(3) });
-        let completed = outcome.tally.completed();
+        let completed = outcome.tally.window.completed();
         assert!(completed >= 10, "{completed}");
         assert_eq!(bytes(&outcome), completed * BODY as u64);
         assert_eq!((outcome.tally.failed(), outcome.end), (0, End::Stopped));
@@ -329,11 +329,14 @@ fn kept_connections_are_reused_and_fresh_ones_are_not() {
         let outcome = sweep(&server.work(4));
         assert_eq!((outcome.tally.window.connections, server.connections.load(Relaxed)), (4, 4));
         let fresh = sweep(&Workload { fresh: true, ..server.work(4) });
-        assert!(fresh.tally.window.connections >= fresh.tally.completed(), "one for each request");
+        assert!(
+            fresh.tally.window.connections >= fresh.tally.window.completed(),
+            "one for each request"
+        );
         assert_eq!(fresh.tally.failed(), 0);
         let count =
             |tally: &Tally, phase: Phase| Some(tally.window.phases.get(phase as usize)?.len());
-        let completed = Some(fresh.tally.completed());
+        let completed = Some(fresh.tally.window.completed());
         assert_eq!(count(&outcome.tally, Phase::Connect), server.is_secured.then_some(4));
         assert_eq!(count(&fresh.tally, Phase::FirstByte), completed);
         assert_eq!(count(&fresh.tally, Phase::Body), completed);
@@ -358,7 +361,7 @@ fn faults_of_the_server_are_named() {
         let server = Server::start(manner);
         let timeout_ns = if manner == Manner::Stalls { 1_000_000 } else { LONG_NS };
         let outcome = sweep(&Workload { timeout_ns, ..server.work(2) });
-        assert_eq!(outcome.tally.completed(), 0, "{fault}");
+        assert_eq!(outcome.tally.window.completed(), 0, "{fault}");
         let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
         assert_eq!(faults, [&fault]);
     }
@@ -389,7 +392,7 @@ fn verified_bodies_must_not_change() {
     };
     for manner in [Manner::Right, Manner::Chunked, Manner::UntilClose, Manner::Drips] {
         let tally = verify(manner);
-        assert!(tally.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
+        assert!(tally.window.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
     }
     for chunked in [false, true] {
         let tally = verify(Manner::Swaps { chunked });
@@ -405,7 +408,7 @@ fn think_time_limits_the_requests_of_a_client() {
     let pause = Pause { mean_ns: 10_000_000, distribution: Distribution::Constant };
     let outcome = sweep_of(&Workload { pause, ..server.work(3) }, 12);
     // Of each client, a response may follow the beginning of the window at once.
-    let pauses = outcome.tally.completed().div_ceil(3) - 1;
+    let pauses = outcome.tally.window.completed().div_ceil(3) - 1;
     assert!(
         pauses >= 3 && outcome.tally.window.window_ns >= pauses * pause.mean_ns,
         "{}",
@@ -455,10 +458,10 @@ fn lone_client_is_never_handled_late() {
     // Each event is the first one after its wait.
     assert_eq!(tally.window.lag_ns, 0.0);
     assert!(
-        tally.window.lags >= tally.completed(),
+        tally.window.lags >= tally.window.completed(),
         "{} of {}",
         tally.window.lags,
-        tally.completed()
+        tally.window.completed()
     );
 }
 
@@ -517,16 +520,16 @@ fn counted_requests_are_exactly_as_many() {
         let outcome = run(&work, timing, &mut |_, _| true).unwrap();
         let Outcome { tally, end } = outcome;
         let slots_ns: u64 = tally.window.slots.iter().map(|slot| slot.ns).sum();
-        assert_eq!((end, tally.completed() + tally.failed()), (End::Complete, count));
+        assert_eq!((end, tally.window.completed() + tally.failed()), (End::Complete, count));
         assert_eq!(server.requests.load(Relaxed), count as u32);
         assert_eq!(slots_ns.max(1), tally.window.window_ns);
         assert_eq!(tally.window.in_flight, 0);
         let counts = meter.read();
-        assert_eq!((counts.completed(), counts.in_flight), (tally.completed(), 0));
+        assert_eq!((counts.completed(), counts.in_flight), (tally.window.completed(), 0));
         assert_eq!(counts.faults, tally.faults);
-        assert_eq!(counts.body_bytes, tally.completed() * BODY as u64);
+        assert_eq!(counts.body_bytes, tally.window.completed() * BODY as u64);
         let heat: Vec<u64> = tally.heat.slices().map(|slice| slice.iter().sum()).collect();
-        assert_eq!((heat.len(), heat.iter().sum()), (SLICES, tally.completed()));
+        assert_eq!((heat.len(), heat.iter().sum()), (SLICES, tally.window.completed()));
         let sliced: u64 = tally.heat.slices_ns.iter().sum();
         assert_eq!(sliced, slots_ns);
         if count == 50 {

@@ -143,9 +143,6 @@ pub fn run(work: &Workload, timing: Timing, watch: &mut Watch<'_>) -> std::io::R
             let tally = thread.join().map_err(|_| std::io::Error::other("a thread panicked"))?;
             outcome.tally.merge(&tally);
         }
-        let Tally { window, window_faults, .. } = &mut outcome.tally;
-        let faults = window_faults.iter().map(|(fault, count)| (fault.to_string(), *count));
-        window.faults = faults.collect();
         Ok(outcome)
     })
 }

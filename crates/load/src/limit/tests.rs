@@ -70,7 +70,14 @@ fn limit(disk_share: f64, all: &Capacities) -> Limit {
 
 #[test]
 fn the_resource_at_its_capacity_is_named() {
+    let paced = |bytes_s, network| {
+        let paced = Some(Rate { bytes_s, half: 0.01 });
+        limit(0.0, &Capacities { paced, ..capacities(network, 40.0 * MB) })
+    };
     let cases = [
+        (paced(10.1 * MB, 40.0 * MB), "pacing"),
+        // Pacing that is exceeded is no limit.
+        (paced(7.0 * MB, 10.1 * MB), "network"),
         (limit(0.5, &capacities(10.1 * MB, 40.0 * MB)), "network"),
         (limit(1.0, &capacities(100.0 * MB, 10.2 * MB)), "disk"),
         (limit(0.0, &capacities(100.0 * MB, 0.1 * MB)), "serial"),
@@ -154,20 +161,6 @@ fn network_measured_at_a_busy_server_is_not_its_rival() {
     };
     assert_eq!(name(Some(Resource::ServerCpu)), "server-cpu");
     assert_eq!(name(None), "undetermined");
-}
-
-#[test]
-fn pacing_is_not_called_network() {
-    let paced = Rate { bytes_s: 10.1 * MB, half: 0.01 };
-    let all = Capacities { paced: Some(paced), ..capacities(40.0 * MB, 40.0 * MB) };
-    assert_eq!(word(&limit(0.0, &all).name), "pacing");
-}
-
-#[test]
-fn exceeded_pacing_is_no_limit() {
-    let paced = Rate { bytes_s: 7.0 * MB, half: 0.01 };
-    let all = Capacities { paced: Some(paced), ..capacities(10.1 * MB, 40.0 * MB) };
-    assert_eq!(word(&limit(0.0, &all).name), "network");
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use clap::Parser as _;
 use fathom_analysis::load::{SLOTS, StepBatch};
-use fathom_record::{Histogram, LoadSlot, LoadThread, MetricId, Sample, State};
+use fathom_record::{Histogram, LoadSlot, MetricId, Sample, State};
 
 use super::*;
 use crate::engine::{Fault, Outcome};
-use crate::fixture::{Texts, failing, outcome as canned, target};
+use crate::fixture::{Texts, changed, failing, outcome as canned, target};
 
 const RESPONSE_NS: f64 = 20e6;
 /// Of a slot of 125 ms with two clients.
@@ -168,7 +168,7 @@ fn errors_of_all_members_are_counted_by_their_words() {
         if rank == 3 { failing(window, Fault::Timeout, 1) } else { window }
     };
     let lab = Lab::of("--clients 8", 4, fails);
-    assert_eq!(lab.step().measured.failed(), 4 * 3 + 3);
+    assert_eq!(lab.step().measured.counts.failed(), 4 * 3 + 3);
     let words = "15 requests failed: status 503 (12×), response timeout (3×)";
     assert_eq!(lab.verdict(), (State::Noisy, words.to_owned()));
 }
@@ -176,12 +176,11 @@ fn errors_of_all_members_are_counted_by_their_words() {
 #[test]
 fn generator_at_its_limit_is_named() {
     let busy = |rank: u32, _: &Step, _: usize| {
-        let mut window = steady(0, &Step::new(2), 0);
-        if rank == 2 {
-            window.tally.window.threads[0] =
-                LoadThread { cpu_ns: 970_000_000, wait_ns: 0, wall_ns: 1_000_000_000 };
-        }
-        window
+        changed(steady(0, &Step::new(2), 0), |it| {
+            if rank == 2 {
+                it.threads[0].cpu_ns = 97 * it.threads[0].wall_ns / 100;
+            }
+        })
     };
     let lab = Lab::of("--clients 8", 4, busy);
     let words = "the generator of node2 was the limit: a client thread is busy for 97 %";

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use fathom_analysis::load::{MeasuredStep, SWEEPS, StepAsked};
+use fathom_record::load_facts::{
+    CLIENT_CPU, DISK, ERRORS, LONGEST_IN_FLIGHT, LONGEST_RESPONSE, PHASES, REQUESTS, RESOLVE,
+    SENT_LATE, SERVER_CPU, WAITING, p99_of,
+};
 use fathom_record::{Fact, Histogram, LoadWindow, ParamValue, Params, Record, Unit};
 
 use super::place;
-use crate::engine::{Choice, Distribution, Phase};
+use crate::engine::{Choice, Distribution};
 use crate::metrics;
 use crate::options::{Case, Load, ServerCache};
 use crate::rates;
@@ -108,7 +112,7 @@ impl<'s> Shared<'s> {
     }
 
     /// What was asked of its steps.
-    pub(super) fn asked(&self) -> StepAsked {
+    pub fn asked(&self) -> StepAsked {
         let Load { requests, fresh, share, server_cache, .. } = self.load;
         StepAsked {
             think_ns: self.case.think.as_nanos() as f64,
@@ -151,12 +155,12 @@ impl<'s> Shared<'s> {
         let ratio = |name: &str, value: f64| Fact::quantity(name, value, Unit::Ratio);
         let ns = |name: &str, ns: f64| Fact::quantity(name, ns, Unit::Nanoseconds);
         if let Some(server) = &measured.server {
-            facts.extend(server.cpus().map(|cpus| ratio("server CPU", cpus)));
+            facts.extend(server.cpus().map(|cpus| ratio(SERVER_CPU, cpus)));
             let rate = |name: &str, value: Option<f64>, unit| {
                 value.map(|value| Fact::quantity(name, value, unit))
             };
             let per_second = |count| server.per_second(count);
-            facts.extend(rate("disk", per_second(server.disk_bytes), Unit::BytesPerSecond));
+            facts.extend(rate(DISK, per_second(server.disk_bytes), Unit::BytesPerSecond));
             facts.extend(rate("disk reads", per_second(server.disk_reads), Unit::PerSecond));
             facts.extend(rate("wire", per_second(server.wire_bytes), Unit::BytesPerSecond));
             let busy = server.disk_busy_ns.map(|ns| ns as f64 / server.wall_ns.max(1) as f64);
@@ -170,20 +174,17 @@ impl<'s> Shared<'s> {
             }
         }
         if measured.counts.longest_in_flight_ns > 0 {
-            facts.push(ns(
-                "longest in flight at the end",
-                measured.counts.longest_in_flight_ns as f64,
-            ));
+            facts.push(ns(LONGEST_IN_FLIGHT, measured.counts.longest_in_flight_ns as f64));
         }
         if measured.all.completed > 0 {
-            facts.push(ns("longest response", measured.all.times.max()));
-            facts.push(ratio("client CPU", measured.busiest()));
-            facts.push(ratio("client lag", measured.mean_lag_ns() / measured.mean_ns()));
+            facts.push(ns(LONGEST_RESPONSE, measured.all.times.max()));
+            facts.push(ratio(CLIENT_CPU, measured.busiest()));
+            facts.push(ratio("client lag", measured.mean_lag_ns() / measured.all.mean_ns()));
         }
         facts.extend(phases(&measured.counts, self.resolve_ns));
         facts.extend(lateness(measured));
-        facts.push(ratio("requests", (measured.failed() + measured.all.completed) as f64));
-        facts.push(ratio("errors", measured.failed() as f64));
+        facts.push(ratio(REQUESTS, (measured.counts.failed() + measured.all.completed) as f64));
+        facts.push(ratio(ERRORS, measured.counts.failed() as f64));
         facts
     }
 }
@@ -195,14 +196,13 @@ fn phases(counts: &LoadWindow, resolve_ns: Option<u64>) -> Vec<Fact> {
         return Vec::new();
     }
     let ns = |name: &str, ns: f64| Fact::quantity(name, ns, Unit::Nanoseconds);
-    let of = |(phase, times): (Phase, &Histogram)| {
-        let word = phase.word();
+    let of = |(word, times): (&str, &Histogram)| {
         let p99 = times.quantile(0.99).filter(|_| times.len() >= TIMES_MIN);
-        let p99 = p99.map(|time| ns(&format!("{word}, p99"), time));
+        let p99 = p99.map(|time| ns(&p99_of(word), time));
         times.quantile(0.5).map(|time| ns(word, time)).into_iter().chain(p99)
     };
-    let resolve = resolve_ns.map(|time| ns("resolve", time as f64));
-    resolve.into_iter().chain(Phase::ALL.into_iter().zip(&counts.phases).flat_map(of)).collect()
+    let resolve = resolve_ns.map(|time| ns(RESOLVE, time as f64));
+    resolve.into_iter().chain(PHASES.into_iter().zip(&counts.phases).flat_map(of)).collect()
 }
 
 /// Of an open loop: what waited, and how late requests were sent.
@@ -211,12 +211,9 @@ fn lateness(step: &MeasuredStep) -> Vec<Fact> {
         return Vec::new();
     };
     let ratio = |name: &str, value: u64| Fact::quantity(name, value as f64, Unit::Ratio);
-    let late = [("sent late, median", 0.5), ("sent late, p99.9", 0.999)]
+    let late = [("sent late, median", 0.5), (SENT_LATE, 0.999)]
         .map(|(name, q)| late.quantile(q).map(|ns| Fact::quantity(name, ns, Unit::Nanoseconds)));
-    let counts = [
-        ratio("waiting at the end", step.waiting),
-        ratio("without a response", step.counts.in_flight),
-    ];
+    let counts = [ratio(WAITING, step.waiting), ratio("without a response", step.counts.in_flight)];
     counts.into_iter().chain(late.into_iter().flatten()).collect()
 }
 

@@ -55,10 +55,9 @@ fn recorded(options: &str, target: &Target, steps: &[(&str, Step)]) -> String {
 fn step_of(mut step: Step, outcome: impl Fn(u64) -> Outcome, server: bool) -> Step {
     for at in 0..SWEEPS as u64 {
         let both = || between(&fixture::telemetry(3 * at), &fixture::telemetry(3 * at + 1));
-        let mut outcome = outcome(at);
-        let window = &mut outcome.tally.window;
-        (window.server, window.others) = (server.then(both), Some(0.1));
-        step.add(&outcome);
+        step.add(&fixture::changed(outcome(at), |it| {
+            (it.server, it.others) = (server.then(both), Some(0.1));
+        }));
     }
     step
 }
@@ -77,16 +76,8 @@ fn records_have_all_of_a_step() {
         let counts = COUNTS.map(|count| count + 4 * at - 4);
         fixture::outcome(counts, 150.0 * RESPONSE_NS / counts.iter().sum::<u64>() as f64)
     };
-    let unsettled = |at| {
-        let mut outcome = wide(at);
-        outcome.tally.window.is_settled = at > 0;
-        outcome
-    };
-    let within_half = |at| {
-        let mut outcome = steady(at);
-        outcome.tally.window.quota = Some(0.5);
-        outcome
-    };
+    let unsettled = |at| fixture::changed(wide(at), |it| it.is_settled = at > 0);
+    let within_half = |at| fixture::changed(steady(at), |it| it.quota = Some(0.5));
     let four = || Step::new(4);
     let mut first = step_of(four(), within_half, true);
     first.cache = vec!["evicted, 0.0 % resident".to_owned(); 3];

@@ -84,7 +84,7 @@ pub(super) fn doubts(step: &MeasuredStep) -> Vec<Reason> {
     let late = step.tails().last().and_then(|tail| late(step, tail));
     let late = late.filter(|(_, share)| *share > LATE_NOISY);
     let late = late.map(|(text, _)| Reason::new(Cause::LoadGenerator, text));
-    let (unanswered, all) = (step.unanswered(), step.all.completed + step.failed());
+    let (unanswered, all) = (step.unanswered(), step.all.completed + step.counts.failed());
     let is_many = unanswered as f64 > UNANSWERED_NOISY * (unanswered + all) as f64;
     let unanswered = is_many.then(|| {
         let count = counted(unanswered as usize, "request");

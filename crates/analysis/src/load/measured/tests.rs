@@ -22,16 +22,6 @@ pub fn window(counts: [u64; SLOTS]) -> LoadWindow {
 }
 
 #[test]
-fn limits_of_the_client_are_distinguished() {
-    let mut step = MeasuredStep::new(1);
-    assert!(!step.is_quota_bound() && !step.is_client_bound());
-    (step.all.completed, step.of_quota) = (1, 1.0);
-    assert!(step.is_quota_bound() && step.is_client_bound());
-    let use_of = |cpu_ns, wait_ns| LoadThread { cpu_ns, wait_ns, wall_ns: 8 };
-    assert_eq!((use_of(6, 1).used(), use_of(6, 1).waiting()), (0.75, 0.125));
-}
-
-#[test]
 fn interval_of_a_rate_is_by_batch_means() {
     let batch = |completed| StepBatch { completed, seconds: 10.0, ..StepBatch::default() };
     let mut step = MeasuredStep::new(1);

@@ -22,7 +22,7 @@ fn requests_due_in_the_window_are_exactly_as_many() {
         let work = Workload { rate, threads, fresh, ..server.work(8) };
         let Outcome { tally, end } = run(&work, timed(500_000_000), &mut |_, _| true).unwrap();
         assert_eq!((end, tally.failed()), (End::Complete, 0));
-        let due = tally.completed() + tally.window.in_flight;
+        let due = tally.window.completed() + tally.window.in_flight;
         assert_eq!(
             tally.window.sent_late.as_ref().map(|late| late.len()),
             Some(due),
@@ -32,9 +32,9 @@ fn requests_due_in_the_window_are_exactly_as_many() {
             assert_eq!(due, 200);
         }
         let sum = |of: fn(&LoadSlot) -> u64| tally.window.slots.iter().map(of).sum::<u64>();
-        assert_eq!(sum(|slot| slot.times.len()), tally.completed());
+        assert_eq!(sum(|slot| slot.times.len()), tally.window.completed());
         let from_send = |slot: &LoadSlot| slot.times_from_send.as_ref().map_or(0, |it| it.len());
-        assert_eq!(sum(from_send), tally.completed());
+        assert_eq!(sum(from_send), tally.window.completed());
         assert!(tally.window.backlog.is_some());
     }
 }
@@ -76,7 +76,7 @@ fn stall_delays_all_requests_that_are_due_meanwhile() {
     let work = Workload { rate: uniform(200.0), ..work(address, 1) };
     let Outcome { tally, end } = run(&work, timed(2_000_000_000), &mut watch).unwrap();
     assert_eq!(
-        (end, tally.completed() + tally.window.in_flight, tally.failed()),
+        (end, tally.window.completed() + tally.window.in_flight, tally.failed()),
         (End::Complete, 400, 0)
     );
     let sum = |of: &dyn Fn(&LoadSlot) -> f64| tally.window.slots.iter().map(of).sum::<f64>();
@@ -96,7 +96,7 @@ fn backlog_that_is_not_drained_is_said() {
     let server = Server::start(Manner::Stalls);
     let work = Workload { rate: uniform(200.0), ..server.work(8) };
     let Outcome { tally, end } = run(&work, timed(100_000_000), &mut |_, _| true).unwrap();
-    assert_eq!((end, tally.completed(), tally.window.in_flight), (End::Complete, 0, 20));
+    assert_eq!((end, tally.window.completed(), tally.window.in_flight), (End::Complete, 0, 20));
     let LoadWindow { backlog, is_drained, .. } = tally.window;
     let (requests, is_drained) = backlog.zip(is_drained).unwrap();
     assert!(!is_drained && requests >= 19, "{requests}");
