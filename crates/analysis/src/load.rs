@@ -9,17 +9,29 @@
 /// neither the highest throughput nor a point of the curve.
 pub const ERRORS_MAX: f64 = 0.001;
 
+mod batch;
 mod bisection;
 mod bottleneck;
 mod condition;
+mod judge;
 mod laws;
+mod measured;
 mod search;
 mod shape;
 mod tail;
 
+pub use batch::{StepBatch, batch_interval};
 pub use bottleneck::{BUSY, Name, Resource, Use, bottleneck};
 pub use condition::{Condition, conditions, objectives};
+pub use judge::{
+    LeftOut, OpenLimit, StepAsked, StepJudgement, WRONG_CONTENT, busy_generator, fault_words,
+    judge_step, late_generator, limit_of_window, measure_for, whole_seconds,
+};
 pub use laws::{Little, bound, constant_service_waits_beyond, little, mean_value_analysis};
+pub use measured::{
+    BUSY_MAX, COMPLETIONS_NEEDED, DUE_MIN, MeasuredStep, MeasuredSweep, OfMembers, ReachedLimit,
+    SLOTS, SWEEPS, ServerEnd, Stall, WAITING_MIN,
+};
 pub use search::{ALLOWED, Highest, LEVEL, Search, Seen, WINDOWS, Window};
 pub use shape::{Curve, Estimate, Point, Saturation, Shape, SweepPoint, shape};
 pub use tail::{quantile_limits, share_limits};

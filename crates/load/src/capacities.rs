@@ -3,7 +3,7 @@
 use fathom_analysis::load::Resource;
 use fathom_analysis::statistics::mean_half_width;
 use fathom_metric::Measured;
-use fathom_record::{Basis, Cause, Fact, Interval, Params, State, Unit, Verdict};
+use fathom_record::{Basis, Cause, Fact, Interval, Params, State, Unit, Verdict, load_facts};
 
 use crate::metrics;
 
@@ -82,9 +82,10 @@ impl Capacities {
             let interval = Interval::new(limits, 0.95, Basis::WithinRun);
             let bytes = if of == "disk" { self.file_bytes } else { self.request_bytes };
             let requests = bytes.map(|bytes| rate.bytes_s / bytes);
-            let requests = requests.map(|rate| Fact::quantity("requests", rate, Unit::PerSecond));
+            let requests =
+                requests.map(|rate| Fact::quantity(load_facts::REQUESTS, rate, Unit::PerSecond));
             let methods = self.methods.iter().filter(|(known, _)| *known == of);
-            let methods = methods.map(|(_, text)| Fact::text("method", text.clone()));
+            let methods = methods.map(|(_, text)| Fact::text(load_facts::METHOD, text.clone()));
             Measured {
                 metric: metrics::CAPACITY.0.id,
                 params: params.clone().and("of", of),

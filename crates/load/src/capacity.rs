@@ -9,14 +9,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::load::{BUSY, Resource};
 use fathom_metric::{ProcedureError, Recorder};
-use fathom_record::ServerUse;
+use fathom_record::{LoadWindow, ServerUse};
 
 use crate::capacities::{Capacities, Rate};
-use crate::engine::{Body, Choice, Outcome, Pause, Timing, Workload};
+use crate::engine::{Body, Choice, Pause, Timing, Workload};
 use crate::options::Load;
 use crate::requests::Requests;
-use crate::run::{Observed, Run};
-use crate::used::between;
+use crate::run::Run;
 
 /// Connections of a measurement: enough that none of them is the limit.
 const CONNECTIONS: u32 = 8;
@@ -89,35 +88,26 @@ fn is_over(recorder: &dyn Recorder) -> bool {
     recorder.stop().now().load(Relaxed)
 }
 
-struct Window {
-    outcome: Outcome,
-    server: Option<ServerUse>,
+/// The CPU that limited a window, if a client thread may use `client_cpus`.
+fn busy_cpu(window: &LoadWindow, client_cpus: f64) -> Option<Resource> {
+    let server = window.server.as_ref().and_then(ServerUse::cpu_share);
+    let window_ns = window.window_ns as f64 * client_cpus;
+    let client = window.threads.iter().map(|thread| thread.cpu_ns as f64 / window_ns);
+    let client = client.fold(0.0, f64::max);
+    match server {
+        Some(server) if server >= BUSY => Some(Resource::ServerCpu),
+        _ if client >= BUSY => Some(Resource::Client),
+        _ => None,
+    }
 }
 
-impl Window {
-    /// The CPU that limited it, if a client thread may use `client_cpus`.
-    fn busy_cpu(&self, client_cpus: f64) -> Option<Resource> {
-        let server = self.server.as_ref().and_then(ServerUse::cpu_share);
-        let window_ns = self.outcome.window_ns as f64 * client_cpus;
-        let of_thread = |cpu_ns: u64| cpu_ns as f64 / window_ns;
-        let client = self.outcome.threads.iter().map(|thread| of_thread(thread.cpu_ns));
-        let client = client.fold(0.0, f64::max);
-        match server {
-            Some(server) if server >= BUSY => Some(Resource::ServerCpu),
-            _ if client >= BUSY => Some(Resource::Client),
-            _ => None,
-        }
-    }
-
-    /// Bytes on the wire by the server's count, with the scatter of the completed bodies.
-    fn rate(&self) -> Option<Rate> {
-        let slots = &self.outcome.tally.slots;
-        let bodies: Vec<f64> = slots.iter().map(|slot| slot.body_bytes as f64).collect();
-        let slot_s = self.outcome.window_ns as f64 / 1e9 / bodies.len().max(1) as f64;
-        let rate = Rate::of(&bodies, slot_s)?;
-        let on_wire = self.server.as_ref().and_then(|it| it.per_second(it.wire_bytes));
-        Some(Rate { bytes_s: on_wire.unwrap_or(rate.bytes_s), ..rate })
-    }
+/// Bytes on the wire by the server's count, with the scatter of the completed bodies.
+fn wire_rate(window: &LoadWindow) -> Option<Rate> {
+    let bodies: Vec<f64> = window.slots.iter().map(|slot| slot.body_bytes as f64).collect();
+    let slot_s = window.window_ns as f64 / 1e9 / bodies.len().max(1) as f64;
+    let rate = Rate::of(&bodies, slot_s)?;
+    let on_wire = window.server.as_ref().and_then(|it| it.per_second(it.wire_bytes));
+    Some(Rate { bytes_s: on_wire.unwrap_or(rate.bytes_s), ..rate })
 }
 
 /// What the source gave.
@@ -141,11 +131,11 @@ fn source(
         let files = [(format!("/.fathom/source/{bytes}{name}"), Some(bytes))];
         let requests = Requests::new(&files, &run.target.fields);
         let window = window(run, requests, ("network", time_ns), Body::Discard, recorder)?;
-        let rate = window.as_ref().and_then(Window::rate);
+        let rate = window.as_ref().and_then(wire_rate);
         let client_cpus = run.quota.map_or(1.0, |quota| quota.min(1.0));
-        let under = window.as_ref().and_then(|window| window.busy_cpu(client_cpus));
+        let under = window.as_ref().and_then(|window| busy_cpu(window, client_cpus));
         found = Source { rate, bytes, under };
-        let completed = window.map_or(COMPLETIONS_MIN, |it| it.outcome.tally.completed());
+        let completed = window.map_or(COMPLETIONS_MIN, |it| it.completed());
         if completed >= COMPLETIONS_MIN {
             break;
         }
@@ -222,8 +212,8 @@ fn cpus(
 
 impl Capacities {
     /// From a window with requests for `what`, of a client with these threads and CPUs.
-    fn add_cpus(&mut self, window: Window, what: &str, (threads, quota): (u32, Option<f64>)) {
-        let completed = window.outcome.tally.completed() as f64;
+    fn add_cpus(&mut self, window: LoadWindow, what: &str, (threads, quota): (u32, Option<f64>)) {
+        let completed = window.completed() as f64;
         if completed == 0.0 {
             return;
         }
@@ -233,11 +223,11 @@ impl Capacities {
         let few = if completed < COMPLETED_FEW { known } else { None };
         let request_bytes = few.or_else(|| wire.map(|bytes| bytes as f64 / completed));
         let completed = wire.zip(request_bytes).map_or(completed, |(sum, one)| sum as f64 / one);
-        let client_ns: u64 = window.outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
+        let client_ns: u64 = window.threads.iter().map(|thread| thread.cpu_ns).sum();
         self.client_ns = Some(client_ns as f64 / completed);
         self.client_cpus = quota.map_or(f64::from(threads), |quota| quota.min(f64::from(threads)));
         // At a low utilisation wake-ups dominate, and the capacity is higher than this.
-        let window_ns = window.outcome.window_ns as f64;
+        let window_ns = window.window_ns as f64;
         let per_request = |ns: f64, cpus: f64| {
             let used = 100.0 * ns / window_ns / cpus;
             let unit = if cpus == 1.0 { "CPU" } else { "CPUs" };
@@ -261,7 +251,7 @@ fn window(
     (of, time_ns): (&str, u64),
     body: Body,
     recorder: &mut dyn Recorder,
-) -> Result<Option<Window>, ProcedureError> {
+) -> Result<Option<LoadWindow>, ProcedureError> {
     if is_over(recorder) {
         return Ok(None);
     }
@@ -275,21 +265,21 @@ fn window(
     };
     let timing = Timing::of(time_ns, None);
     let what = format!("capacity of the {of}");
-    let Observed { outcome, telemetry, .. } = run.window(&work, timing, &what, recorder)?;
+    let outcome = run.window(&work, timing, &what, recorder)?;
     let is_whole = outcome.end == crate::engine::End::Complete;
-    let server = telemetry.map(|(begin, end)| between(&begin, &end));
-    Ok(is_whole.then_some(Window { outcome, server }))
+    Ok(is_whole.then_some(outcome.tally.window))
 }
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Fact, Params, Unit};
+    use fathom_analysis::load::SLOTS;
+    use fathom_record::{Fact, LoadThread, Params, Unit};
 
     use super::*;
-    use crate::engine::{End, SLOTS, Tally, ThreadUse};
     use crate::figures::Telemetry;
     use crate::fixture;
     use crate::metrics;
+    use crate::used::between;
 
     #[test]
     fn rate_is_below_one_that_is_clearly_higher() {
@@ -315,19 +305,7 @@ mod tests {
     #[test]
     fn cpu_that_limits_is_of_its_share() {
         let of = |cpu_ns: u64, server: Option<u64>| {
-            let thread = ThreadUse { cpu_ns, wait_ns: 0, wall_ns: 1_000 };
-            let outcome = Outcome {
-                tally: Tally::default(),
-                window_ns: 1_000,
-                slots_ns: [0; SLOTS],
-                warm_up_ns: 0,
-                late_ns: 0,
-                is_settled: true,
-                threads: vec![thread],
-                throttled_ns: 0,
-                backlog: None,
-                end: End::Complete,
-            };
+            let threads = vec![LoadThread { cpu_ns, wait_ns: 0, wall_ns: 1_000 }];
             let at = |at_ns, cpu_ns| Telemetry {
                 at_ns,
                 cpu_ns,
@@ -337,7 +315,8 @@ mod tests {
             };
             let server = server.map(|ns| between(&at(0, 0), &at(1_000, ns)));
             // A thread that may use half a CPU.
-            Window { outcome, server }.busy_cpu(0.5)
+            let window = LoadWindow { window_ns: 1_000, threads, server, ..LoadWindow::default() };
+            busy_cpu(&window, 0.5)
         };
         assert_eq!(of(499, None), Some(Resource::Client));
         assert_eq!(of(250, Some(10)), None);
@@ -350,7 +329,7 @@ mod tests {
             let server = between(&fixture::telemetry(0), &fixture::telemetry(1));
             let server = Some(ServerUse { wire_bytes, ..server });
             let mut all = Capacities { file_bytes: known, ..Capacities::default() };
-            let window = Window { outcome: fixture::outcome(counts, 1e6), server };
+            let window = LoadWindow { server, ..fixture::outcome(counts, 1e6).tally.window };
             all.add_cpus(window, "warm files", (threads, quota));
             let bytes = all.request_bytes;
             let numbers = [all.server_ns, all.client_ns, bytes].map(|it| it.map(f64::round));

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use fathom_analysis::load::{Estimate, Resource};
 use fathom_metric::{Measured, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
-use fathom_record::{Basis, Fact, Interval, Params, Prediction, ServerUse, Unit, Verdict};
+use fathom_record::{
+    Basis, Fact, Interval, Params, Prediction, ServerUse, Unit, Verdict, load_facts,
+};
 
 use crate::capacities::{Capacities, Rate};
-use crate::engine::{Body, End, Timing};
+use crate::engine::{Body, End, Outcome, Tally, Timing};
 use crate::limit::{Limit, Proof, id, mean, word};
 use crate::metrics;
 use crate::options::Case;
-use crate::run::{Observed, Run, shuffled};
+use crate::run::{Run, shuffled};
 use crate::step::Step;
-use crate::used::between;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
@@ -238,17 +239,14 @@ fn throughput(
         }
     }
     let timing = Timing::of(run_ns, None);
-    let Observed { outcome, telemetry, .. } = run.window(&work, timing, what, recorder)?;
-    let completed = outcome.tally.completed() as f64;
-    if outcome.end != End::Complete || completed == 0.0 {
+    let Outcome { tally: Tally { window, .. }, end } = run.window(&work, timing, what, recorder)?;
+    let completed = window.completed() as f64;
+    if end != End::Complete || completed == 0.0 {
         return Ok(None);
     }
-    let client_ns = outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
-    let used = telemetry.map(|(begin, end)| {
-        let server = between(&begin, &end);
-        Used { server, client_ns, completed }
-    });
-    Ok(Some((completed / outcome.window_ns as f64 * 1e9, used)))
+    let client_ns = window.threads.iter().map(|thread| thread.cpu_ns).sum();
+    let used = window.server.map(|server| Used { server, client_ns, completed });
+    Ok(Some((completed / window.window_ns as f64 * 1e9, used)))
 }
 
 /// The effect of a dose on the throughput, as a ratio.
@@ -288,8 +286,8 @@ impl Effect {
             verdict: Some(Verdict::default()),
             prediction: Some(prediction),
             facts: vec![
-                Fact::text("dose", self.words.clone()),
-                Fact::quantity("predicted", self.predicted, Unit::Ratio),
+                Fact::text(load_facts::DOSE, self.words.clone()),
+                Fact::quantity(load_facts::PREDICTED, self.predicted, Unit::Ratio),
             ],
             ..Measured::default()
         }
@@ -338,6 +336,7 @@ mod tests {
     use super::*;
     use crate::figures::Telemetry;
     use crate::fixture::assert_golden;
+    use crate::used::between;
 
     #[test]
     fn demand_is_the_use_of_a_resource_by_its_capacity() {

@@ -3,6 +3,7 @@
 
 mod buckets;
 mod client;
+mod fault;
 mod heat;
 mod meter;
 mod open;
@@ -22,15 +23,14 @@ use clap::ValueEnum;
 use fathom_http::{Address, Tls, Url};
 
 pub use buckets::{ROWS, lower_ns, row_lower_ns};
+pub use fault::{Fault, REDIRECTED, UNASKED, by_words};
 pub use heat::Heat;
 pub use meter::{Counts, Meter};
 pub use pause::{Distribution, Pause};
-pub use phases::{Phase, Phases};
+pub use phases::Phase;
 pub use schedule::{Arrivals, Rate};
-pub use tally::{
-    Fault, REDIRECTED, SLICES, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words, merge,
-};
-pub use window::{Backlog, End, Live, Moment, Outcome, ThreadUse, Timing, run};
+pub use tally::{SLICES, Tally};
+pub use window::{End, Live, Moment, Outcome, Timing, run};
 
 use crate::requests::Requests;
 

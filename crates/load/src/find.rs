@@ -3,18 +3,22 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fathom_analysis::load::{ALLOWED, Condition, Highest, LEVEL, Search, Seen, WINDOWS, Window};
+use fathom_analysis::load::{
+    ALLOWED, Condition, DUE_MIN, Highest, LEVEL, MeasuredStep, OpenLimit, Search, Seen, WINDOWS,
+    Window, limit_of_window, measure_for,
+};
 use fathom_metric::{Ending, Event, Measured, ProcedureError, Recorder};
+use fathom_record::load_facts::{self, of_window};
 use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Remedy, State, Unit, Verdict};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-use crate::engine::{End, Outcome, Rate, Timing, Workload};
+use crate::engine::{End, Rate, Timing, Workload};
 use crate::metrics;
 use crate::options::{Case, Load};
-use crate::records::{self, Limit};
-use crate::run::{Observed, Run, duration, whole_time};
-use crate::step::{DUE_MIN, Step};
+use crate::records;
+use crate::run::{Run, duration, whole_time};
+use crate::step::Step;
 
 /// Closed-loop clients whose throughput is the first guess.
 const CLIENTS: u32 = 32;
@@ -32,17 +36,17 @@ const BELOW_LATE: f64 = 0.7;
 /// A window of a search.
 struct Tried {
     rate: f64,
-    step: Step,
+    step: MeasuredStep,
     /// Why the limits did not hold; `Err` if it says nothing of them, as the generator was the
     /// limit.
     beyond: Result<Option<String>, String>,
 }
 
 impl Tried {
-    fn new(rate: f64, step: Step, conditions: &[Condition]) -> Self {
-        let beyond = match records::limit(&step) {
-            Some((Limit::Generator, why)) => Err(why),
-            Some((Limit::Server, why)) => Ok(Some(format!("not sustained, {why}"))),
+    fn new(rate: f64, step: MeasuredStep, conditions: &[Condition]) -> Self {
+        let beyond = match limit_of_window(&step) {
+            Some((OpenLimit::Generator, why)) => Err(why),
+            Some((OpenLimit::Server, why)) => Ok(Some(format!("not sustained, {why}"))),
             None => Ok(beyond(&step, conditions)),
         };
         Self { rate, step, beyond }
@@ -51,32 +55,32 @@ impl Tried {
     /// What it shows of the limits: the first one is that the rate is sustained.
     fn window(&self, conditions: &[Condition]) -> Option<Window> {
         let step = &self.step;
-        let is_sustained = self.beyond.is_ok() && step.completed > 0 && step.undrained == 0;
-        let lost = [step.failed(), step.in_flight];
-        let seen = conditions.iter().map(|one| one.seen(&step.times, lost, step.throughput()));
+        let is_sustained = self.beyond.is_ok() && step.all.completed > 0 && step.undrained == 0;
+        let lost = [step.counts.failed(), step.counts.in_flight];
+        let seen = conditions.iter().map(|one| one.seen(&step.all.times, lost, step.throughput()));
         let seen = std::iter::once(Seen::Holds(is_sustained)).chain(seen).collect();
         self.beyond.is_ok().then_some(Window { rate: self.rate, seen })
     }
 
     fn facts(&self, number: usize) -> Vec<Fact> {
-        let (step, name) = (&self.step, |what: &str| format!("window {number}, {what}"));
+        let (step, name) = (&self.step, |what: &str| of_window(number, what));
         let words = match &self.beyond {
-            Ok(None) => "within the limits".to_owned(),
+            Ok(None) => load_facts::WITHIN.to_owned(),
             Ok(Some(why)) => why.clone(),
             Err(why) => format!("not judged: {why}"),
         };
         let count = |what, count: u64| Fact::quantity(&name(what), count as f64, Unit::Ratio);
         let ns =
             |what, ns: Option<f64>| ns.map(|ns| Fact::quantity(&name(what), ns, Unit::Nanoseconds));
-        let tails = step.tails().map(|(q, what)| ns(what, step.times.quantile(q)));
-        let max = ns("max", (step.completed > 0).then(|| step.times.max()));
-        let times = [ns("p50", step.times.quantile(0.5))].into_iter().chain(tails).chain([max]);
+        let tails = step.tails().map(|(q, what)| ns(what, step.all.times.quantile(q)));
+        let max = ns("max", (step.all.completed > 0).then(|| step.all.times.max()));
+        let times = [ns("p50", step.all.times.quantile(0.5))].into_iter().chain(tails).chain([max]);
         let first = [
-            Fact::quantity(&name("rate"), self.rate, Unit::PerSecond),
-            Fact::text(&name("result"), words),
-            count("responses", step.completed),
-            count("errors", step.failed()),
-            count("without a response", step.in_flight),
+            Fact::quantity(&name(load_facts::RATE), self.rate, Unit::PerSecond),
+            Fact::text(&name(load_facts::RESULT), words),
+            count(load_facts::RESPONSES, step.all.completed),
+            count(load_facts::ERRORS, step.counts.failed()),
+            count("without a response", step.counts.in_flight),
         ];
         first.into_iter().chain(times.flatten()).collect()
     }
@@ -121,7 +125,7 @@ impl<'f> Found<'f> {
         (most * least).sqrt().max(BELOW_LATE * least)
     }
 
-    fn add(&mut self, rate: f64, step: Step) {
+    fn add(&mut self, rate: f64, step: MeasuredStep) {
         let tried = Tried::new(rate, step, self.conditions);
         tried.window(self.conditions).into_iter().for_each(|window| self.search.add(window));
         self.tried.push(tried);
@@ -209,19 +213,19 @@ fn rounded(rate: f64) -> f64 {
 }
 
 /// The first condition that does not hold in a window.
-fn beyond(step: &Step, conditions: &[Condition]) -> Option<String> {
-    if step.completed == 0 {
+fn beyond(step: &MeasuredStep, conditions: &[Condition]) -> Option<String> {
+    if step.all.completed == 0 {
         return Some("no response".to_owned());
     }
     let broken = conditions.iter().find_map(|one| {
-        let value = one.broken_by(&step.times, step.failed_share(), step.throughput())?;
+        let value = one.broken_by(&step.all.times, step.failed_share(), step.throughput())?;
         Some(format!("{} {value}", one.parts().0))
     });
     broken.or_else(|| {
-        let lost = [step.failed(), step.in_flight];
-        let seen = |one: &&Condition| one.seen(&step.times, lost, step.throughput());
+        let lost = [step.counts.failed(), step.counts.in_flight];
+        let seen = |one: &&Condition| one.seen(&step.all.times, lost, step.throughput());
         let one = conditions.iter().find(|one| !seen(one).holds())?;
-        Some(format!("not {}: {} without a response", one.text(), step.in_flight))
+        Some(format!("not {}: {} without a response", one.text(), step.counts.in_flight))
     })
 }
 
@@ -232,26 +236,26 @@ fn window(
     (clients, rate): (u32, Option<Rate>),
     seed: u64,
     recorder: &mut dyn Recorder,
-) -> Result<Option<Step>, ProcedureError> {
+) -> Result<Option<MeasuredStep>, ProcedureError> {
     let mut step = match rate {
-        Some(rate) => Step::at(rate, clients, run.quota),
-        None => Step::within(clients, run.quota),
+        Some(rate) => Step::open_loop(rate, clients),
+        None => Step::new(clients),
     };
     run.set_cache(&mut step)?;
     let work = run.load.workload(&run.target, case, clients, seed);
     let work = Workload { rate, ..work };
     let timing = Timing::of(run.load.window_ns(), None);
     let what = rate.map_or("throughput".to_owned(), |it| crate::rates::words(it.per_second));
-    let Observed { outcome, telemetry, others } = run.window(&work, timing, &what, recorder)?;
-    match outcome {
-        Outcome { end: End::Complete, .. } => {
-            step.add(&outcome, telemetry, others);
-            Ok(Some(step))
+    let outcome = run.window(&work, timing, &what, recorder)?;
+    match outcome.end {
+        End::Complete => {
+            step.add(&outcome);
+            Ok(Some(step.measured))
         }
-        Outcome { end: End::Dead(fault), .. } => {
+        End::Dead(fault) => {
             Err(ProcedureError::failed(format!("{}: {}", run.load.target, fault.end_words())))
         }
-        _ => {
+        End::Stopped => {
             debug_assert!(recorder.stop().now().load(Relaxed));
             Ok(None)
         }
@@ -323,8 +327,7 @@ fn none_holds(found: &Found<'_>, load: &Load) -> Reason {
         return Reason::new(Cause::NotAsAsked, text);
     }
     let text = format!("{text}; of lower rates a window has fewer than {DUE_MIN} requests");
-    let action = format!("use --time {}", whole_time(4.0 * load.time.as_secs_f64()));
-    Reason::new(Cause::NotAsAsked, text).with_remedy(Remedy::Do { action })
+    Reason::new(Cause::NotAsAsked, text).with_remedy(measure_for(4.0 * load.time.as_secs_f64()))
 }
 
 /// Why the answer may not be what it should.
@@ -339,10 +342,10 @@ fn doubts(found: &Found<'_>, highest: &Highest, load: &Load) -> Vec<Reason> {
     });
     let few = highest.interval.is_none().then(|| match highest.longer {
         longer if longer > 1.0 => {
-            let action = format!("use --time {}", whole_time(load.time.as_secs_f64() * longer));
             let text = "no interval: the windows have too few responses, a limit needs twenty \
                         beyond it in each";
-            Reason::new(Cause::TooShort, text).with_remedy(Remedy::Do { action })
+            Reason::new(Cause::TooShort, text)
+                .with_remedy(measure_for(load.time.as_secs_f64() * longer))
         }
         _ => Reason::new(Cause::TooShort, "no interval: too few windows near the answer"),
     });
@@ -352,12 +355,10 @@ fn doubts(found: &Found<'_>, highest: &Highest, load: &Load) -> Vec<Reason> {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use fathom_analysis::load::{SweepPoint, conditions};
+    use fathom_analysis::load::{MeasuredSweep, SweepPoint, conditions};
 
     use super::*;
-    use crate::engine::Arrivals;
     use crate::fixture::{assert_golden, words};
-    use crate::step::Sweep;
 
     #[test]
     fn rates_of_windows_have_three_figures() {
@@ -367,14 +368,14 @@ mod tests {
 
     /// A window of so many responses. At 400/s one in a hundred takes 80 ms, and twice as many at
     /// 414/s.
-    fn step(rate: f64, responses: u64) -> Step {
+    fn step(rate: f64, responses: u64) -> MeasuredStep {
         let beyond = (responses as f64 / 100.0 * (rate / 400.0).powi(20)).round() as u64;
         let beyond = beyond.min(responses);
         let slow = (0..beyond).map(|at| 8e7 + at as f64);
         let times = (beyond..responses).map(|_| 5e6).chain(slow).collect();
-        let mut step = Step::new(1000);
-        (step.times, step.completed, step.sweeps) = (times, responses, 1);
-        step.window_ns = 2_000_000_000;
+        let mut step = MeasuredStep::new(1000);
+        (step.all.times, step.all.completed, step.sweeps) = (times, responses, 1);
+        step.counts.window_ns = 2_000_000_000;
         step
     }
 
@@ -405,7 +406,7 @@ mod tests {
         let mut found = Found::around(20.0, &conditions, 2_000_000_000);
         let mut rates = Vec::new();
         while let Some(rate) = found.next_rate() {
-            found.add(rate, Step::new(1));
+            found.add(rate, MeasuredStep::new(1));
             rates.push(rate);
         }
         assert!(rates.len() > 1 && rates.iter().all(|rate| *rate >= 4.0), "{rates:?}");
@@ -423,7 +424,7 @@ mod tests {
     fn answer_has_all_windows_and_what_makes_it_doubtful() {
         let conditions = conditions("p99<50ms, errors<0.1%").expect("conditions");
         let load = Load::parse_from(["load", "http://a/", "--find-max", "--slo", "p99<50ms"]);
-        let of = |most: usize, make: fn(f64) -> Step| {
+        let of = |most: usize, make: fn(f64) -> MeasuredStep| {
             let mut found = Found::around(500.0, &conditions, 2_000_000_000);
             while let Some(rate) = found.next_rate().filter(|_| found.tried.len() < most) {
                 found.add(rate, make(rate));
@@ -443,19 +444,20 @@ mod tests {
         let contended = |rate| {
             let point = SweepPoint { throughput: rate, response_s: 0.005 };
             let (server, others) = (None, Some(1.5));
-            let sweep = Sweep { point, server, client_share: 0.5, client_waiting: 0.4, others };
+            let sweep =
+                MeasuredSweep { point, server, client_share: 0.5, client_waiting: 0.4, others };
             let mut step = step(rate, 2_000);
             step.by_sweep = vec![sweep];
             step
         };
         let late = |rate| {
             let mut step = step(rate, 2_000);
-            step.mark_busy(0.95);
+            (step.all.completed, step.of_quota) = (1, 0.95);
             step
         };
         let waiting = |rate| {
             let mut step = step(rate, 2_000);
-            step.rate = Some(Rate { per_second: rate, arrivals: Arrivals::Poisson });
+            step.is_open = true;
             (step.undrained, step.waiting) = (1, 35);
             step
         };
@@ -488,14 +490,14 @@ mod tests {
         let conditions = conditions("p99<50ms").expect("conditions");
         let tried = |in_flight| {
             let mut step = step(100.0, 1_000);
-            step.in_flight = in_flight;
+            step.counts.in_flight = in_flight;
             let tried = Tried::new(100.0, step, &conditions);
             (tried.window(&conditions).map(|it| it.holds()), tried.beyond.expect("judged"))
         };
         assert_eq!(tried(10), (Some(true), None));
         let why = "not p99<50ms: 11 without a response".to_owned();
         assert_eq!(tried(11), (Some(false), Some(why)));
-        let none = Tried::new(100.0, Step::new(1), &conditions);
+        let none = Tried::new(100.0, MeasuredStep::new(1), &conditions);
         assert_eq!(none.window(&conditions).map(|it| it.holds()), Some(false));
     }
 }

@@ -3,27 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_analysis::load::SLOTS;
 use fathom_measure::Clock;
 use fathom_metric::{Event, Measured, Recorder, Stop};
 use fathom_record::quantity::{bare, quantity};
 use fathom_record::{
-    Fact, FactValue, FarHost, Host, Interval, MetricId, NoModel, Params, Prediction, Record,
-    Verdict,
+    Fact, FactValue, FarHost, Host, Interval, LoadSlot, LoadThread, LoadWindow, MetricId, NoModel,
+    Params, Prediction, Record, Verdict,
 };
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 
-use crate::capacities::Capacities;
 use crate::control::Control;
-use crate::engine::{End, Outcome, SLOTS, Slot, Tally, ThreadUse};
+use crate::engine::{End, Fault, Outcome, Tally};
 use crate::figures::{Device, Telemetry};
-use crate::memory::{Memory, Resident};
 use crate::metrics;
-use crate::options::Load;
-use crate::readings::Readings;
 use crate::requests::{Fields, Requests};
-use crate::run::Run;
-use crate::seconds::Watched;
 use crate::target::Target;
 
 /// Compares with a file in `golden/`; `SNAPSHOTS=overwrite` writes it anew.
@@ -178,62 +173,48 @@ pub fn target(is_ours: bool) -> Target {
     }
 }
 
-/// A run before its first window.
-pub fn run(load: &Load, target: Target) -> Run<'_> {
-    Run {
-        load,
-        target,
-        memory: Memory { begun_ns: 0, client: Resident::default(), server: Resident::default() },
-        readings: Readings::default(),
-        quota: None,
-        done_ns: 0,
-        all_ns: 0,
-        has_numbers: false,
-        dead: None,
-        capacities: Capacities::default(),
-        has_warned: false,
-        has_left_requests: false,
-        watched: Watched::new(1),
-        plan: None,
-    }
-}
-
 /// A sweep of 1.25 s whose slots have these completions, each after `response_ns`.
 pub fn outcome(counts: [u64; SLOTS], response_ns: f64) -> Outcome {
-    let slot = |count: u64| Slot {
+    let slot = |count: u64| LoadSlot {
+        ns: 125_000_000,
         completed: count,
         body_bytes: 64_000 * count,
         sum_ns: response_ns * count as f64,
         times: (0..count).map(|at| response_ns + at as f64).collect(),
         times_from_send: None,
     };
+    let thread = |part: u64| LoadThread {
+        cpu_ns: part * 50_000_000,
+        wait_ns: part * 10_000_000,
+        wall_ns: 1_250_000_000,
+    };
     let completed = counts.iter().sum();
-    Outcome {
-        tally: Tally {
-            slots: counts.map(slot).to_vec(),
-            statuses: [(200, completed)].into(),
-            connections: 4,
-            longest_in_flight_ns: 31_000_000,
-            lag_ns: 50_000.0 * completed as f64,
-            lags: completed,
-            ..Tally::default()
-        },
+    let window = LoadWindow {
         window_ns: 1_250_000_000,
-        slots_ns: [125_000_000; SLOTS],
-        warm_up_ns: 0,
-        late_ns: 0,
         is_settled: true,
-        threads: [3, 2]
-            .map(|part| ThreadUse {
-                cpu_ns: part * 50_000_000,
-                wait_ns: part * 10_000_000,
-                wall_ns: 1_250_000_000,
-            })
-            .to_vec(),
-        throttled_ns: 0,
-        backlog: None,
-        end: End::Complete,
-    }
+        slots: counts.map(slot).to_vec(),
+        statuses: [(200, completed)].into(),
+        connections: 4,
+        longest_in_flight_ns: 31_000_000,
+        lag_ns: 50_000.0 * completed as f64,
+        lags: completed,
+        threads: [3, 2].map(thread).to_vec(),
+        ..LoadWindow::default()
+    };
+    Outcome { tally: Tally { window, ..Tally::default() }, end: End::Complete }
+}
+
+/// The same with another window.
+pub fn changed(mut outcome: Outcome, change: impl FnOnce(&mut LoadWindow)) -> Outcome {
+    change(&mut outcome.tally.window);
+    outcome
+}
+
+/// The same with failed requests.
+pub fn failing(mut outcome: Outcome, fault: Fault, count: u64) -> Outcome {
+    outcome.tally.window_faults.insert(fault, count);
+    outcome.tally.window.faults.insert(fault.to_string(), count);
+    outcome
 }
 
 /// The counters of a server after this many windows like those of [`outcome`].

@@ -1,5 +1,6 @@
 //! Without a choice of clients, twice as many again and again, until the throughput is level.
 
+use fathom_analysis::load::{SWEEPS, judge_step};
 use fathom_metric::{ProcedureError, Recorder};
 
 use crate::limit::Limit;
@@ -7,7 +8,7 @@ use crate::options::{Case, Load};
 use crate::procedure::room_for;
 use crate::records;
 use crate::run::Run;
-use crate::step::{SWEEPS, Step};
+use crate::step::Step;
 
 /// Most clients; a choice may have more.
 const CLIENTS_MAX: u32 = 1024;
@@ -38,16 +39,18 @@ impl Run<'_> {
         for _ in 0..self.load.steps_more() {
             let (load, target) = (self.load, &self.target);
             let shared = records::Shared::of(load, target, case, congestion.as_deref());
-            let judged: Vec<_> =
-                steps.iter().map(|step| records::judged_of(&shared, step)).collect();
-            let limit = Limit::of(steps, &judged, case.think.as_secs_f64(), &self.capacities);
+            let asked = shared.asked();
+            let judged = steps.iter().map(|step| judge_step(&step.measured, &asked));
+            let judged: Vec<_> = judged.collect();
+            let measured: Vec<_> = steps.iter().map(|step| &step.measured).collect();
+            let limit = Limit::of(&measured, &judged, case.think.as_secs_f64(), &self.capacities);
             let has_more = judged.last().is_some_and(|last| last.is_point());
-            let next = 2 * steps.last().map_or(0, |step| step.clients);
+            let next = 2 * steps.last().map_or(0, |step| step.clients());
             let ends = limit.plateau_to().is_some() || !has_more || room_for(next).is_err();
             if ends || self.is_over(recorder) {
                 break;
             }
-            let mut step = [Step::within(next, self.quota)];
+            let mut step = [Step::new(next)];
             self.all_ns += SWEEPS as u64 * load.window_ns();
             let end = self.sweeps(case, &mut step, congestion, recorder);
             steps.extend(step);

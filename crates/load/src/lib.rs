@@ -1,12 +1,12 @@
 //! Load: clients against an HTTP server, as a procedure (`fathom load`).
 //!
-//! [`engine`] sends and receives; [`step`](Step) reduces what it counted; the procedure orders the
-//! steps, reads the telemetry of both ends and makes the records.
+//! The walk from a connection to a record: [`engine`] sends, receives and counts in windows; a
+//! [`step`] has its windows, whose sums `analysis` judges; [`records`] writes both. The
+//! [`procedure`] orders the steps, and a [`run`] reads the telemetry of both ends.
 //!
 //! What limits the throughput: [`capacity`] measures what each resource gives, [`limit`] compares
 //! that with what the steps used, and [`dose`] proves it.
 
-mod batch;
 mod capacities;
 mod capacity;
 mod content;

@@ -6,16 +6,20 @@ mod local;
 use std::collections::BTreeMap;
 
 use fathom_analysis::load::{BUSY, bottleneck, shape};
-use fathom_analysis::load::{Curve, Estimate, Name, Point, Resource, Saturation, Shape, Use};
+use fathom_analysis::load::{
+    Curve, Estimate, LeftOut, MeasuredStep, MeasuredSweep, Name, Point, Resource, Saturation,
+    Shape, StepJudgement, Use, WAITING_MIN,
+};
 use fathom_analysis::statistics::mean_half_width;
 use fathom_metric::Measured;
+use fathom_record::load_facts::{UTILISATION, ends_of, of_resource};
 use fathom_record::{
     Basis, Cause, Fact, Interval, Params, Reason, Series, ServerUse, State, Unit, Verdict,
+    load_facts,
 };
 
 use crate::capacities::{Capacities, Rate, wide};
 use crate::metrics::{self, OfServer};
-use crate::step::{Judged, LeftOut, Step, Sweep, WAITING_MIN};
 
 /// Less than this share of the bytes sent is not work of the disk.
 const DISK_SHARE_MIN: f64 = 0.01;
@@ -49,10 +53,15 @@ pub struct Limit {
 
 impl Limit {
     /// `steps`: in ascending order; `judged` as many.
-    pub fn of(steps: &[Step], judged: &[Judged], think_s: f64, all: &Capacities) -> Self {
-        let both = || steps.iter().zip(judged);
+    pub fn of(
+        steps: &[&MeasuredStep],
+        judged: &[StepJudgement],
+        think_s: f64,
+        all: &Capacities,
+    ) -> Self {
+        let both = || steps.iter().copied().zip(judged);
         let valid = || both().filter(|(_, judged)| judged.is_point()).map(|(step, _)| step);
-        let point = |step: &Step| Point {
+        let point = |step: &MeasuredStep| Point {
             clients: step.clients,
             sweeps: step.by_sweep.iter().map(|sweep| sweep.point).collect(),
         };
@@ -63,25 +72,26 @@ impl Limit {
             [_, .., last] => last.clients,
             _ => 0,
         };
-        let is_client_bound = |step: &&Step| step.clients > last && step.is_client_bound();
+        let is_client_bound = |step: &&&MeasuredStep| step.clients > last && step.is_client_bound();
         let client_from = steps.iter().find(is_client_bound).map(|step| step.clients);
-        let at: Vec<&Step> = match (&shape, client_from) {
+        let at: Vec<&MeasuredStep> = match (&shape, client_from) {
             (Shape::Saturated(found), _) => {
                 let to = found.falls_from.map_or(u32::MAX, |from| from - 1);
                 valid().filter(|step| (found.plateau_from..=to).contains(&step.clients)).collect()
             }
             // An invalid step is the evidence.
-            (_, Some(from)) => steps.iter().filter(|step| step.clients == from).collect(),
+            (_, Some(from)) => steps.iter().copied().filter(|step| step.clients == from).collect(),
             (Shape::NotSaturated { up_to, .. }, None) => {
                 valid().filter(|step| step.clients == *up_to).collect()
             }
         };
         let is_saturated = matches!(shape, Shape::Saturated(_));
-        let is_local = |sweep: &&Sweep| sweep.server.as_ref().is_some_and(|it| it.looks.is_some());
+        let is_local =
+            |sweep: &&MeasuredSweep| sweep.server.as_ref().is_some_and(|it| it.looks.is_some());
         let all_sweeps = || at.iter().flat_map(|step| &step.by_sweep);
         let is_local = all_sweeps().next().is_some() && all_sweeps().all(|it| is_local(&it));
         let at = if is_local { local::loaded(&at) } else { at };
-        let sweeps: Vec<&Sweep> = at.iter().flat_map(|step| &step.by_sweep).collect();
+        let sweeps: Vec<&MeasuredSweep> = at.iter().flat_map(|step| &step.by_sweep).collect();
         let (uses, used) = match is_local {
             true => local::uses(&at, think_s, is_saturated),
             false => uses(&sweeps, all),
@@ -105,11 +115,11 @@ impl Limit {
             None => name,
         };
         let clients = curve.points.iter().map(|point| point.clients).collect();
-        let is_used = |step: &Step| at.iter().any(|used| used.clients == step.clients);
-        let is_noisy = both().any(|(step, judged)| judged.is_noisy && is_used(step));
+        let is_used = |step: &MeasuredStep| at.iter().any(|used| used.clients == step.clients);
+        let is_noisy = both().any(|(step, judged)| judged.is_noisy() && is_used(step));
         // The remark on a client-bound generator is of its own.
         let left_out = both().filter(|(step, _)| !step.is_client_bound());
-        let left_out = left_out.filter_map(|(step, it)| Some((step.clients, it.left_out?)));
+        let left_out = left_out.filter_map(|(step, it)| Some((step.clients, it.left_out.clone()?)));
         let left_out = left_out.collect();
         Self { shape, uses, name, used, clients, left_out, client_from, is_noisy, is_local }
     }
@@ -198,10 +208,10 @@ impl Limit {
         match &self.shape {
             Shape::Saturated(found) => {
                 let from = f64::from(found.plateau_from);
-                let mut facts = vec![Fact::quantity("from clients", from, Unit::Ratio)];
+                let mut facts = vec![Fact::quantity(load_facts::FROM_CLIENTS, from, Unit::Ratio)];
                 facts.extend(self.left_out());
                 facts.extend(found.falls_from.map(|falls| {
-                    Fact::quantity("falls from clients", f64::from(falls), Unit::Ratio)
+                    Fact::quantity(load_facts::FALLS_FROM_CLIENTS, f64::from(falls), Unit::Ratio)
                 }));
                 let rate = plain(&metrics::SATURATION, &found.throughput, 0.0);
                 // One client is the least.
@@ -218,7 +228,7 @@ impl Limit {
                     0 | 1 => format!("saturation is unknown: {why}"),
                     _ => format!("not saturated up to {up_to} clients: {why}"),
                 };
-                let first = self.left_out.iter().map(|(_, why)| *why).min();
+                let first = self.left_out.iter().map(|(_, why)| why).min();
                 let reason =
                     Reason::new(Cause::TooShort, text).with_remedy(first.and_then(LeftOut::remedy));
                 let verdict = Verdict { state: State::Unavailable, reasons: vec![reason] };
@@ -247,12 +257,10 @@ impl Limit {
             Name::Resource(_) | Name::Serial => Vec::new(),
         };
         let mut facts = self.facts(all);
-        facts.extend(proof.map(|proof| Fact::text("proof", proof.words())));
-        facts.extend(
-            self.client_from.map(|from| {
-                Fact::quantity("client-bound from clients", f64::from(from), Unit::Ratio)
-            }),
-        );
+        facts.extend(proof.map(|proof| Fact::text(load_facts::PROOF, proof.words())));
+        facts.extend(self.client_from.map(|from| {
+            Fact::quantity(load_facts::CLIENT_BOUND_FROM, f64::from(from), Unit::Ratio)
+        }));
         Measured {
             metric: metrics::BOTTLENECK.0.id,
             params: params.clone(),
@@ -268,16 +276,16 @@ impl Limit {
 
     /// `4, 8 clients: …; 16 clients: …`.
     fn left_out(&self) -> Option<Fact> {
-        let mut by_why: BTreeMap<LeftOut, Vec<String>> = BTreeMap::new();
+        let mut by_why: BTreeMap<&LeftOut, Vec<String>> = BTreeMap::new();
         for (clients, why) in &self.left_out {
-            by_why.entry(*why).or_default().push(clients.to_string());
+            by_why.entry(why).or_default().push(clients.to_string());
         }
-        let text = |(why, clients): (&LeftOut, &Vec<String>)| {
+        let text = |(why, clients): (&&LeftOut, &Vec<String>)| {
             let unit = if clients[..] == ["1"] { "client" } else { "clients" };
             format!("{} {unit}: {}", clients.join(", "), why.words())
         };
         let all: Vec<String> = by_why.iter().map(text).collect();
-        (!all.is_empty()).then(|| Fact::text("left out", all.join("; ")))
+        (!all.is_empty()).then(|| Fact::text(load_facts::LEFT_OUT, all.join("; ")))
     }
 
     fn doubts(&self) -> Vec<Reason> {
@@ -293,25 +301,37 @@ impl Limit {
             let name = id(one.resource);
             let is_bytes = !matches!(one.resource, Resource::ServerCpu | Resource::Client);
             if is_bytes && let Some((_, used)) = self.used.iter().find(|it| it.0 == one.resource) {
-                let used = Fact::quantity(&format!("{name} used"), *used, Unit::BytesPerSecond);
+                let used = Fact::quantity(
+                    &of_resource(name, load_facts::USED),
+                    *used,
+                    Unit::BytesPerSecond,
+                );
                 facts.push(used);
                 let rate = rates.iter().find(|(of, _)| *of == name);
                 facts.extend(rate.map(|(_, rate)| {
-                    Fact::quantity(&format!("{name} capacity"), rate.bytes_s, Unit::BytesPerSecond)
+                    Fact::quantity(
+                        &of_resource(name, load_facts::CAPACITY),
+                        rate.bytes_s,
+                        Unit::BytesPerSecond,
+                    )
                 }));
             }
             if let Some(share) = one.utilisation {
                 let ratio = |what: &str, value| {
-                    Fact::quantity(&format!("{name} {what}"), value, Unit::Ratio)
+                    Fact::quantity(&of_resource(name, what), value, Unit::Ratio)
                 };
-                facts.push(ratio("utilisation", share.value));
-                if let Some([low, high]) = share.interval {
-                    facts
-                        .extend([ratio("utilisation, low", low), ratio("utilisation, high", high)]);
+                facts.push(ratio(UTILISATION, share.value));
+                for (end, value) in ends_of(UTILISATION).iter().zip(share.interval.iter().flatten())
+                {
+                    facts.push(ratio(end, *value));
                 }
             }
             facts.extend(one.demand_s.map(|demand_s| {
-                Fact::quantity(&format!("{name} demand"), demand_s * 1e9, Unit::Nanoseconds)
+                Fact::quantity(
+                    &of_resource(name, load_facts::DEMAND),
+                    demand_s * 1e9,
+                    Unit::Nanoseconds,
+                )
             }));
         }
         facts
@@ -344,7 +364,7 @@ pub fn id(resource: Resource) -> &'static str {
 
 /// The uses of all resources over sweeps at saturation, and the bytes per second of those that
 /// carry bytes.
-fn uses(sweeps: &[&Sweep], all: &Capacities) -> (Vec<Use>, Used) {
+fn uses(sweeps: &[&MeasuredSweep], all: &Capacities) -> (Vec<Use>, Used) {
     let throughputs: Vec<f64> = sweeps.iter().map(|sweep| sweep.point.throughput).collect();
     let throughput = mean(&throughputs);
     // Unknown if it is in one sweep.
@@ -398,8 +418,8 @@ fn client(uses: &[Use]) -> Name {
 }
 
 /// Why a saturated throughput may be that of a CPU which an end shares with others.
-fn waiting(sweeps: &[&Sweep]) -> Option<String> {
-    let mean = |of: &dyn Fn(&Sweep) -> Option<f64>| {
+fn waiting(sweeps: &[&MeasuredSweep]) -> Option<String> {
+    let mean = |of: &dyn Fn(&MeasuredSweep) -> Option<f64>| {
         let values: Option<Vec<f64>> = sweeps.iter().map(|sweep| of(sweep)).collect();
         values.filter(|values| !values.is_empty()).map(|values| mean(&values))
     };
@@ -457,7 +477,7 @@ pub enum Proof {
 impl Proof {
     pub fn words(&self) -> String {
         match self {
-            Self::Confirmed => "confirmed".to_owned(),
+            Self::Confirmed => load_facts::CONFIRMED.to_owned(),
             // The reason is one of the verdict.
             Self::Refuted(_) => "refuted".to_owned(),
             Self::Inconclusive(why) => format!("inconclusive: {why}"),

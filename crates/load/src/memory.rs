@@ -3,15 +3,15 @@
 use std::fs;
 
 use fathom_measure::clock::monotonic_raw_ns;
-use fathom_record::{Interval, Series, Unit};
+use fathom_record::{Series, Unit};
 
-use crate::batch::interval;
 use crate::figures::Telemetry;
 
 /// Most values of a series of memory.
 const READINGS_MAX: usize = 20_000;
 
 /// Memory of both ends, since the run began.
+#[derive(Default)]
 pub struct Memory {
     pub begun_ns: u64,
     pub client: Resident,
@@ -95,11 +95,6 @@ impl Resident {
     }
 }
 
-/// The interval of a growth by the order statistics of its segments.
-pub fn growth_interval(whole: f64, segments: &[f64]) -> Option<Interval> {
-    interval(whole, segments)
-}
-
 /// Resident bytes of this process.
 pub fn own_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
@@ -109,6 +104,8 @@ pub fn own_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_analysis::load::batch_interval;
+
     use super::*;
 
     #[test]
@@ -126,7 +123,7 @@ mod tests {
         assert_eq!((none, segments), (0.0, vec![0.0; 10]));
         let (leak, segments) = of(1_000.0);
         assert!((leak - 1_000.0).abs() < 1e-6, "{leak}");
-        let interval = growth_interval(leak, &segments).expect("ten segments");
+        let interval = batch_interval(leak, &segments).expect("ten segments");
         assert!(interval.low > 999.0 && interval.high < 1_001.0, "{interval:?}");
     }
 

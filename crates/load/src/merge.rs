@@ -2,18 +2,21 @@
 //! generator. Quantiles, intervals and verdicts of members are never averaged.
 
 use fathom_analysis::fleet::names::fold;
+use fathom_analysis::load::{
+    MeasuredStep, OfMembers, SWEEPS, StepJudgement, busy_generator, late_generator,
+};
 use fathom_metric::{Ending, ProcedureError, Recorder};
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Cause, LoadWindow, Reason, Record, Unit};
 
 use crate::capacities::Capacities;
-use crate::engine::Outcome;
+use crate::engine::Heat;
 use crate::limit::Limit;
 use crate::options::{Case, Load};
-use crate::records::{self, Shared, busy_generator, late_generator};
+use crate::records::{self, Shared};
 use crate::share::Share;
-use crate::step::{Judged, SWEEPS, Step};
-use crate::window::{outcome, whole};
+use crate::step::Step;
+use crate::window::{heat, is_plausible, whole};
 
 /// Windows of members that begin further apart, as a share of their length, are not one load.
 const SKEW_MAX: f64 = 0.01;
@@ -70,15 +73,15 @@ struct Part<'m> {
     clients: u32,
     record: Option<&'m Record>,
     /// `Err`: why they are missing.
-    windows: Result<Vec<(Outcome, &'m LoadWindow)>, String>,
+    windows: Result<&'m [LoadWindow], String>,
 }
 
 impl<'m> Merge<'m> {
     /// Records all steps; returns whether one has a number.
     fn records(&self, recorder: &mut dyn Recorder) -> bool {
-        let (mut steps, mut judged, mut common) = (Vec::new(), Vec::<Judged>::new(), None);
+        let (mut steps, mut judged, mut common) = (Vec::new(), Vec::<StepJudgement>::new(), None);
         let names = fold(self.members.iter().map(|member| member.name.as_str()));
-        for mut step in self.load.steps(None) {
+        for mut step in self.load.steps() {
             let parts = self.parts(&step);
             let record = parts.iter().find_map(|part| part.record);
             self.add(&mut step, &parts);
@@ -91,14 +94,15 @@ impl<'m> Merge<'m> {
             }
             steps.push(step);
         }
-        let shows = judged.iter().any(|step| step.shows);
-        let closed = steps.iter().take_while(|step| step.rate.is_none()).count();
-        let is_limited = shows || steps.iter().any(Step::is_client_bound);
+        let shows = judged.iter().any(|step| step.shows());
+        let closed = steps.iter().map(|step| &step.measured).take_while(|step| !step.is_open);
+        let closed: Vec<&MeasuredStep> = closed.collect();
+        let is_limited = shows || steps.iter().any(|step| step.measured.is_client_bound());
         if let Some(params) = common.filter(|_| is_limited) {
             // The path to each member has a capacity of its own, which none of them knows.
             let all = Capacities::default();
             let think_s = self.case.think.as_secs_f64();
-            let limit = Limit::of(&steps[..closed], &judged[..closed], think_s, &all);
+            let limit = Limit::of(&closed, &judged[..closed.len()], think_s, &all);
             limit.of_curve(&params).into_iter().for_each(|one| _ = recorder.record(one));
             recorder.record(limit.of_bottleneck(&params, (&all, false), None, Vec::new()));
         }
@@ -110,7 +114,7 @@ impl<'m> Merge<'m> {
         let of = self.members.len() as u32;
         let part = |(rank, member): (usize, &'m Member)| {
             let share = Share::known(rank as u32, of);
-            let clients = share.count(step.clients).max(u32::from(step.rate.is_some()));
+            let clients = share.count(step.clients()).max(u32::from(step.rate.is_some()));
             let is_own = |one: &&Record| Shared::is_share(self.case, step, share, one);
             let records = member.records.as_ref();
             let record = records.ok().and_then(|records| records.iter().find(is_own));
@@ -123,48 +127,41 @@ impl<'m> Merge<'m> {
 
     /// Adds the windows that all members have.
     fn add(&self, step: &mut Step, parts: &[Part<'_>]) {
-        let complete = || parts.iter().filter_map(|part| Some((part, part.windows.as_ref().ok()?)));
+        let complete =
+            || parts.iter().filter_map(|part| Some((part, *part.windows.as_ref().ok()?)));
         let sweeps = complete().map(|(_, windows)| windows.len()).min().unwrap_or(0);
         for sweep in 0..sweeps {
             let windows = complete().map(|(_, windows)| &windows[sweep]);
-            let window = whole(windows.clone().map(|(outcome, _)| outcome));
-            let server = windows.clone().find_map(|(_, window)| window.server.clone());
-            let others = windows.clone().filter_map(|(_, window)| window.others);
-            step.add_used(&window, server, others.reduce(f64::max));
-            for (_, window) in windows {
-                for (words, count) in &window.faults {
-                    *step.merged.faults.entry(words.clone()).or_default() += count;
-                }
-                let path = window.wrong_path.clone();
-                step.wrong_path = step.wrong_path.take().or(path);
-            }
+            step.heat.extend(windows.clone().map(heat).reduce(Heat::plus));
+            step.measured.add(&whole(windows));
         }
         let busy = complete().filter_map(|(part, windows)| Some((part, busy(part, windows)?)));
         let busy: Vec<(&Part<'_>, String)> = busy.collect();
-        step.merged.is_client_bound = !busy.is_empty();
-        step.merged.invalid = missing(step, parts).into_iter().chain(limit(&busy)).collect();
         let skew = skew(sweeps, &complete().collect::<Vec<_>>());
-        step.merged.doubts = skew.into_iter().collect();
+        step.measured.members = OfMembers {
+            is_client_bound: !busy.is_empty(),
+            invalid: missing(step, parts).into_iter().chain(limit(&busy)).collect(),
+            doubts: skew.into_iter().collect(),
+        };
     }
 }
 
 /// The windows of a record of a member.
-fn windows(record: Option<&Record>) -> Result<Vec<(Outcome, &LoadWindow)>, String> {
+fn windows(record: Option<&Record>) -> Result<&[LoadWindow], String> {
     let samples = record.and_then(|record| record.samples.as_deref()).unwrap_or_default();
     let windows = samples.first().map_or(&[][..], |sample| sample.windows.as_slice());
-    if windows.is_empty() {
-        return Err("it has no complete window".to_owned());
+    let windows = &windows[..windows.len().min(SWEEPS)];
+    match windows {
+        [] => Err("it has no complete window".to_owned()),
+        windows if windows.iter().all(is_plausible) => Ok(windows),
+        _ => Err("its counts are implausible".to_owned()),
     }
-    let known = windows.iter().map(|window| Some((outcome(window)?, window)));
-    let known: Option<Vec<_>> = known.take(SWEEPS).collect();
-    known.ok_or_else(|| "its counts are implausible".to_owned())
 }
 
 /// Why the generator of a member was the limit, if it was.
-fn busy(part: &Part<'_>, windows: &[(Outcome, &LoadWindow)]) -> Option<String> {
-    let quota = windows.first().and_then(|(_, window)| window.quota);
-    let mut step = Step::within(part.clients, quota);
-    windows.iter().for_each(|(outcome, _)| step.add_used(outcome, None, None));
+fn busy(part: &Part<'_>, windows: &[LoadWindow]) -> Option<String> {
+    let mut step = MeasuredStep::new(part.clients);
+    windows.iter().for_each(|window| step.add(window));
     busy_generator(&step).or_else(|| late_generator(&step))
 }
 
@@ -192,7 +189,7 @@ fn missing(step: &Step, parts: &[Part<'_>]) -> Option<Reason> {
         Some(_) => format!("the requests of {} of {} members", missing.len(), parts.len()),
         None => {
             let clients: u32 = missing.iter().map(|(part, _)| part.clients).sum();
-            format!("{clients} of {} clients", step.clients)
+            format!("{clients} of {} clients", step.clients())
         }
     };
     let whose = if missing.len() > 1 { format!("; {}", first.member.name) } else { String::new() };
@@ -201,15 +198,15 @@ fn missing(step: &Step, parts: &[Part<'_>]) -> Option<Reason> {
 }
 
 /// Windows that did not begin together.
-fn skew(sweeps: usize, parts: &[(&Part<'_>, &Vec<(Outcome, &LoadWindow)>)]) -> Option<Reason> {
+fn skew(sweeps: usize, parts: &[(&Part<'_>, &[LoadWindow])]) -> Option<Reason> {
     let error_ns = parts.iter().map(|(part, _)| part.member.start_error_ns).fold(0.0, f64::max);
     let of_sweep = |sweep: usize| {
         let late = parts
             .iter()
-            .map(|(part, windows)| part.member.start_ns + windows[sweep].0.late_ns as f64);
+            .map(|(part, windows)| part.member.start_ns + windows[sweep].late_ns as f64);
         let (first, last) = (late.clone().reduce(f64::min)?, late.reduce(f64::max)?);
         let apart_ns = last - first + error_ns;
-        let window_ns = parts.first()?.1[sweep].0.window_ns as f64;
+        let window_ns = parts.first()?.1[sweep].window_ns as f64;
         Some((apart_ns, apart_ns / window_ns))
     };
     let most = (0..sweeps).filter_map(of_sweep).max_by(|a, b| a.1.total_cmp(&b.1));

@@ -3,13 +3,13 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory as _, Parser as _};
+use fathom_analysis::load::SWEEPS;
 use fathom_http::Url;
 use fathom_metric::Procedure as _;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Load;
 use crate::share::{Share, planned_ns};
-use crate::step::SWEEPS;
 
 /// The options of members.
 const OPTIONS: [&str; 18] = [
@@ -177,6 +177,7 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::Step;
 
     fn order(line: &str) -> Result<LoadOrder, String> {
         let command = Load::command().name("load");
@@ -203,7 +204,7 @@ mod tests {
         ];
         assert_eq!(arguments, expected);
         let load = order.check(Share::known(1, 4)).unwrap();
-        assert_eq!(load.steps(None).iter().map(|step| step.clients).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(load.steps().iter().map(Step::clients).collect::<Vec<_>>(), [0, 2]);
         let conditions = Load::parse_from(line.split_whitespace());
         let whole = order.clone().for_members(4).whole(&conditions).unwrap();
         assert_eq!((whole.closed(), whole.share), (vec![1, 8], None));

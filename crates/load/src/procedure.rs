@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::limits;
-use fathom_analysis::load::WINDOWS;
+use fathom_analysis::load::{COMPLETIONS_NEEDED, MeasuredStep, SWEEPS, StepJudgement, WINDOWS};
 use fathom_http::Url;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::Reader;
@@ -15,25 +15,23 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::capacities::Capacities;
 use crate::capacity;
 use crate::content;
 use crate::dose;
 use crate::engine::{End, Outcome, Timing, Workload};
 use crate::find;
 use crate::limit::{Limit, Proof};
-use crate::memory::{Memory, Resident};
+use crate::memory::Memory;
 use crate::monitor::Monitor;
 use crate::options::{BodyName, Case, Load};
 use crate::paths::shown;
 use crate::rates;
 use crate::readings::Readings;
 use crate::records;
-use crate::run::{Observed, Run, duration, shuffled, whole_time};
+use crate::run::{Run, duration, shuffled, whole_time};
 use crate::seconds::Watched;
-use crate::step::{COMPLETIONS_NEEDED, Judged, SWEEPS, Step};
+use crate::step::Step;
 use crate::target::{LOOPBACK, Target, token};
-use crate::used::between;
 
 /// Descriptors of the process besides those of the clients.
 const DESCRIPTORS: u64 = 64;
@@ -106,24 +104,12 @@ impl Procedure for Load {
             target.contents = Some(content::know(&mut target, &mut goes_on).to_owned());
         }
         let begun_ns = now_ns();
-        let memory = Memory { begun_ns, client: Resident::default(), server: Resident::default() };
-        let all_ns = self.planned_ns(&target).iter().sum();
-        let quota = Reader::live().cpu_quota();
         let mut run = Run {
-            load: self,
-            target,
-            memory,
-            readings: Readings::default(),
-            quota,
-            done_ns: 0,
-            all_ns,
-            has_numbers: false,
-            dead: None,
-            capacities: Capacities::default(),
-            has_warned: false,
-            has_left_requests: false,
-            watched,
+            memory: Memory { begun_ns, ..Memory::default() },
+            quota: Reader::live().cpu_quota(),
+            all_ns: self.planned_ns(&target).iter().sum(),
             plan: self.fixed_plan(recorder.start_ns().unwrap_or(begun_ns)),
+            ..Run::new(self, target, watched)
         };
         // Of an open loop and of a share no limit is sought.
         let is_closed = !self.closed().is_empty() && self.share.is_none();
@@ -378,18 +364,18 @@ impl Run<'_> {
     /// All sweeps of a case, and its records by the number of clients.
     fn case(&mut self, case: Case, recorder: &mut dyn Recorder) -> Result<(), ProcedureError> {
         let load = self.load;
-        let mut steps = load.steps(self.quota);
+        let mut steps = load.steps();
         let mut congestion = None;
         self.readings = Readings::default();
         let end = self.sweeps(case, &mut steps, &mut congestion, recorder);
         let end = end.and_then(|()| self.grow(case, &mut steps, &mut congestion, recorder));
         // After a stop, steps with a complete sweep have a number, with fewer batches.
         let shared = records::Shared::of(load, &self.target, case, congestion.as_deref());
-        steps.retain(|step| step.sweeps > 0 || step.death.is_some());
-        let judged: Vec<Judged> =
+        steps.retain(|step| step.measured.sweeps > 0 || step.measured.server_end.is_some());
+        let judged: Vec<StepJudgement> =
             steps.iter().map(|step| records::step(recorder, &shared, step)).collect();
         let params = shared.common();
-        self.has_numbers |= judged.iter().any(|step| step.shows);
+        self.has_numbers |= judged.iter().any(|step| step.shows());
         recorder.show();
         end?;
         // The limit is that of all members.
@@ -397,21 +383,22 @@ impl Run<'_> {
             return Ok(());
         }
         // What limits an open loop is its rate.
-        let closed = steps.iter().take_while(|step| step.rate.is_none()).count();
-        self.limit(case, &steps[..closed], &judged[..closed], &params, recorder)
+        let closed = steps.iter().map(|step| &step.measured).take_while(|step| !step.is_open);
+        let closed: Vec<&MeasuredStep> = closed.collect();
+        self.limit(case, &closed, &judged[..closed.len()], &params, recorder)
     }
 
     /// What limits the throughput of a case.
     fn limit(
         &mut self,
         case: Case,
-        steps: &[Step],
-        judged: &[Judged],
+        steps: &[&MeasuredStep],
+        judged: &[StepJudgement],
         params: &Params,
         recorder: &mut dyn Recorder,
     ) -> Result<(), ProcedureError> {
-        let is_limited =
-            judged.iter().any(|step| step.shows) || steps.iter().any(Step::is_client_bound);
+        let is_limited = judged.iter().any(|step| step.shows())
+            || steps.iter().any(|step| step.is_client_bound());
         if !is_limited {
             return Ok(());
         }
@@ -450,13 +437,14 @@ impl Run<'_> {
                 let step = &mut steps[at];
                 let begin_ns = self.plan.as_mut().map(|plan| plan.take(step.rate.is_some()));
                 // Fewer clients than members.
-                if step.clients == 0 {
+                if step.clients() == 0 {
                     continue;
                 }
                 let outcome = self.sweep(case, step, (seed, begin_ns), recorder)?;
                 *congestion = congestion.take().or(outcome.tally.congestion);
                 if let End::Dead(fault) = outcome.end {
-                    (step.death, self.dead) = (Some(fault), Some(fault));
+                    step.end(fault);
+                    self.dead = Some(fault);
                 }
                 if self.is_over(recorder) {
                     return Ok(());
@@ -478,31 +466,30 @@ impl Run<'_> {
         recorder: &mut dyn Recorder,
     ) -> Result<Outcome, ProcedureError> {
         self.set_cache(step)?;
-        let work = self.load.workload(&self.target, case, step.clients, seed);
+        let work = self.load.workload(&self.target, case, step.clients(), seed);
         let work = match self.load.share {
             Some(share) => Workload { rate: step.rate, ..step.share_of(share, work) },
             None => Workload { rate: step.rate, ..work },
         };
-        let requests = self.load.requests_in(step.sweeps);
+        let requests = self.load.requests_in(step.measured.sweeps);
         let timing = Timing { begin_ns, ..Timing::of(self.load.window_ns(), requests) };
         let what = match step.rate {
             Some(rate) => rates::words(rate.per_second),
-            None => counted(step.clients as usize, "client"),
+            None => counted(step.clients() as usize, "client"),
         };
-        let Observed { outcome, telemetry, others } =
-            self.window(&work, timing, &what, recorder)?;
+        let mut outcome = self.window(&work, timing, &what, recorder)?;
+        let wrong_path = &mut step.measured.counts.wrong_path;
         if let Some(file) = outcome.tally.wrong_file {
-            step.wrong_path.get_or_insert_with(|| shown(&work.requests.path(file)));
+            wrong_path.get_or_insert_with(|| shown(&work.requests.path(file)));
         }
+        outcome.tally.window.wrong_path.clone_from(wrong_path);
         if outcome.end == End::Complete {
-            let server = telemetry.map(|(begin, end)| between(&begin, &end));
             if self.load.share.is_some() {
-                step.keep(&outcome, server.clone(), others);
+                step.windows.push(outcome.tally.window.clone());
             }
-            step.add_used(&outcome, server, others);
-        } else if step.sweeps == 0 {
-            // Of a step with complete sweeps, only those count.
-            step.faults.clone_from(&outcome.tally.faults);
+            step.add(&outcome);
+        } else {
+            step.add_incomplete(&outcome);
         }
         Ok(outcome)
     }

@@ -4,23 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use fathom_analysis::load::{SWEEPS, whole_seconds};
 use fathom_measure::affinity;
 use fathom_measure::clock::{monotonic_raw_ns as now_ns, process_cpu_ns};
 use fathom_measure::condition::MachineTime;
 use fathom_metric::{Event, ProcedureError, Recorder};
+use fathom_record::quantity::time_option;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng as _;
 
 use crate::capacities::Capacities;
-use crate::engine::{self, End, Fault, Live, Moment, Outcome, Pause, Timing, Workload};
+use crate::engine::{self, End, Fault, Live, Moment, Outcome, Pause, Tally, Timing, Workload};
 use crate::figures::Telemetry;
 use crate::memory::Memory;
 use crate::options::{Case, Load, ServerCache};
 use crate::readings::Readings;
 use crate::seconds::{Seconds, Watched};
 use crate::share::Plan;
-use crate::step::{SWEEPS, Step};
+use crate::step::Step;
 use crate::target::{LOOPBACK, Target};
+use crate::used::between;
 
 /// A server that answers faster has nothing to do.
 const SETTLED_MIN_NS: u64 = 50_000_000;
@@ -81,15 +84,6 @@ impl Load {
     }
 }
 
-/// A window, and what is known beside it.
-pub struct Observed {
-    pub outcome: Outcome,
-    /// At its begin and end.
-    pub telemetry: Option<(Telemetry, Telemetry)>,
-    /// CPUs that all but the two ends used, if both are on this machine and it was hardly idle.
-    pub others: Option<f64>,
-}
-
 /// The present run.
 pub struct Run<'l> {
     pub load: &'l Load,
@@ -114,14 +108,34 @@ pub struct Run<'l> {
     pub plan: Option<Plan>,
 }
 
-impl Run<'_> {
+impl<'l> Run<'l> {
+    /// Before its first window.
+    pub fn new(load: &'l Load, target: Target, watched: Arc<Watched>) -> Self {
+        Self {
+            load,
+            target,
+            memory: Memory::default(),
+            readings: Readings::default(),
+            quota: None,
+            done_ns: 0,
+            all_ns: 0,
+            has_numbers: false,
+            dead: None,
+            capacities: Capacities::default(),
+            has_warned: false,
+            has_left_requests: false,
+            watched,
+            plan: None,
+        }
+    }
+
     pub fn window(
         &mut self,
         work: &Workload,
         timing: Timing,
         what: &str,
         recorder: &mut dyn Recorder,
-    ) -> Result<Observed, ProcedureError> {
+    ) -> Result<Outcome, ProcedureError> {
         self.settle(work, timing.begin_ns, recorder)?;
         await_begin(timing.begin_ns, recorder);
         let work = &Workload { meter: Some(Arc::clone(&self.watched.meter)), ..work.clone() };
@@ -152,9 +166,10 @@ impl Run<'_> {
             watcher.recorder.event(Event::Second(&second));
         }
         self.watched.meter.rest();
-        let heat = &mut outcome.tally.heat;
+        let Tally { heat, window, .. } = &mut outcome.tally;
         heat.from_ns = heat.from_ns.saturating_sub(times.0);
-        self.has_left_requests = outcome.tally.in_flight > 0;
+        window.begun_ns = heat.from_ns;
+        self.has_left_requests = window.in_flight > 0;
         let times = watcher.begin_time.zip(watcher.end_time);
         let is_whole = outcome.end == engine::End::Complete;
         let has_ended = is_whole && watcher.end.is_none() && watcher.target.local.is_some();
@@ -173,11 +188,13 @@ impl Run<'_> {
         self.done_ns += timing.window_ns;
         let is_here = self.target.to == LOOPBACK || self.target.local.is_some();
         let server = telemetry.as_ref().filter(|_| is_here);
-        let others = server.zip(times).and_then(|(server, (begin, end))| {
+        window.others = server.zip(times).and_then(|(server, (begin, end))| {
             let of_server = server.1.cpu_ns.saturating_sub(server.0.cpu_ns);
-            others(begin, end, of_server, outcome.window_ns)
+            others(begin, end, of_server, window.window_ns)
         });
-        Ok(Observed { outcome, telemetry, others })
+        window.server = telemetry.map(|(begin, end)| between(&begin, &end));
+        window.quota = self.quota;
+        Ok(outcome)
     }
 
     /// Waits until the server has worked off what the window before left in flight, which would be
@@ -209,7 +226,7 @@ impl Run<'_> {
             let outcome = engine::run(&one, timing, &mut { goes_on }).map_err(|error| {
                 ProcedureError::failed(format!("start a client thread: {error}"))
             })?;
-            let response_ns: f64 = outcome.tally.slots.iter().map(|slot| slot.sum_ns).sum();
+            let response_ns: f64 = outcome.tally.window.slots.iter().map(|slot| slot.sum_ns).sum();
             if outcome.end != End::Complete || response_ns <= usual_ns {
                 break;
             }
@@ -246,7 +263,7 @@ impl Run<'_> {
             _ => share.is_some_and(|share| share >= 0.99),
         };
         if !is_right {
-            step.cache_doubt = Some(text.clone());
+            step.measured.cache_doubt = Some(text.clone());
         }
         step.cache.push(text);
         Ok(())
@@ -375,12 +392,9 @@ pub fn duration(seconds: f64) -> String {
     format!("{value} {unit}")
 }
 
-/// A time that is not shorter, as an option takes it: `45s`, `3min`.
+/// A time that is not shorter, as an option takes it.
 pub fn whole_time(seconds: f64) -> String {
-    match (seconds / 5.0).ceil() * 5.0 {
-        ..=120.0 => format!("{:.0}s", (seconds / 5.0).ceil() * 5.0),
-        _ => format!("{:.0}min", (seconds / 60.0).ceil()),
-    }
+    time_option(whole_seconds(seconds))
 }
 
 #[cfg(test)]
@@ -392,7 +406,6 @@ mod tests {
 
     use super::*;
     use crate::fixture::{Texts, target};
-    use crate::memory::Resident;
     use crate::requests::{Fields, Requests};
 
     #[test]
@@ -400,7 +413,6 @@ mod tests {
         let mut recorder = Texts::new();
         let load = Load::parse_from(["load", "http://far/"]);
         let work = load.workload(&target(false), load.all_cases()[0], 4, 1);
-        let (client, server) = (Resident::default(), Resident::default());
         let at = |ms: u64, completed, body_bytes, failed| Live {
             now_ns: 5_000_000_000 + ms * 1_000_000,
             completed,
@@ -410,7 +422,7 @@ mod tests {
         };
         let mut watcher = Watcher {
             target: &mut target(false),
-            memory: &mut Memory { begun_ns: 0, client, server },
+            memory: &mut Memory::default(),
             readings: &mut Readings::default(),
             recorder: &mut recorder,
             begin: None,
@@ -472,7 +484,7 @@ mod tests {
         let fields = Fields { host: "far".to_owned(), ..Fields::default() };
         let requests = Arc::new(Requests::new(&[("/f".to_owned(), None)], &fields));
         let target = Target { address: address.into(), requests, ..target(false) };
-        let mut run = crate::fixture::run(&load, target);
+        let mut run = Run::new(&load, target, Watched::new(1));
         let work = load.workload(&run.target, load.all_cases()[0], 1, 1);
         run.settle(&work, None, &Texts::new()).unwrap();
         assert_eq!(count.load(Relaxed), 0, "nothing was left");

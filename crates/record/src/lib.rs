@@ -19,6 +19,7 @@ pub mod heat_map;
 pub mod hidden;
 pub mod histogram;
 pub mod host;
+pub mod load_facts;
 pub mod load_window;
 pub mod measured_by;
 pub mod metric;

@@ -78,6 +78,61 @@ pub struct LoadWindow {
     pub server: Option<ServerUse>,
 }
 
+impl LoadWindow {
+    /// Complete responses.
+    pub fn completed(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.completed).sum()
+    }
+
+    /// Requests without a complete response, but for those in flight at the end.
+    pub fn failed(&self) -> u64 {
+        self.faults.values().sum()
+    }
+
+    /// Adds what another thread, member or sweep counted. Lengths and slots stay.
+    pub fn add_counts(&mut self, other: &Self) {
+        add_each(&mut self.statuses, &other.statuses);
+        add_each(&mut self.faults, &other.faults);
+        self.wrong_path = self.wrong_path.take().or_else(|| other.wrong_path.clone());
+        self.connections += other.connections;
+        self.window_connections += other.window_connections;
+        self.closed_idle += other.closed_idle;
+        self.in_flight += other.in_flight;
+        self.longest_in_flight_ns = self.longest_in_flight_ns.max(other.longest_in_flight_ns);
+        self.in_flight_times.merge(&other.in_flight_times);
+        self.lag_ns += other.lag_ns;
+        self.lags += other.lags;
+        merge(&mut self.sent_late, other.sent_late.as_ref());
+        if self.phases.is_empty() {
+            self.phases.clone_from(&other.phases);
+        } else {
+            self.phases.iter_mut().zip(&other.phases).for_each(|(own, more)| own.merge(more));
+        }
+    }
+
+    /// Adds the slots of another thread or member, each to that at the same time.
+    pub fn add_slots(&mut self, other: &Self) {
+        self.slots.resize_with(self.slots.len().max(other.slots.len()), LoadSlot::default);
+        self.slots.iter_mut().zip(&other.slots).for_each(|(own, more)| own.add(more));
+    }
+}
+
+/// Adds the counts of each key.
+pub fn add_each<K: Clone + Ord>(own: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (key, count) in more {
+        *own.entry(key.clone()).or_default() += count;
+    }
+}
+
+/// Adds a histogram to one that may be none yet.
+fn merge(own: &mut Option<Histogram>, more: Option<&Histogram>) {
+    match (own, more) {
+        (Some(own), Some(more)) => own.merge(more),
+        (own @ None, Some(more)) => *own = Some(more.clone()),
+        (_, None) => {}
+    }
+}
+
 /// A part of a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -97,6 +152,22 @@ pub struct LoadSlot {
     pub times_from_send: Option<Histogram>,
 }
 
+impl LoadSlot {
+    pub fn add(&mut self, other: &Self) {
+        self.ns += other.ns;
+        self.completed += other.completed;
+        self.body_bytes += other.body_bytes;
+        self.sum_ns += other.sum_ns;
+        self.times.merge(&other.times);
+        merge(&mut self.times_from_send, other.times_from_send.as_ref());
+    }
+
+    /// The mean of its times.
+    pub fn mean_ns(&self) -> f64 {
+        self.sum_ns / self.completed.max(1) as f64
+    }
+}
+
 /// What a thread of a load generator used in a window, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -107,4 +178,16 @@ pub struct LoadThread {
     pub wait_ns: u64,
     /// Elapsed time.
     pub wall_ns: u64,
+}
+
+impl LoadThread {
+    /// The share of the time in which it ran.
+    pub fn used(&self) -> f64 {
+        self.cpu_ns as f64 / self.wall_ns.max(1) as f64
+    }
+
+    /// The share of the time in which it was ready and had no CPU.
+    pub fn waiting(&self) -> f64 {
+        self.wait_ns as f64 / self.wall_ns.max(1) as f64
+    }
 }

@@ -400,6 +400,11 @@ pub fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}{ending}") }
 }
 
+/// Whole seconds, or minutes beyond two, as an option takes them: `45s`, `3min`.
+pub fn time_option(seconds: u64) -> String {
+    if seconds <= 120 { format!("{seconds}s") } else { format!("{}min", seconds / 60) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

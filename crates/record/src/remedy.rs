@@ -73,6 +73,17 @@ pub enum Remedy {
         /// The option of that command that does so, if it has one.
         option: Option<String>,
     },
+    /// Measure for this long, each of what is compared.
+    MeasureFor {
+        /// Whole fives, or whole minutes.
+        seconds: u64,
+    },
+    /// Send fewer requests a second.
+    LowerRate,
+    /// Send fewer requests a second, or leave the load generator a CPU of its own.
+    LowerRateOrOwnCpu,
+    /// Let the server evict each file after its response.
+    EvictEach,
     /// Remove unused semaphore sets, or raise their limit.
     RemoveSemaphores,
     /// Allow ICMP echo to this user: a group in net.ipv4.ping_group_range, or CAP_NET_RAW.

@@ -2,6 +2,7 @@
 //! numbers, and for findings of the doctor.
 
 use fathom_record::diagnosis::Acceptable;
+use fathom_record::quantity::time_option;
 use fathom_record::{Fix, Reason, Remedy, shell_word};
 
 const QUOTA: &str =
@@ -11,6 +12,9 @@ const CORE: &str = "SMT contention or frequency: measure on a quieter or dedicat
 const GROUPS: &str = "the mode of a process is set at its start (memory layout, CPU): --thorough \
                       gives the shares";
 const SYNCS: &str = "syncs are dropped by the file system, host or device: a power cut loses data";
+const SETTLE: &str = "let the machine settle (frequency, temperature, neighbours), and run again";
+const SETTLE_OR_LONGER: &str = "let the machine settle (frequency, temperature, neighbours), or \
+                                measure longer: --time, or --thorough";
 const HUGE_PAGES: &str = "allow huge pages (transparent_hugepage/enabled, PR_SET_THP_DISABLE, the \
                           cgroup's limit), or free contiguous memory";
 const ADVISE: &str = "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
@@ -34,13 +38,8 @@ pub fn words(remedy: &Remedy) -> String {
         R::CountGroups => GROUPS,
         R::FollowDrift => "a buffer fills or settles while sampling: --thorough shows more of it",
         R::MeasureLonger => "measure longer: --time, or --thorough",
-        R::LetSettle => {
-            "let the machine settle (frequency, temperature, neighbours), and run again"
-        }
-        R::LetSettleOrMeasureLonger => {
-            "let the machine settle (frequency, temperature, neighbours), or measure longer: \
-             --time, or --thorough"
-        }
+        R::LetSettle => SETTLE,
+        R::LetSettleOrMeasureLonger => SETTLE_OR_LONGER,
         R::RunToEnd => "let the run finish",
         R::MoreBytes => "use more --bytes",
         R::DistrustSyncs => SYNCS,
@@ -58,6 +57,10 @@ pub fn words(remedy: &Remedy) -> String {
             return format!("measure longer: a larger --{option}");
         }
         R::Repeat { option: None } => "let the machine settle, and run it again",
+        R::MeasureFor { seconds } => return format!("use --time {}", time_option(*seconds)),
+        R::LowerRate => "lower --rate",
+        R::LowerRateOrOwnCpu => "lower --rate, or leave the generator a CPU of its own",
+        R::EvictEach => "`fathom serve --cold` evicts after each response",
         R::RemoveSemaphores => "remove old semaphore sets (ipcs -s, ipcrm), or raise kernel.sem",
         R::AllowIcmp => "add a group of this user to net.ipv4.ping_group_range (sysctl)",
         R::SecondCpu => "allow this process a second CPU (taskset, cpuset)",

@@ -46,9 +46,16 @@ const BANS: &[Ban] = &[
 /// check.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/home", "/"), ("/root", "/"), ("/work", "/")];
 
-/// Crates that must not name commands or options of the program: only `report` and `cli` do.
-const BELOW_REPORT: &[&str] =
-    &["record", "analysis", "store", "measure", "metric", "fileio", "engine", "probes"];
+/// Crates that name commands and options of the program; the simulations are in no program.
+const WORDED_IN: &[&str] = &["report", "cli", "simulation"];
+/// Who may name options: procedures and services their own, with the command that the path ends
+/// with, and the parsers of other programs those of them.
+const WITH_OPTIONS: &str = "crates/probes/src/file crates/probes/src/commands crates/bench crates/load crates/transfer \
+                            crates/fetch crates/service crates/ui crates/far/src/process.rs \
+                            crates/peers crates/import";
+const COMMANDS: &str = "run file load transfer fetch bench doctor list explain show crosscheck \
+                        compare fleet report ui serve history check export import store \
+                        completions man worker far";
 
 /// Rules for every text file.
 pub(super) fn of_any(file: &File) -> Vec<String> {
@@ -87,19 +94,26 @@ pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
 
 /// String literals that name a command or an option of the program in a library.
 fn flags(file: &File, code: &Code) -> Vec<String> {
-    let is_below =
-        BELOW_REPORT.iter().any(|name| file.path.starts_with(&format!("crates/{name}/src/")));
-    // The procedures of `fathom file` declare their own options, and name them in their results; a
-    // metric of files says which of its parameters are theirs.
-    let is_procedure = ["commands", "file"]
-        .iter()
-        .any(|folder| file.path.starts_with(&format!("crates/probes/src/{folder}/")));
-    if !is_below || is_procedure {
+    let library = file.path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+    let is_exempt = |(name, path): (&str, &str)| {
+        // The help of a procedure is in its options.
+        WORDED_IN.contains(&name) || path == "options.rs" || path.ends_with("tests.rs")
+    };
+    if library.is_none_or(is_exempt) {
         return Vec::new();
     }
+    let own = WITH_OPTIONS.split(' ').find(|path| file.path.starts_with(path));
+    // The commands of `probes` are those of `fathom file`.
+    let own = own.map(|path| match path.rsplit('/').next().unwrap_or_default() {
+        "commands" => "file",
+        name => name,
+    });
     let tests = code.lines.iter().position(|line| line.contains("#[cfg(test)]"));
     let lines = code.literals.iter().take(tests.unwrap_or(usize::MAX)).enumerate();
-    let named = lines.filter(|(_, text)| begins(text, "--") || begins(text, "fathom "));
+    let is_named = |text: &str| {
+        own.is_none() && begins(text, "--").next().is_some()
+            || begins(text, "fathom ").any(|after| names_another(after, own))
+    };
     let message = |(index, _)| {
         let what = "a library names a command or an option of the program";
         file.message(
@@ -108,16 +122,25 @@ fn flags(file: &File, code: &Code) -> Vec<String> {
             "return a `Remedy`, and format it in crates/report or crates/cli",
         )
     };
-    named.map(message).collect()
+    lines.filter(|(_, text)| is_named(text)).map(message).collect()
 }
 
-/// Whether `start` and a letter after it begin a word of the text.
-fn begins(text: &str, start: &str) -> bool {
-    text.match_indices(start).any(|(at, _)| {
+/// Whether a text begins with a command that is not the own one. `None` of a library that has none.
+fn names_another(text: &str, own: Option<&str>) -> bool {
+    let end = text.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(text.len());
+    let (command, rest) = text.split_at(end);
+    // The name of what is at the other end, unless an option of it follows.
+    let is_server = own.is_some() && command == "serve" && !rest.trim_start().starts_with("--");
+    COMMANDS.split(' ').any(|known| known == command) && own != Some(command) && !is_server
+}
+
+/// The rest of the text behind each `start` that begins a word and has a letter after it.
+fn begins<'t>(text: &'t str, start: &'t str) -> impl Iterator<Item = &'t str> {
+    text.match_indices(start).filter_map(move |(at, _)| {
         let before = text[..at].chars().next_back();
-        let after = text[at + start.len()..].chars().next();
-        before.is_none_or(|c| !c.is_alphanumeric() && c != '-')
-            && after.is_some_and(|c| c.is_ascii_lowercase())
+        let after = &text[at + start.len()..];
+        let is_word = before.is_none_or(|c| !c.is_alphanumeric() && c != '-');
+        (is_word && after.starts_with(|c: char| c.is_ascii_lowercase())).then_some(after)
     })
 }
 
@@ -139,11 +162,21 @@ mod tests {
             for home in ["crates/report/src/remedy.rs", "crates/cli/src/remedy.rs"] {
                 assert!(rust(home, &code).is_empty(), "{home}: {text}");
             }
-            assert!(rust("crates/peers/src/fio.rs", &code).is_empty(), "{text}");
-            assert!(rust("crates/probes/src/commands/read.rs", &code).is_empty(), "{text}");
             assert!(rust(PROBE, &format!("#[cfg(test)]\nmod tests {{\n{code}\n}}")).is_empty());
         }
-        for text in ["fathom-lock", "a -- b", "non--zero", "fathom (id 1)", "Fathom runs"] {
+        let load = "crates/load/src/records.rs";
+        for (path, text) in [
+            ("crates/peers/src/fio.rs", "fio --direct=1"),
+            ("crates/probes/src/commands/read.rs", "`fathom file read` has --way direct"),
+            (load, "--rate shows it, fathom load"),
+            (load, "not `fathom serve`: it has no counters"),
+        ] {
+            assert!(rust(path, &format!("let text = \"{text}\";")).is_empty(), "{text}");
+        }
+        for text in ["`fathom serve --cold` evicts", "see fathom show"] {
+            assert_eq!(rust(load, &format!("let text = \"{text}\";")).len(), 1, "{text}");
+        }
+        for text in ["fathom-lock", "a -- b", "non--zero", "fathom (id 1)", "this fathom has"] {
             assert!(rust(PROBE, &format!("let text = \"{text}\";")).is_empty(), "{text}");
         }
         assert!(rust(PROBE, "// what `--cpu` chose\nlet x = y--z;").is_empty());

@@ -1,7 +1,7 @@
 //! Conditions on the steps of a load, such as `p99>50ms`: for the exit status of a test.
 
 use fathom_record::quantity::{percent, quantity};
-use fathom_record::{Cause, Histogram, Record, State, Summary, Unit};
+use fathom_record::{Cause, Histogram, Record, State, Summary, Unit, load_facts};
 
 use super::search::Seen;
 use super::tail::share_limits;
@@ -215,14 +215,16 @@ impl Condition {
         let found: Option<(f64, Option<Ends>)> = match self.of {
             Of::Throughput => step.shown_summary().map(|one| (one.median, shown(one.limits()))),
             Of::Errors => {
-                let of = |name| step.quantity_of(name);
-                of("errors").zip(of("requests").filter(|all| *all > 0.0)).map(|(errors, all)| {
+                let all = step.quantity_of(load_facts::REQUESTS).filter(|all| *all > 0.0);
+                step.quantity_of(load_facts::ERRORS).zip(all).map(|(errors, all)| {
                     let share = errors / all;
                     (share, shown(Some(share_limits(share, all))))
                 })
             }
             Of::Max => times().map(|(_, one)| (one.max, shown(Some([one.max, one.max])))),
-            Of::Mean => times().map(|(record, one)| (one.mean, limits_of(record, "mean"))),
+            Of::Mean => {
+                times().map(|(record, one)| (one.mean, limits_of(record, load_facts::MEAN)))
+            }
             Of::Quantile(0.5, _) => times().map(|(_, one)| (one.median, shown(one.limits()))),
             Of::Quantile(q, name) => {
                 times().and_then(|(record, one)| Some((quantile(one, q)?, limits_of(record, name))))
@@ -281,8 +283,8 @@ fn quantile(summary: &Summary, q: f64) -> Option<f64> {
 
 /// The interval in the facts of a record; its upper limit may be open.
 fn limits_of(record: &Record, name: &str) -> Option<Ends> {
-    let end = |end: &str| record.quantity_of(&format!("{name}, {end}"));
-    Some((end("low")?, end("high")))
+    let [low, high] = load_facts::ends_of(name).map(|name| record.quantity_of(&name));
+    Some((low?, high))
 }
 
 /// Whether the server or the network was slower than the rate of an open loop.

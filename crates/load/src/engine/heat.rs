@@ -43,6 +43,12 @@ impl Heat {
         self.counts.iter_mut().zip(&other.counts).for_each(|(own, more)| *own += more);
     }
 
+    /// With the counts of another member, whose slices are the same.
+    pub fn plus(mut self, other: Self) -> Self {
+        self.merge(&other);
+        self
+    }
+
     /// The rows of each slice.
     pub fn slices(&self) -> impl Iterator<Item = &[u64]> {
         self.counts.chunks(ROWS).take(self.slices_ns.len())

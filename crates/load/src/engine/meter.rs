@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::buckets::{BUCKETS, bucket, quantile_ns};
-use super::tally::Fault;
+use super::fault::Fault;
 
 /// Counters of one thread, on cache lines of their own.
 #[derive(Debug)]

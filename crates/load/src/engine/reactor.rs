@@ -7,6 +7,7 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
+use fathom_analysis::load::SLOTS;
 use fathom_fileio::Sum;
 use fathom_http::{Connector, Stream, StreamError};
 use fathom_measure::clock::{monotonic_raw_ns as now_ns, thread_cpu_ns};
@@ -15,12 +16,13 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::client::{Asked, Client, Progress, State};
+use super::fault::by_words;
 use super::meter::Dial;
 use super::open::Open;
 use super::pause::below;
-use super::phases::{Phase, Phases};
+use super::phases::Phase;
 use super::shared::{Seat, Shared};
-use super::{Body, Choice, Fault, SLICES, SLOTS, Tally, Workload, redirects};
+use super::{Body, Choice, Fault, SLICES, Tally, Workload, redirects};
 
 /// Large enough for whatever a socket has received.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -88,10 +90,7 @@ impl<'w> Reactor<'w> {
             clients,
             buffer: vec![0; BUFFER_BYTES],
             waking: BinaryHeap::new(),
-            tally: Tally {
-                phases: work.has_phases().then(|| Phases::with_room(work.timeout_ns)),
-                ..Tally::new(work.timeout_ns, open.is_some())
-            },
+            tally: Tally::new(work),
             gets: work.requests.message().gets(),
             is_head: work.requests.message().method == "HEAD",
             open,
@@ -142,6 +141,8 @@ impl<'w> Reactor<'w> {
             }
         }
         self.count_in_flight();
+        let Tally { window, window_faults, .. } = &mut self.tally;
+        window.faults = by_words(window_faults);
         self.tally
     }
 
@@ -149,8 +150,8 @@ impl<'w> Reactor<'w> {
     /// requests that were due before its thread ran: only those of the window count.
     fn count_lag(&mut self, ready_ns: u64) {
         if self.open.is_none() || self.shared.since_begin(ready_ns).is_some() {
-            self.tally.lag_ns += (self.now - ready_ns) as f64;
-            self.tally.lags += 1;
+            self.tally.window.lag_ns += (self.now - ready_ns) as f64;
+            self.tally.window.lags += 1;
         }
     }
 
@@ -166,11 +167,12 @@ impl<'w> Reactor<'w> {
         if let Some(open) = &mut open {
             open.arrive(self.now, self.shared, self.seat);
         }
-        self.tally.in_flight = open.as_ref().map_or(since.len() as u64, Open::unfinished);
-        self.tally.in_flight_ns = since.iter().map(|at| self.now.saturating_sub(*at)).collect();
-        let longest = self.tally.in_flight_ns.iter().max();
-        self.tally.longest_in_flight_ns = longest.copied().unwrap_or(0);
-        self.tally.late = open.map(Open::into_late);
+        let window = &mut self.tally.window;
+        window.in_flight = open.as_ref().map_or(since.len() as u64, Open::unfinished);
+        let lasted = || since.iter().map(|at| self.now.saturating_sub(*at));
+        window.in_flight_times = lasted().map(|ns| ns as f64).collect();
+        window.longest_in_flight_ns = lasted().max().unwrap_or(0);
+        window.sent_late = open.map(Open::into_late);
     }
 
     /// Since when the response time of a request counts.
@@ -274,9 +276,9 @@ impl<'w> Reactor<'w> {
         let stream = stream.map_err(|error| Fault::Tls(error.fault))?;
         let client = &mut self.clients[at as usize];
         (client.stream, client.responses) = (Some(stream), 0);
-        self.tally.connections += 1;
+        self.tally.window.connections += 1;
         let is_inside = self.shared.since_begin(self.now).is_some();
-        self.tally.window_connections += u64::from(is_inside);
+        self.tally.window.window_connections += u64::from(is_inside);
         Ok(())
     }
 
@@ -309,7 +311,7 @@ impl<'w> Reactor<'w> {
             }
             State::Sending if flags.intersects(ENDED) => self.fail(at, Fault::Closed),
             State::Idle if flags.intersects(ENDED) && client.stream.take().is_some() => {
-                self.tally.closed_idle += 1;
+                self.tally.window.closed_idle += 1;
             }
             State::Sending | State::Idle => {}
         }
@@ -337,8 +339,8 @@ impl<'w> Reactor<'w> {
     fn is_past(&mut self, at: u32, phase: Phase) {
         let client = &mut self.clients[at as usize];
         let since_ns = self.now.saturating_sub(client.ready_ns);
-        if let Some(phases) = &mut self.tally.phases {
-            phases.add(phase, since_ns);
+        if let Some(times) = self.tally.window.phases.get_mut(phase as usize) {
+            times.add(since_ns as f64);
         }
         client.ready_ns = self.now;
         // A handshake is part of the connect.
@@ -444,7 +446,7 @@ impl<'w> Reactor<'w> {
         // A request of an open loop counts where it was due.
         let at_ns = if self.open.is_some() { since_ns } else { end_ns };
         if self.shared.since_begin(at_ns).is_some() {
-            *self.tally.statuses.entry(status).or_default() += 1;
+            *self.tally.window.statuses.entry(status).or_default() += 1;
         }
         let mut astray = None;
         if let Some(base) = self.work.follow.as_ref().filter(|_| redirects(status)) {
@@ -468,14 +470,15 @@ impl<'w> Reactor<'w> {
             let response_ns = (end_ns - since_ns) as f64;
             if let Some(slice) = slice {
                 self.tally.heat.add(slice, end_ns - since_ns);
-                let slot = &mut self.tally.slots[slice * SLOTS / SLICES];
+                let window = &mut self.tally.window;
+                let slot = &mut window.slots[slice * SLOTS / SLICES];
                 slot.completed += 1;
                 slot.body_bytes += bytes;
                 slot.sum_ns += response_ns;
                 slot.times.add(response_ns);
-                if let Some(phases) = &mut self.tally.phases {
-                    phases.add(Phase::FirstByte, client.first_ns.saturating_sub(client.ready_ns));
-                    phases.add(Phase::Body, end_ns - client.first_ns);
+                if let [_, _, first_byte, body] = &mut window.phases[..] {
+                    first_byte.add(client.first_ns.saturating_sub(client.ready_ns) as f64);
+                    body.add((end_ns - client.first_ns) as f64);
                 }
                 if let Some(times) = &mut slot.times_from_send {
                     times.add((end_ns - client.begun_ns) as f64);
@@ -525,7 +528,7 @@ impl<'w> Reactor<'w> {
             self.fail(at, Fault::Stale);
         } else if is_stale {
             client.stream = None;
-            self.tally.closed_idle += 1;
+            self.tally.window.closed_idle += 1;
             self.request(at);
         } else {
             self.fail(at, fault);

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+use fathom_analysis::load::SLOTS;
 use fathom_http::Trust;
 use fathom_measure::clock::monotonic_raw_ns;
 
@@ -275,7 +276,7 @@ fn sweep(work: &Workload) -> Outcome {
 }
 
 fn bytes(outcome: &Outcome) -> u64 {
-    outcome.tally.slots.iter().map(|slot| slot.body_bytes).sum()
+    outcome.tally.window.slots.iter().map(|slot| slot.body_bytes).sum()
 }
 
 /// Whatever was measured before it: all members of a load have the same plan.
@@ -288,12 +289,12 @@ fn planned_window_begins_when_it_is_planned() {
     for rate in [None, Some(Rate { per_second: 400.0, arrivals: Arrivals::Uniform })] {
         let work = Workload { rate, ..server.work(2) };
         let outcome = run(&work, timing, &mut |_, _| true).unwrap();
-        assert_eq!((outcome.end, outcome.window_ns), (End::Complete, window_ns));
+        assert_eq!((outcome.end, outcome.tally.window.window_ns), (End::Complete, window_ns));
         let from_ns = outcome.tally.heat.from_ns;
-        assert_eq!(from_ns - outcome.late_ns, begin_ns + warm_up_max_ns);
+        assert_eq!(from_ns - outcome.tally.window.late_ns, begin_ns + warm_up_max_ns);
     }
     let at_once = run(&server.work(2), Timing { begin_ns: None, ..timing }, &mut |_, _| true);
-    assert_eq!(at_once.unwrap().late_ns, 0);
+    assert_eq!(at_once.unwrap().tally.window.late_ns, 0);
 }
 
 #[test]
@@ -314,11 +315,11 @@ fn every_way_to_end_a_body_is_read() {
             false => Server::start(manner),
         };
         let outcome = sweep(&Workload { body, ..server.work(3) });
-        let completed = outcome.tally.completed();
+        let completed = outcome.tally.window.completed();
         assert!(completed >= 10, "{completed}");
         assert_eq!(bytes(&outcome), completed * BODY as u64);
         assert_eq!((outcome.tally.failed(), outcome.end), (0, End::Stopped));
-        assert_eq!(outcome.tally.statuses.get(&200), Some(&completed));
+        assert_eq!(outcome.tally.window.statuses.get(&200), Some(&completed));
     }
 }
 
@@ -326,12 +327,16 @@ fn every_way_to_end_a_body_is_read() {
 fn kept_connections_are_reused_and_fresh_ones_are_not() {
     for server in [Server::start(Manner::Right), Server::secured(Manner::Right, true)] {
         let outcome = sweep(&server.work(4));
-        assert_eq!((outcome.tally.connections, server.connections.load(Relaxed)), (4, 4));
+        assert_eq!((outcome.tally.window.connections, server.connections.load(Relaxed)), (4, 4));
         let fresh = sweep(&Workload { fresh: true, ..server.work(4) });
-        assert!(fresh.tally.connections >= fresh.tally.completed(), "one for each request");
+        assert!(
+            fresh.tally.window.connections >= fresh.tally.window.completed(),
+            "one for each request"
+        );
         assert_eq!(fresh.tally.failed(), 0);
-        let count = |tally: &Tally, phase| Some(tally.phases.as_ref()?.of(phase).len());
-        let completed = Some(fresh.tally.completed());
+        let count =
+            |tally: &Tally, phase: Phase| Some(tally.window.phases.get(phase as usize)?.len());
+        let completed = Some(fresh.tally.window.completed());
         assert_eq!(count(&outcome.tally, Phase::Connect), server.is_secured.then_some(4));
         assert_eq!(count(&fresh.tally, Phase::FirstByte), completed);
         assert_eq!(count(&fresh.tally, Phase::Body), completed);
@@ -356,7 +361,7 @@ fn faults_of_the_server_are_named() {
         let server = Server::start(manner);
         let timeout_ns = if manner == Manner::Stalls { 1_000_000 } else { LONG_NS };
         let outcome = sweep(&Workload { timeout_ns, ..server.work(2) });
-        assert_eq!(outcome.tally.completed(), 0, "{fault}");
+        assert_eq!(outcome.tally.window.completed(), 0, "{fault}");
         let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
         assert_eq!(faults, [&fault]);
     }
@@ -387,7 +392,7 @@ fn verified_bodies_must_not_change() {
     };
     for manner in [Manner::Right, Manner::Chunked, Manner::UntilClose, Manner::Drips] {
         let tally = verify(manner);
-        assert!(tally.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
+        assert!(tally.window.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
     }
     for chunked in [false, true] {
         let tally = verify(Manner::Swaps { chunked });
@@ -403,8 +408,12 @@ fn think_time_limits_the_requests_of_a_client() {
     let pause = Pause { mean_ns: 10_000_000, distribution: Distribution::Constant };
     let outcome = sweep_of(&Workload { pause, ..server.work(3) }, 12);
     // Of each client, a response may follow the beginning of the window at once.
-    let pauses = outcome.tally.completed().div_ceil(3) - 1;
-    assert!(pauses >= 3 && outcome.window_ns >= pauses * pause.mean_ns, "{}", outcome.window_ns);
+    let pauses = outcome.tally.window.completed().div_ceil(3) - 1;
+    assert!(
+        pauses >= 3 && outcome.tally.window.window_ns >= pauses * pause.mean_ns,
+        "{}",
+        outcome.tally.window.window_ns
+    );
 }
 
 #[test]
@@ -447,8 +456,13 @@ fn lone_client_is_never_handled_late() {
     let server = Server::start(Manner::Right);
     let tally = sweep(&server.work(1)).tally;
     // Each event is the first one after its wait.
-    assert_eq!(tally.lag_ns, 0.0);
-    assert!(tally.lags >= tally.completed(), "{} of {}", tally.lags, tally.completed());
+    assert_eq!(tally.window.lag_ns, 0.0);
+    assert!(
+        tally.window.lags >= tally.window.completed(),
+        "{} of {}",
+        tally.window.lags,
+        tally.window.completed()
+    );
 }
 
 #[test]
@@ -466,7 +480,7 @@ fn counted_requests_wait_for_the_window() {
     };
     let timing = Timing { requests: Some(50), ..TIMING };
     let outcome = run(&server.work(2), timing, &mut stop_before).unwrap();
-    assert_eq!((outcome.end, outcome.tally.connections), (End::Stopped, 0));
+    assert_eq!((outcome.end, outcome.tally.window.connections), (End::Stopped, 0));
 }
 
 #[test]
@@ -481,8 +495,12 @@ fn threads_that_end_first_have_their_cpu_time() {
     };
     let short = Timing { window_ns: 100_000_000, ..TIMING };
     let outcome = run(&server.work(2), short, &mut late).unwrap();
-    assert_eq!((outcome.end, outcome.threads.len()), (End::Complete, 2));
-    assert!(outcome.threads.iter().all(|it| it.cpu_ns > 0), "{:?}", outcome.threads);
+    assert_eq!((outcome.end, outcome.tally.window.threads.len()), (End::Complete, 2));
+    assert!(
+        outcome.tally.window.threads.iter().all(|it| it.cpu_ns > 0),
+        "{:?}",
+        outcome.tally.window.threads
+    );
 }
 
 #[test]
@@ -500,21 +518,22 @@ fn counted_requests_are_exactly_as_many() {
         let meter = Arc::new(Meter::new(2));
         let work = Workload { timeout_ns, meter: Some(Arc::clone(&meter)), ..server.work(2) };
         let outcome = run(&work, timing, &mut |_, _| true).unwrap();
-        let Outcome { tally, slots_ns, window_ns, end, .. } = outcome;
-        assert_eq!((end, tally.completed() + tally.failed()), (End::Complete, count));
+        let Outcome { tally, end } = outcome;
+        let slots_ns: u64 = tally.window.slots.iter().map(|slot| slot.ns).sum();
+        assert_eq!((end, tally.window.completed() + tally.failed()), (End::Complete, count));
         assert_eq!(server.requests.load(Relaxed), count as u32);
-        assert_eq!(slots_ns.iter().sum::<u64>().max(1), window_ns);
-        assert_eq!(tally.in_flight, 0);
+        assert_eq!(slots_ns.max(1), tally.window.window_ns);
+        assert_eq!(tally.window.in_flight, 0);
         let counts = meter.read();
-        assert_eq!((counts.completed(), counts.in_flight), (tally.completed(), 0));
+        assert_eq!((counts.completed(), counts.in_flight), (tally.window.completed(), 0));
         assert_eq!(counts.faults, tally.faults);
-        assert_eq!(counts.body_bytes, tally.completed() * BODY as u64);
+        assert_eq!(counts.body_bytes, tally.window.completed() * BODY as u64);
         let heat: Vec<u64> = tally.heat.slices().map(|slice| slice.iter().sum()).collect();
-        assert_eq!((heat.len(), heat.iter().sum()), (SLICES, tally.completed()));
+        assert_eq!((heat.len(), heat.iter().sum()), (SLICES, tally.window.completed()));
         let sliced: u64 = tally.heat.slices_ns.iter().sum();
-        assert_eq!(sliced, slots_ns.iter().sum::<u64>());
+        assert_eq!(sliced, slots_ns);
         if count == 50 {
-            let slots: Vec<u64> = tally.slots.iter().map(|slot| slot.completed).collect();
+            let slots: Vec<u64> = tally.window.slots.iter().map(|slot| slot.completed).collect();
             assert_eq!(slots, [5; SLOTS]);
         }
     }
@@ -527,9 +546,9 @@ fn requests_in_flight_at_the_end_are_counted() {
     let meter = Arc::new(Meter::new(2));
     let work = Workload { meter: Some(Arc::clone(&meter)), ..server.work(3) };
     let outcome = run(&work, TIMING, &mut watch).unwrap();
-    assert_eq!((outcome.end, outcome.tally.in_flight), (End::Stopped, 3));
+    assert_eq!((outcome.end, outcome.tally.window.in_flight), (End::Stopped, 3));
     assert_eq!(meter.read().in_flight, 3);
-    assert!(outcome.tally.longest_in_flight_ns > 0);
+    assert!(outcome.tally.window.longest_in_flight_ns > 0);
 }
 
 #[test]

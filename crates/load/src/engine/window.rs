@@ -4,12 +4,14 @@ use std::fs;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
+use fathom_analysis::load::SLOTS;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::disturbance::throttled_ns;
+use fathom_record::{LoadSlot, LoadThread};
 
 use super::reactor::Reactor;
 use super::shared::{Seat, Shared};
-use super::tally::{SLICES, SLOTS};
+use super::tally::SLICES;
 use super::{Fault, Tally, Workload};
 
 /// Between two looks at the threads.
@@ -85,27 +87,6 @@ pub struct Live {
     pub backlog: u64,
 }
 
-/// CPU time of a thread during the window.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ThreadUse {
-    pub cpu_ns: u64,
-    /// Time in which it was ready and had no CPU.
-    pub wait_ns: u64,
-    pub wall_ns: u64,
-}
-
-impl ThreadUse {
-    /// The share of the time in which it ran.
-    pub fn used(&self) -> f64 {
-        self.cpu_ns as f64 / self.wall_ns.max(1) as f64
-    }
-
-    /// The share of the time in which it was ready and had no CPU.
-    pub fn waiting(&self) -> f64 {
-        self.wait_ns as f64 / self.wall_ns.max(1) as f64
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Complete,
@@ -115,31 +96,11 @@ pub enum End {
     Dead(Fault),
 }
 
+/// What a window counted, and how it ended.
+#[derive(Debug)]
 pub struct Outcome {
     pub tally: Tally,
-    pub window_ns: u64,
-    pub slots_ns: [u64; SLOTS],
-    pub warm_up_ns: u64,
-    /// By how much the window began after its planned time.
-    pub late_ns: u64,
-    /// Whether the throughput was steady before the window.
-    pub is_settled: bool,
-    pub threads: Vec<ThreadUse>,
-    /// How long a quota of CPU time held this process back in the window; 0 if unknown.
-    pub throttled_ns: u64,
-    /// Of an open loop.
-    pub backlog: Option<Backlog>,
     pub end: End,
-}
-
-/// What was due and not done in an open loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backlog {
-    /// At the end of the window.
-    pub requests: u64,
-    /// Whether it went back to what it was in the first half of the window, with requests at the
-    /// same rate: then the server sustains the rate.
-    pub is_drained: bool,
 }
 
 /// Called at every moment; returns whether to go on.
@@ -203,22 +164,12 @@ impl<'c, 'w> Coordinator<'c, 'w> {
 
     fn sweep(&mut self, timing: Timing) -> Outcome {
         let begun_ns = now_ns();
-        let mut outcome = Outcome {
-            tally: Tally::default(),
-            window_ns: 0,
-            slots_ns: [0; SLOTS],
-            warm_up_ns: 0,
-            late_ns: 0,
-            is_settled: false,
-            threads: Vec::new(),
-            throttled_ns: 0,
-            backlog: None,
-            end: End::Complete,
-        };
+        let mut outcome = Outcome { tally: Tally::default(), end: End::Complete };
+        let Outcome { tally: Tally { window, heat, .. }, end } = &mut outcome;
         let length = timing.window_ns.max(PART_NS[0]);
         let early = self.open_early(timing, length);
         match timing.requests.map_or_else(|| self.warm_up(timing), |_| Ok(true)) {
-            Ok(is_settled) => outcome.is_settled = is_settled,
+            Ok(is_settled) => window.is_settled = is_settled,
             Err(end) => return Outcome { end, ..outcome },
         }
         let begun = self.live();
@@ -227,11 +178,11 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         }
         let (before, held) = (self.threads(), throttled_ns());
         let from = early.unwrap_or_else(|| self.open(timing, length));
-        outcome.late_ns = timing.planned_ns().map_or(0, |planned| from - planned);
-        outcome.warm_up_ns = from - begun_ns;
+        window.late_ns = timing.planned_ns().map_or(0, |planned| from - planned);
+        window.warm_up_ns = from - begun_ns;
         // The largest up to the middle of the window.
         let mut usual = begun.backlog;
-        outcome.end = loop {
+        *end = loop {
             if now_ns() < from + length / 2 {
                 usual = usual.max(self.backlog());
             }
@@ -244,33 +195,35 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             }
         };
         let end_ns = now_ns();
-        outcome.window_ns = length.min(end_ns.saturating_sub(from));
-        let slices_ns = self.shared.slices_ns(outcome.window_ns);
-        outcome.slots_ns = std::array::from_fn(|at| {
-            slices_ns[SLICES / SLOTS * at..][..SLICES / SLOTS].iter().sum()
-        });
-        (outcome.tally.heat.from_ns, outcome.tally.heat.slices_ns) = (from, slices_ns.to_vec());
+        window.window_ns = length.min(end_ns.saturating_sub(from));
+        let slices_ns = self.shared.slices_ns(window.window_ns);
+        let slot = |of: &[u64]| LoadSlot { ns: of.iter().sum(), ..LoadSlot::default() };
+        window.slots = slices_ns.chunks(SLICES / SLOTS).map(slot).collect();
+        (heat.from_ns, heat.slices_ns) = (from, slices_ns.to_vec());
         if timing.requests.is_some() {
             // Up to the last completion.
-            outcome.window_ns = outcome.slots_ns.iter().sum::<u64>().clamp(1, outcome.window_ns);
+            let slots_ns: u64 = slices_ns.iter().sum();
+            window.window_ns = slots_ns.clamp(1, window.window_ns);
         }
         let after = self.threads();
-        let used = |(a, b): (&Stamped, &Stamped)| ThreadUse {
+        let used = |(a, b): (&Stamped, &Stamped)| LoadThread {
             cpu_ns: b.cpu_ns.saturating_sub(a.cpu_ns),
             wait_ns: b.wait_ns.saturating_sub(a.wait_ns),
             wall_ns: end_ns.saturating_sub(a.at_ns),
         };
-        outcome.threads = before.iter().zip(&after).map(used).collect();
+        window.threads = before.iter().zip(&after).map(used).collect();
         let held = held.zip(throttled_ns()).map(|(before, after)| after.saturating_sub(before));
-        outcome.throttled_ns = held.unwrap_or(0);
+        window.throttled_ns = held.unwrap_or(0);
         let live = self.live();
         (self.watch)(Moment::End, &live);
-        if self.shared.is_open_loop && outcome.end == End::Complete {
+        if self.shared.is_open_loop && *end == End::Complete {
             let growth = Growth::new(&begun, &live, length);
             let end_ns = from + length;
             match self.drain(growth, usual, (end_ns, end_ns + timing.drain_max_ns())) {
-                Ok(backlog) => outcome.backlog = Some(backlog),
-                Err(end) => outcome.end = end,
+                Ok((requests, is_drained)) => {
+                    (window.backlog, window.is_drained) = (Some(requests), Some(is_drained));
+                }
+                Err(dead) => *end = dead,
             }
         }
         outcome
@@ -294,13 +247,15 @@ impl<'c, 'w> Coordinator<'c, 'w> {
 
     /// Waits until all requests of the window are done and the backlog is as usual, with further
     /// requests at the same rate. Without it, a stall at the end would be lost: the requests that
-    /// it delays most would have no response time.
+    /// it delays most would have no response time. Returns the backlog at the end of the window,
+    /// and whether it went back to what it was in the first half, with requests at the same rate:
+    /// then the server sustains the rate.
     fn drain(
         &mut self,
         mut growth: Growth,
         usual: u64,
         (end_ns, until_ns): (u64, u64),
-    ) -> Result<Backlog, End> {
+    ) -> Result<(u64, bool), End> {
         let (mut requests, mut is_counted) = (growth.last.backlog, false);
         loop {
             let live = self.live();
@@ -308,13 +263,12 @@ impl<'c, 'w> Coordinator<'c, 'w> {
                 requests = requests.max(live.backlog);
                 is_counted = self.is_counted(end_ns);
             }
-            let backlog = |is_drained| Ok(Backlog { requests, is_drained });
             let is_usual = is_counted && live.backlog <= usual;
             if is_usual && self.shared.sum(|seat| &seat.unfinished) == 0 {
-                return backlog(true);
+                return Ok((requests, true));
             }
             if growth.is_certain(&live) || live.now_ns >= until_ns {
-                return backlog(is_usual);
+                return Ok((requests, is_usual));
             }
             self.step(Moment::Running, TICK)?;
         }

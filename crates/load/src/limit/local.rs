@@ -4,13 +4,14 @@
 //! thread waiting all the time, and behind a network that limits the responses wait, which more
 //! clients only prolong.
 
-use fathom_analysis::load::{BUSY, Estimate, Name, Resource, Use};
+use fathom_analysis::load::{
+    BUSY, Estimate, MeasuredStep, MeasuredSweep, Name, Resource, Use, WAITING_MIN,
+};
 use fathom_analysis::statistics::mean_half_width;
 use fathom_record::quantity::counted;
 use fathom_record::{Looks, ServerUse};
 
 use super::{Used, exact, mean, of_share};
-use crate::step::{Step, Sweep, WAITING_MIN};
 
 /// The largest and the smallest of them differ by at most this factor.
 const STEPS_SPAN: u32 = 4;
@@ -30,15 +31,15 @@ const ACKNOWLEDGED_S: f64 = 0.044;
 
 /// The steps with most clients. With few of them throughput may be level already, but
 /// a request now and then finds the limiting resource idle.
-pub fn loaded<'s>(steps: &[&'s Step]) -> Vec<&'s Step> {
+pub fn loaded<'s>(steps: &[&'s MeasuredStep]) -> Vec<&'s MeasuredStep> {
     let most = steps.iter().map(|step| step.clients).max().unwrap_or(0);
     steps.iter().copied().filter(|step| STEPS_SPAN * step.clients >= most).collect()
 }
 
 /// The uses of all resources over the sweeps of steps, and the bytes per second of the disk.
 /// `think_s`: the think time of clients; `is_saturated`: whether throughput is level there.
-pub fn uses(steps: &[&Step], think_s: f64, is_saturated: bool) -> (Vec<Use>, Used) {
-    let sweeps: Vec<&Sweep> = steps.iter().flat_map(|step| &step.by_sweep).collect();
+pub fn uses(steps: &[&MeasuredStep], think_s: f64, is_saturated: bool) -> (Vec<Use>, Used) {
+    let sweeps: Vec<&MeasuredSweep> = steps.iter().flat_map(|step| &step.by_sweep).collect();
     let servers: Option<Vec<&ServerUse>> = sweeps.iter().map(|it| it.server.as_ref()).collect();
     let servers = servers.unwrap_or_default();
     let throughputs: Vec<f64> = sweeps.iter().map(|sweep| sweep.point.throughput).collect();
@@ -68,10 +69,10 @@ pub fn uses(steps: &[&Step], think_s: f64, is_saturated: bool) -> (Vec<Use>, Use
 }
 
 /// The share of the response times in which data of the server were under way.
-fn network(steps: &[&Step], think_s: f64) -> Option<Estimate> {
+fn network(steps: &[&MeasuredStep], think_s: f64) -> Option<Estimate> {
     // By sweep, over all looks: connections with data under way, clients that waited for a response
     // and did not think, and ends of responses that may have been acknowledged late.
-    let counts = |(clients, sweep): (u32, &Sweep)| {
+    let counts = |(clients, sweep): (u32, &MeasuredSweep)| {
         let looks = sweep.server.as_ref()?.looks.filter(|looks| looks.sockets > 0)?;
         let (of, point) = (looks.sockets as f64, sweep.point);
         let late_s = think_s.min(ACKNOWLEDGED_S);
@@ -112,12 +113,12 @@ fn disk(servers: &[&ServerUse]) -> Option<Estimate> {
 
 /// Why a resource may be busy with other work than the requests: it is as busy with few clients,
 /// and less than half of the throughput.
-pub fn doubt(name: &Name, first: &Step, sweeps: &[&Sweep]) -> Option<String> {
+pub fn doubt(name: &Name, first: &MeasuredStep, sweeps: &[&MeasuredSweep]) -> Option<String> {
     let Name::Resource(resource @ (Resource::ServerCpu | Resource::Disk)) = name else {
         return None;
     };
-    let begin: Vec<&Sweep> = first.by_sweep.iter().collect();
-    let busy = |sweeps: &[&Sweep]| -> Option<f64> {
+    let begin: Vec<&MeasuredSweep> = first.by_sweep.iter().collect();
+    let busy = |sweeps: &[&MeasuredSweep]| -> Option<f64> {
         let servers: Option<Vec<&ServerUse>> = sweeps.iter().map(|it| it.server.as_ref()).collect();
         let servers = servers?;
         if *resource == Resource::Disk {
@@ -127,7 +128,7 @@ pub fn doubt(name: &Name, first: &Step, sweeps: &[&Sweep]) -> Option<String> {
         let cpus: Option<Vec<f64>> = servers.iter().map(|it| it.cpus()).collect();
         Some(mean(&cpus?))
     };
-    let rate = |sweeps: &[&Sweep]| {
+    let rate = |sweeps: &[&MeasuredSweep]| {
         mean(&sweeps.iter().map(|sweep| sweep.point.throughput).collect::<Vec<f64>>())
     };
     let (then, now) = (busy(&begin)?, busy(sweeps)?);
@@ -143,7 +144,7 @@ pub fn doubt(name: &Name, first: &Step, sweeps: &[&Sweep]) -> Option<String> {
 }
 
 /// Why no resource has a name although throughput is level.
-pub fn idle(uses: &[Use], sweeps: &[&Sweep]) -> String {
+pub fn idle(uses: &[Use], sweeps: &[&MeasuredSweep]) -> String {
     let waiting = mean(&sweeps.iter().map(|sweep| sweep.waiting()).collect::<Vec<f64>>());
     if waiting > WAITING_MIN {
         return format!("an end waits for a CPU {:.0} % of the time", 100.0 * waiting);

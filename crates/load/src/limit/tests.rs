@@ -1,20 +1,24 @@
 //! What limits canned steps, and the records of it.
 
-use fathom_analysis::load::SweepPoint;
+use fathom_analysis::load::{ReachedLimit, SweepPoint};
 
 use super::*;
 use crate::engine::Fault;
 use crate::fixture;
 
 const MB: f64 = 1e6;
-const POINT: Judged = Judged { shows: true, left_out: None, is_noisy: false };
-const INVALID: Judged = Judged { shows: false, left_out: Some(LeftOut::Invalid), is_noisy: false };
+pub const POINT: StepJudgement =
+    StepJudgement { verdict: Verdict { state: State::Valid, reasons: Vec::new() }, left_out: None };
+const INVALID: StepJudgement = StepJudgement {
+    verdict: Verdict { state: State::Invalid, reasons: Vec::new() },
+    left_out: Some(LeftOut::Invalid),
+};
 
 /// Three sweeps of steps at which a resource saturates at 10 requests of 1 MB per second.
-fn steps(server: impl Fn(f64) -> ServerUse) -> Vec<Step> {
+fn steps(server: impl Fn(f64) -> ServerUse) -> Vec<MeasuredStep> {
     let sweep = |clients: f64, noise: f64| {
         let throughput = clients.min(10.0) * noise;
-        Sweep {
+        MeasuredSweep {
             point: SweepPoint { throughput, response_s: clients / throughput },
             server: Some(server(throughput)),
             client_share: 0.1,
@@ -23,11 +27,21 @@ fn steps(server: impl Fn(f64) -> ServerUse) -> Vec<Step> {
         }
     };
     let step = |clients: u32| {
-        let mut step = Step::new(clients);
+        let mut step = MeasuredStep::new(clients);
         step.by_sweep = [0.999, 1.0, 1.001].map(|noise| sweep(f64::from(clients), noise)).to_vec();
         step
     };
     [1, 2, 4, 8, 16, 32].map(step).into()
+}
+
+/// The generator was the limit.
+fn busy(step: &mut MeasuredStep) {
+    (step.all.completed, step.of_quota) = (1, 0.95);
+}
+
+/// What limits these steps.
+fn limit_of(steps: &[MeasuredStep], judged: &[StepJudgement], all: &Capacities) -> Limit {
+    Limit::of(&steps.iter().collect::<Vec<_>>(), judged, 0.0, all)
 }
 
 fn used(throughput: f64, disk_share: f64) -> ServerUse {
@@ -51,12 +65,19 @@ fn capacities(network: f64, disk: f64) -> Capacities {
 
 fn limit(disk_share: f64, all: &Capacities) -> Limit {
     let steps = steps(|throughput| used(throughput, disk_share));
-    Limit::of(&steps, &[POINT; 6], 0.0, all)
+    limit_of(&steps, &[POINT; 6], all)
 }
 
 #[test]
 fn the_resource_at_its_capacity_is_named() {
+    let paced = |bytes_s, network| {
+        let paced = Some(Rate { bytes_s, half: 0.01 });
+        limit(0.0, &Capacities { paced, ..capacities(network, 40.0 * MB) })
+    };
     let cases = [
+        (paced(10.1 * MB, 40.0 * MB), "pacing"),
+        // Pacing that is exceeded is no limit.
+        (paced(7.0 * MB, 10.1 * MB), "network"),
         (limit(0.5, &capacities(10.1 * MB, 40.0 * MB)), "network"),
         (limit(1.0, &capacities(100.0 * MB, 10.2 * MB)), "disk"),
         (limit(0.0, &capacities(100.0 * MB, 0.1 * MB)), "serial"),
@@ -108,20 +129,24 @@ fn records_have_the_shape_and_the_bottleneck() {
 #[test]
 fn steps_that_are_no_points_are_named() {
     let steps = steps(|throughput| used(throughput, 0.0));
-    let port = LeftOut::Limit(Fault::Connect(99));
-    let curve = |left_out: [Option<LeftOut>; 6]| {
-        let judged = left_out.map(|left_out| Judged { left_out, ..POINT });
+    let fault = Fault::Connect(99);
+    let remedy = fault.remedy().expect("a limit of this machine");
+    let port = LeftOut::Limit(ReachedLimit { words: fault.to_string(), remedy });
+    let curve = |left_out: [Option<&LeftOut>; 6]| {
+        let judged =
+            left_out.map(|left_out| StepJudgement { left_out: left_out.cloned(), ..POINT });
         let all = capacities(40.0 * MB, 40.0 * MB);
-        let limit = Limit::of(&steps, &judged, 0.0, &all);
+        let limit = limit_of(&steps, &judged, &all);
         let first = limit.of_curve(&Params::default()).swap_remove(0);
         fixture::words(&first)
     };
-    let (cut, empty) = (Some(LeftOut::Cut), Some(LeftOut::Empty));
+    let (cut, empty) = (Some(&LeftOut::Cut), Some(&LeftOut::Empty));
+    let (failed, invalid) = (Some(&LeftOut::Failed), Some(&LeftOut::Invalid));
     let text = [
         curve([None, None, None, None, cut, None]),
         curve([None, None, cut, cut, empty, cut]),
-        curve([None, Some(LeftOut::Failed), cut, Some(LeftOut::Failed), empty, cut]),
-        curve([Some(port), Some(port), empty, Some(LeftOut::Failed), Some(LeftOut::Invalid), cut]),
+        curve([None, failed, cut, failed, empty, cut]),
+        curve([Some(&port), Some(&port), empty, failed, invalid, cut]),
     ];
     fixture::assert_golden("left_out.txt", &text.concat());
 }
@@ -132,51 +157,37 @@ fn network_measured_at_a_busy_server_is_not_its_rival() {
     let busy = steps(|throughput| ServerUse { cpu_ns: 990_000_000, ..used(throughput, 0.0) });
     let name = |network_under| {
         let all = Capacities { network_under, ..all.clone() };
-        word(&Limit::of(&busy, &[POINT; 6], 0.0, &all).name)
+        word(&limit_of(&busy, &[POINT; 6], &all).name)
     };
     assert_eq!(name(Some(Resource::ServerCpu)), "server-cpu");
     assert_eq!(name(None), "undetermined");
 }
 
 #[test]
-fn pacing_is_not_called_network() {
-    let paced = Rate { bytes_s: 10.1 * MB, half: 0.01 };
-    let all = Capacities { paced: Some(paced), ..capacities(40.0 * MB, 40.0 * MB) };
-    assert_eq!(word(&limit(0.0, &all).name), "pacing");
-}
-
-#[test]
-fn exceeded_pacing_is_no_limit() {
-    let paced = Rate { bytes_s: 7.0 * MB, half: 0.01 };
-    let all = Capacities { paced: Some(paced), ..capacities(10.1 * MB, 40.0 * MB) };
-    assert_eq!(word(&limit(0.0, &all).name), "network");
-}
-
-#[test]
 fn unknown_telemetry_names_nothing() {
     let mut steps = steps(|throughput| used(throughput, 0.0));
     steps[4].by_sweep[1].server = None;
-    let limit = Limit::of(&steps, &[POINT; 6], 0.0, &capacities(10.1 * MB, 40.0 * MB));
+    let limit = limit_of(&steps, &[POINT; 6], &capacities(10.1 * MB, 40.0 * MB));
     assert_eq!(word(&limit.name), "undetermined");
 }
 
 #[test]
 fn generator_that_fails_first_is_the_client() {
     let steps = steps(|throughput| used(throughput, 0.0));
-    let mut short: Vec<Step> = steps.into_iter().take(4).collect();
-    short[3].mark_busy(0.95);
+    let mut short: Vec<MeasuredStep> = steps.into_iter().take(4).collect();
+    busy(&mut short[3]);
     let valid = [POINT, POINT, POINT, INVALID];
-    let limit = Limit::of(&short, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
+    let limit = limit_of(&short, &valid, &capacities(40.0 * MB, 40.0 * MB));
     assert_eq!((word(&limit.name), limit.client_from), ("client", Some(8)));
 }
 
 #[test]
 fn server_that_is_as_busy_as_the_generator_may_be_the_limit() {
     let steps = steps(|throughput| ServerUse { cpu_ns: 900_000_000, ..used(throughput, 0.0) });
-    let mut short: Vec<Step> = steps.into_iter().take(4).collect();
-    short[3].mark_busy(0.95);
+    let mut short: Vec<MeasuredStep> = steps.into_iter().take(4).collect();
+    busy(&mut short[3]);
     let valid = [POINT, POINT, POINT, INVALID];
-    let limit = Limit::of(&short, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
+    let limit = limit_of(&short, &valid, &capacities(40.0 * MB, 40.0 * MB));
     let Name::Undetermined(why) = &limit.name else { panic!("{:?}", limit.name) };
     assert!(why.contains("server CPU at 90 %") && limit.client_from == Some(8), "{why}");
 }
@@ -187,7 +198,7 @@ fn cpu_that_others_use_is_no_serial_section() {
     for sweep in steps.iter_mut().flat_map(|step| &mut step.by_sweep) {
         (sweep.client_share, sweep.client_waiting) = (0.4, 0.5);
     }
-    let limit = Limit::of(&steps, &[POINT; 6], 0.0, &capacities(40.0 * MB, 40.0 * MB));
+    let limit = limit_of(&steps, &[POINT; 6], &capacities(40.0 * MB, 40.0 * MB));
     let Name::Undetermined(why) = &limit.name else { panic!("{:?}", limit.name) };
     assert!(why.contains("the client waits for a CPU 50 %"), "{why}");
 }
@@ -195,10 +206,10 @@ fn cpu_that_others_use_is_no_serial_section() {
 #[test]
 fn one_valid_step_does_not_hide_the_client() {
     let mut steps = steps(|throughput| used(throughput, 0.0));
-    steps[..5].iter_mut().for_each(|step| step.mark_busy(0.95));
+    steps[..5].iter_mut().for_each(busy);
     let mut valid = [INVALID; 6];
     valid[5] = POINT;
-    let limit = Limit::of(&steps, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
+    let limit = limit_of(&steps, &valid, &capacities(40.0 * MB, 40.0 * MB));
     assert_eq!((word(&limit.name), limit.client_from), ("client", Some(1)));
 }
 

@@ -1,11 +1,12 @@
 //! Shares with known answers, merged.
 
 use clap::Parser as _;
-use fathom_record::{Histogram, MetricId, Sample, State};
+use fathom_analysis::load::{SLOTS, StepBatch};
+use fathom_record::{Histogram, LoadSlot, MetricId, Sample, State};
 
 use super::*;
-use crate::engine::{Backlog, Fault, SLOTS, Slot, ThreadUse};
-use crate::fixture::{Texts, outcome as canned, target};
+use crate::engine::{Fault, Outcome};
+use crate::fixture::{Texts, changed, failing, outcome as canned, target};
 
 const RESPONSE_NS: f64 = 20e6;
 /// Of a slot of 125 ms with two clients.
@@ -30,12 +31,10 @@ impl Lab {
             let case = load.all_cases()[0];
             let shared = Shared::of(&load, &target(false), case, None);
             let record = |mut step: Step| {
-                for sweep in 0..SWEEPS {
-                    let outcome = window(rank, &step, sweep);
-                    step.keep(&outcome, None, None);
-                }
+                let windows = (0..SWEEPS).map(|at| window(rank, &step, at).tally.window);
+                step.windows = windows.collect();
                 let mut texts = Texts::new();
-                step.add_used(&window(rank, &step, 0), None, None);
+                step.add(&window(rank, &step, 0));
                 records::step(&mut texts, &shared, &step);
                 let mut record = texts.records.swap_remove(0);
                 assert_eq!(record.metric, MetricId::new("load.throughput"));
@@ -43,7 +42,7 @@ impl Lab {
                 let text = serde_json::to_string(&record).expect("plain data");
                 serde_json::from_str(&text).expect("what was written")
             };
-            let steps = load.steps(None).into_iter().filter(|step| step.clients > 0);
+            let steps = load.steps().into_iter().filter(|step| step.clients() > 0);
             let name = format!("node{rank}");
             Member {
                 name,
@@ -62,7 +61,7 @@ impl Lab {
 
     /// The only step.
     fn step(&self) -> Step {
-        let mut step = self.load.steps(None).swap_remove(0);
+        let mut step = self.load.steps().swap_remove(0);
         let merge = self.merge();
         let parts = merge.parts(&step);
         merge.add(&mut step, &parts);
@@ -91,7 +90,8 @@ fn steady(_: u32, _: &Step, _: usize) -> Outcome {
 
 /// A window whose slots have these response times.
 fn timed(slots: &[Vec<f64>]) -> Outcome {
-    let slot = |times: &Vec<f64>| Slot {
+    let slot = |times: &Vec<f64>| LoadSlot {
+        ns: 125_000_000,
         completed: times.len() as u64,
         body_bytes: 1_000 * times.len() as u64,
         sum_ns: times.iter().sum(),
@@ -99,7 +99,7 @@ fn timed(slots: &[Vec<f64>]) -> Outcome {
         times_from_send: None,
     };
     let mut outcome = canned([0; SLOTS], RESPONSE_NS);
-    outcome.tally.slots = slots.iter().map(slot).collect();
+    outcome.tally.window.slots = slots.iter().map(slot).collect();
     outcome
 }
 
@@ -117,13 +117,14 @@ fn merged_quantiles_are_those_of_all_raw_times() {
     };
     let lab = Lab::of("--clients 8", 4, |rank, _, sweep| timed(&times(rank, sweep)));
     let step = lab.step();
+    let sum = &step.measured.all;
     let of_member = |rank| (0..SWEEPS).flat_map(move |sweep| times(rank, sweep).concat());
     let mut raw: Vec<f64> = (0..4).flat_map(of_member).collect();
     raw.sort_by(f64::total_cmp);
-    assert_eq!((step.completed, step.times.len()), (raw.len() as u64, raw.len() as u64));
+    assert_eq!((sum.completed, sum.times.len()), (raw.len() as u64, raw.len() as u64));
     for q in [0.5, 0.9, 0.99, 0.999] {
         let expected = raw[(q * raw.len() as f64).ceil() as usize - 1];
-        let found = step.times.quantile(q).expect("times");
+        let found = sum.times.quantile(q).expect("times");
         assert!((found / expected - 1.0).abs() < 1e-3, "{q}: {found} of {expected}");
     }
     let p99 = |rank| {
@@ -131,10 +132,10 @@ fn merged_quantiles_are_those_of_all_raw_times() {
         own.quantile(0.99).expect("times")
     };
     let averaged = (0..4).map(p99).sum::<f64>() / 4.0;
-    let merged = step.times.quantile(0.99).expect("times");
+    let merged = sum.times.quantile(0.99).expect("times");
     assert!((averaged / merged - 1.0).abs() > 0.05, "{averaged} and {merged}");
     let mean = raw.iter().sum::<f64>() / raw.len() as f64;
-    assert!((step.mean_ns() / mean - 1.0).abs() < 1e-9, "weighted by the responses");
+    assert!((sum.mean_ns() / mean - 1.0).abs() < 1e-9, "weighted by the responses");
     let heat: u64 = step.heat.iter().flat_map(|heat| heat.slices().flatten()).sum();
     assert_eq!(heat, raw.len() as u64);
 }
@@ -148,28 +149,26 @@ fn throughput_is_the_sum_and_its_interval_that_of_the_sums() {
         canned(counts, 2.0 * 1.25e9 / 120.0)
     };
     let lab = Lab::of("--clients 8", 4, turns);
-    let step = lab.step();
-    assert_eq!((step.sweeps, step.completed, step.seconds()), (3, 4 * 3 * 120, 3.75));
+    let step = lab.step().measured;
+    assert_eq!((step.sweeps, step.all.completed, step.seconds()), (3, 4 * 3 * 120, 3.75));
     assert!((step.throughput() - 4.0 * 96.0).abs() < 1e-9);
-    let rate = |batch: &crate::batch::Batch| batch.completed as f64 / batch.seconds;
+    let rate = |batch: &StepBatch| batch.completed as f64 / batch.seconds;
     let interval = step.mean_interval(step.throughput(), rate).expect("ten batches");
     assert!(interval.high - interval.low < 1e-6, "{interval:?}");
     let points = step.by_sweep.iter().map(|sweep| sweep.point.throughput);
     assert!(points.eq([384.0; 3]));
     assert_eq!(lab.verdict(), (State::Valid, String::new()));
-    assert_eq!(step.statuses, [(200, 1_440)].into());
+    assert_eq!(step.counts.statuses, [(200, 1_440)].into());
 }
 
 #[test]
 fn errors_of_all_members_are_counted_by_their_words() {
     let fails = |rank: u32, _: &Step, _: usize| {
-        let mut window = steady(0, &Step::new(2), 0);
-        let faults = [(Fault::Status(503), 1), (Fault::Timeout, u64::from(rank == 3))];
-        window.tally.window_faults = faults.into_iter().filter(|it| it.1 > 0).collect();
-        window
+        let window = failing(steady(0, &Step::new(2), 0), Fault::Status(503), 1);
+        if rank == 3 { failing(window, Fault::Timeout, 1) } else { window }
     };
     let lab = Lab::of("--clients 8", 4, fails);
-    assert_eq!(lab.step().failed(), 4 * 3 + 3);
+    assert_eq!(lab.step().measured.counts.failed(), 4 * 3 + 3);
     let words = "15 requests failed: status 503 (12×), response timeout (3×)";
     assert_eq!(lab.verdict(), (State::Noisy, words.to_owned()));
 }
@@ -177,17 +176,16 @@ fn errors_of_all_members_are_counted_by_their_words() {
 #[test]
 fn generator_at_its_limit_is_named() {
     let busy = |rank: u32, _: &Step, _: usize| {
-        let mut window = steady(0, &Step::new(2), 0);
-        if rank == 2 {
-            window.threads[0] =
-                ThreadUse { cpu_ns: 970_000_000, wait_ns: 0, wall_ns: 1_000_000_000 };
-        }
-        window
+        changed(steady(0, &Step::new(2), 0), |it| {
+            if rank == 2 {
+                it.threads[0].cpu_ns = 97 * it.threads[0].wall_ns / 100;
+            }
+        })
     };
     let lab = Lab::of("--clients 8", 4, busy);
     let words = "the generator of node2 was the limit: a client thread is busy for 97 %";
     assert_eq!(lab.verdict(), (State::Invalid, words.to_owned()));
-    assert!(lab.step().is_client_bound());
+    assert!(lab.step().measured.is_client_bound());
     // A quota is known to its member only.
     let mut lab = Lab::of("--clients 8", 4, steady);
     for member in [1, 3] {
@@ -204,14 +202,15 @@ fn generator_at_its_limit_is_named() {
 #[test]
 fn late_generator_of_an_open_loop_is_named() {
     let open = |rank: u32, _: &Step, _: usize| {
-        let mut window = steady(0, &Step::new(2), 0);
-        for slot in &mut window.tally.slots {
+        let mut outcome = steady(0, &Step::new(2), 0);
+        let window = &mut outcome.tally.window;
+        for slot in &mut window.slots {
             slot.times_from_send = Some(slot.times.clone());
         }
         let late_ns = if rank == 1 { RESPONSE_NS } else { 0.0 };
-        window.tally.late = Some((0..120).map(|_| late_ns).collect());
-        window.backlog = Some(Backlog { requests: 2, is_drained: rank != 3 });
-        window
+        window.sent_late = Some((0..120).map(|_| late_ns).collect());
+        (window.backlog, window.is_drained) = (Some(2), Some(rank != 3));
+        outcome
     };
     let lab = Lab::of("--rate 384", 2, open);
     let (state, words) = lab.verdict();
@@ -224,7 +223,7 @@ fn late_generator_of_an_open_loop_is_named() {
     let lab = Lab::of("--rate 384", 4, grows);
     assert_eq!(lab.verdict(), (State::Invalid, words.to_owned()));
     let alike = Lab::of("--rate 384", 4, |_, step, sweep| open(0, step, sweep));
-    let step = alike.step();
+    let step = alike.step().measured;
     assert_eq!((step.waiting, step.undrained), (8, 0));
     assert_eq!(alike.verdict(), (State::Valid, String::new()));
 }
@@ -294,7 +293,7 @@ fn saturation_is_that_of_the_sums() {
     // A server of 400 requests a second, whatever the clients.
     let served = |rank: u32, step: &Step, sweep: usize| {
         let all = step.of_all.expect("a share");
-        let own = 400.0 * f64::from(step.clients) / all * 0.125;
+        let own = 400.0 * f64::from(step.clients()) / all * 0.125;
         let wave = (rank as usize + sweep) % 2;
         canned([own.round() as u64 + wave as u64; SLOTS], all / 400.0 * 1e9)
     };

@@ -3,14 +3,13 @@
 use fathom_record::HeatMap;
 
 use crate::engine::{Heat, ROWS, row_lower_ns};
-use crate::step::Step;
 
 /// Rows at most: of a wider range, two become one.
 const ROWS_MAX: usize = 48;
 
 /// Of all complete sweeps, in the order of time; `None` without a response.
-pub(super) fn map(step: &Step) -> Option<HeatMap> {
-    let slices = || step.heat.iter().flat_map(Heat::slices);
+pub(super) fn map(sweeps: &[Heat]) -> Option<HeatMap> {
+    let slices = || sweeps.iter().flat_map(Heat::slices);
     let has_any = |row: &usize| slices().any(|slice| slice[*row] > 0);
     let (first, last) = ((0..ROWS).find(has_any)?, (0..ROWS).rfind(has_any)?);
     let mut width = 1;
@@ -27,7 +26,7 @@ pub(super) fn map(step: &Step) -> Option<HeatMap> {
         limits: limits.collect(),
         counts: slices().map(|slice| rows.iter().map(|row| sum(slice, *row)).collect()).collect(),
     };
-    for sweep in &step.heat {
+    for sweep in sweeps {
         let mut at_ns = sweep.from_ns;
         for &length_ns in &sweep.slices_ns {
             map.starts_ns.push(at_ns as f64);
@@ -60,10 +59,8 @@ mod tests {
             .filter(|slice| !(5..15).contains(slice))
             .map(|slice| (slice, if slice == 15 { SECOND } else { 2_000_000 }))
             .collect();
-        let mut step = Step::new(1);
-        assert_eq!(map(&step), None);
-        step.heat = vec![sweep(1, &usual), sweep(60, &stalled)];
-        let map = map(&step).expect("a map");
+        assert_eq!(map(&[]), None);
+        let map = map(&[sweep(1, &usual), sweep(60, &stalled)]).expect("a map");
         assert_eq!((map.starts_ns[0], map.starts_ns[SLICES]), (1e9, 60e9));
         assert_eq!((map.starts_ns[2 * SLICES - 1], map.lengths_ns[0]), (61.9e9, 0.1e9));
         let silent =
@@ -80,9 +77,7 @@ mod tests {
     #[test]
     fn wide_range_has_fewer_rows_and_all_timings() {
         let times: Vec<(usize, u64)> = (10..40).map(|bit| (0, 1 << bit)).collect();
-        let mut step = Step::new(1);
-        step.heat = vec![sweep(0, &times)];
-        let map = map(&step).expect("a map");
+        let map = map(&[sweep(0, &times)]).expect("a map");
         assert!(map.counts[0].len() <= ROWS_MAX, "{}", map.counts[0].len());
         assert_eq!(map.counts[0].iter().sum::<u64>(), 30);
         assert!(map.limits.is_sorted() && map.limits[0] <= 1_024.0);

@@ -1,9 +1,10 @@
 //! Records of the memory of both ends.
 
+use fathom_analysis::load::batch_interval;
 use fathom_metric::{Measured, Recorder};
 use fathom_record::{Cause, Fact, Reason, Remedy, State, Verdict};
 
-use crate::memory::{Memory, Resident, growth_interval};
+use crate::memory::{Memory, Resident};
 use crate::metrics::{self, OfServer};
 use crate::target::{LOOPBACK, Target};
 
@@ -37,7 +38,7 @@ fn record_end(
         ..Measured::default()
     });
     if let Some((slope, segments)) = resident.growth() {
-        let interval = growth_interval(slope, &segments);
+        let interval = batch_interval(slope, &segments);
         let verdict = match interval {
             Some(_) => Verdict::default(),
             None => Verdict { state: State::Noisy, reasons: vec![short()] },

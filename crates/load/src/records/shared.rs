@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
-use fathom_record::{Fact, ParamValue, Params, Record, Unit};
+use fathom_analysis::load::{MeasuredStep, SWEEPS, StepAsked};
+use fathom_record::load_facts::{
+    CLIENT_CPU, DISK, ERRORS, LONGEST_IN_FLIGHT, LONGEST_RESPONSE, PHASES, REQUESTS, RESOLVE,
+    SENT_LATE, SERVER_CPU, WAITING, p99_of,
+};
+use fathom_record::{Fact, Histogram, LoadWindow, ParamValue, Params, Record, Unit};
 
-use super::{open, phases, place};
-use crate::engine::{Choice, Distribution, Rate};
+use super::place;
+use crate::engine::{Choice, Distribution};
 use crate::metrics;
 use crate::options::{Case, Load, ServerCache};
 use crate::rates;
 use crate::share::Share;
-use crate::step::{SWEEPS, Step};
+use crate::step::Step;
 use crate::target::Target;
 
 /// What each connection by TLS begins with.
@@ -18,6 +23,8 @@ const SESSION: &str = "a full handshake for each connection, no resumption";
 /// Parameters of a step, and of a share.
 const STEP: [&str; 4] = ["clients", "rate", "arrivals", SHARE];
 const SHARE: &str = "share";
+/// The fewest times with a 99th percentile.
+const TIMES_MIN: u64 = 1_000;
 /// Facts of the place and the work, without those that a step measures.
 const PLACE: [&str; 7] =
     ["server", "files", "TLS", "session", "bodies", "think time", "congestion"];
@@ -89,15 +96,32 @@ impl<'s> Shared<'s> {
     }
 
     pub(super) fn params(&self, step: &Step) -> Params {
+        let mut common = self.common();
         match step.rate {
             Some(rate) => {
+                // An open loop has no clients, which could think.
+                common.0.remove("think_s");
                 let per_second = step.of_all.unwrap_or(rate.per_second);
-                open::params(self.common(), Rate { per_second, ..rate })
+                common.and("rate", rates::param(per_second)).and("arrivals", rate.arrivals.word())
             }
             None => {
-                let clients = step.of_all.map_or(step.clients, |all| all as u32);
-                self.common().and("clients", i64::from(clients))
+                let clients = step.of_all.map_or(step.clients(), |all| all as u32);
+                common.and("clients", i64::from(clients))
             }
+        }
+    }
+
+    /// What was asked of its steps.
+    pub fn asked(&self) -> StepAsked {
+        let Load { requests, fresh, share, server_cache, .. } = self.load;
+        StepAsked {
+            think_ns: self.case.think.as_nanos() as f64,
+            is_counted: requests.is_some(),
+            is_fresh: *fresh,
+            evicts_each: self.is_cold,
+            evicts_before: matches!(server_cache, ServerCache::Cold),
+            is_share: share.is_some(),
+            noise_limit: metrics::THROUGHPUT.0.noise_limit,
         }
     }
 
@@ -108,7 +132,7 @@ impl<'s> Shared<'s> {
         wanted = match step.rate {
             Some(rate) => wanted.and("rate", rates::param(rate.per_second)),
             None => {
-                let clients = i64::from(step.clients);
+                let clients = i64::from(step.clients());
                 wanted.and("clients", clients).and("think_s", seconds(case.think))
             }
         };
@@ -118,6 +142,7 @@ impl<'s> Shared<'s> {
 
     /// What the views show beside the throughput.
     pub(super) fn facts(&self, step: &Step) -> Vec<Fact> {
+        let measured = &step.measured;
         let mut facts = self.place.clone();
         let mut states = step.cache.clone();
         states.dedup();
@@ -129,13 +154,13 @@ impl<'s> Shared<'s> {
         }
         let ratio = |name: &str, value: f64| Fact::quantity(name, value, Unit::Ratio);
         let ns = |name: &str, ns: f64| Fact::quantity(name, ns, Unit::Nanoseconds);
-        if let Some(server) = &step.server {
-            facts.extend(server.cpus().map(|cpus| ratio("server CPU", cpus)));
+        if let Some(server) = &measured.server {
+            facts.extend(server.cpus().map(|cpus| ratio(SERVER_CPU, cpus)));
             let rate = |name: &str, value: Option<f64>, unit| {
                 value.map(|value| Fact::quantity(name, value, unit))
             };
             let per_second = |count| server.per_second(count);
-            facts.extend(rate("disk", per_second(server.disk_bytes), Unit::BytesPerSecond));
+            facts.extend(rate(DISK, per_second(server.disk_bytes), Unit::BytesPerSecond));
             facts.extend(rate("disk reads", per_second(server.disk_reads), Unit::PerSecond));
             facts.extend(rate("wire", per_second(server.wire_bytes), Unit::BytesPerSecond));
             let busy = server.disk_busy_ns.map(|ns| ns as f64 / server.wall_ns.max(1) as f64);
@@ -148,20 +173,48 @@ impl<'s> Shared<'s> {
                 facts.push(ns("server window", server.wall_ns as f64));
             }
         }
-        if step.longest_in_flight_ns > 0 {
-            facts.push(ns("longest in flight at the end", step.longest_in_flight_ns as f64));
+        if measured.counts.longest_in_flight_ns > 0 {
+            facts.push(ns(LONGEST_IN_FLIGHT, measured.counts.longest_in_flight_ns as f64));
         }
-        if step.completed > 0 {
-            facts.push(ns("longest response", step.times.max()));
-            facts.push(ratio("client CPU", step.busiest()));
-            facts.push(ratio("client lag", step.mean_lag_ns() / step.mean_ns()));
+        if measured.all.completed > 0 {
+            facts.push(ns(LONGEST_RESPONSE, measured.all.times.max()));
+            facts.push(ratio(CLIENT_CPU, measured.busiest()));
+            facts.push(ratio("client lag", measured.mean_lag_ns() / measured.all.mean_ns()));
         }
-        facts.extend(phases::facts(step, self.resolve_ns));
-        facts.extend(open::facts(step));
-        facts.push(ratio("requests", (step.failed() + step.completed) as f64));
-        facts.push(ratio("errors", step.failed() as f64));
+        facts.extend(phases(&measured.counts, self.resolve_ns));
+        facts.extend(lateness(measured));
+        facts.push(ratio(REQUESTS, (measured.counts.failed() + measured.all.completed) as f64));
+        facts.push(ratio(ERRORS, measured.counts.failed() as f64));
         facts
     }
+}
+
+/// Median and 99th percentile of each part of the response times, and how long the name took to
+/// resolve.
+fn phases(counts: &LoadWindow, resolve_ns: Option<u64>) -> Vec<Fact> {
+    if counts.phases.is_empty() {
+        return Vec::new();
+    }
+    let ns = |name: &str, ns: f64| Fact::quantity(name, ns, Unit::Nanoseconds);
+    let of = |(word, times): (&str, &Histogram)| {
+        let p99 = times.quantile(0.99).filter(|_| times.len() >= TIMES_MIN);
+        let p99 = p99.map(|time| ns(&p99_of(word), time));
+        times.quantile(0.5).map(|time| ns(word, time)).into_iter().chain(p99)
+    };
+    let resolve = resolve_ns.map(|time| ns(RESOLVE, time as f64));
+    resolve.into_iter().chain(PHASES.into_iter().zip(&counts.phases).flat_map(of)).collect()
+}
+
+/// Of an open loop: what waited, and how late requests were sent.
+fn lateness(step: &MeasuredStep) -> Vec<Fact> {
+    let Some(late) = step.counts.sent_late.as_ref().filter(|late| !late.is_empty()) else {
+        return Vec::new();
+    };
+    let ratio = |name: &str, value: u64| Fact::quantity(name, value as f64, Unit::Ratio);
+    let late = [("sent late, median", 0.5), (SENT_LATE, 0.999)]
+        .map(|(name, q)| late.quantile(q).map(|ns| Fact::quantity(name, ns, Unit::Nanoseconds)));
+    let counts = [ratio(WAITING, step.waiting), ratio("without a response", step.counts.in_flight)];
+    counts.into_iter().chain(late.into_iter().flatten()).collect()
 }
 
 /// What is known before a step.

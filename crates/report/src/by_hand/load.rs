@@ -7,6 +7,10 @@ mod open;
 mod questions;
 
 use fathom_analysis::load::ERRORS_MAX;
+use fathom_record::load_facts::{
+    CLIENT_CPU, DISK, ERRORS, LONGEST_IN_FLIGHT, LONGEST_RESPONSE, PHASES, REQUESTS, RESOLVE,
+    SERVER_CPU, p99_of,
+};
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
 use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Summary, Unit};
 
@@ -24,8 +28,6 @@ use crate::wrap::{glued, wrapped};
 const THROUGHPUT: &str = "load.throughput";
 const RESPONSE_TIME: &str = "load.response_time";
 const BANDWIDTH: &str = "load.bandwidth";
-/// The notes of a step that are remarks begin so.
-const NOTES: [&str; 2] = ["no interval", "stalled answers"];
 /// Width of a time.
 const TIME: usize = 7;
 const MB: f64 = 1e6;
@@ -33,8 +35,6 @@ const MB: f64 = 1e6;
 const CURVE_WORDS: usize = 45;
 /// Columns that a narrow terminal lacks, the first ones first.
 const OPTIONAL: [&str; 7] = ["mean", "p99.9", "max", "p90", "client", "disk", "server"];
-/// The parts of a response time.
-const PHASES: [&str; 5] = ["resolve", "connect", "TLS handshake", "first byte", "body"];
 /// The columns that need words.
 const LEGEND: [(&str, &str); 3] = [
     ("server", "server: CPU time of the server (100 %: one CPU)"),
@@ -233,10 +233,10 @@ fn columns(steps: &[&Record], records: &[Record]) -> Vec<Column> {
         Column::new("p99", of(Some(0.99))),
         Column::new("p99.9", of(Some(0.999))),
         Column::new("max", steps.iter().map(|step| time(max_of(step, records)))),
-        Column::new("server", fact(steps, "server CPU", percent)),
-        Column::new("disk", fact(steps, "disk", |rate| bare(rate / MB))),
-        Column::new("client", fact(steps, "client CPU", percent)),
-        Column::new("errors", fact(steps, "errors", count)),
+        Column::new("server", fact(steps, SERVER_CPU, percent)),
+        Column::new("disk", fact(steps, DISK, |rate| bare(rate / MB))),
+        Column::new("client", fact(steps, CLIENT_CPU, percent)),
+        Column::new("errors", fact(steps, ERRORS, count)),
         Column::words("", steps.iter().map(state)),
     ]
 }
@@ -252,9 +252,7 @@ fn remarks(steps: &[&Record], width: usize) -> String {
             let (state, cause) = (step.verdict.state.word(), cause_words(reason.cause));
             format!("{state} ({cause}): {}{remedy}", reason.text)
         });
-        let is_shown = |note: &&String| NOTES.iter().any(|beginning| note.starts_with(beginning));
-        let without = step.notes.iter().filter(is_shown).cloned();
-        for line in of_verdict.chain(without) {
+        for line in of_verdict.chain(step.notes.iter().cloned()) {
             match lines.iter_mut().find(|(known, _)| *known == line) {
                 Some((_, of)) => of.push(step),
                 None => lines.push((line, vec![step])),
@@ -274,8 +272,8 @@ fn remarks(steps: &[&Record], width: usize) -> String {
 /// Whether more requests failed than in a step that counts as an answer. An older record has no
 /// number of requests.
 fn fails(step: &Record) -> bool {
-    let errors = step.quantity_of("errors").unwrap_or(0.0);
-    errors > ERRORS_MAX * step.quantity_of("requests").unwrap_or(0.0)
+    let errors = step.quantity_of(ERRORS).unwrap_or(0.0);
+    errors > ERRORS_MAX * step.quantity_of(REQUESTS).unwrap_or(0.0)
 }
 
 /// `1 client`, `2, 4 clients`, or `100, 200 requests/s`.
@@ -345,9 +343,8 @@ fn longest(steps: &[&Record], width: usize) -> String {
         let time = glued(&quantity(ns, Unit::Nanoseconds));
         Some(format!("{time} at {}", counted(clients as usize, "client")))
     };
-    let response = most("longest response").map(|text| format!("response {text}"));
-    let in_flight =
-        most("longest in flight at the end").map(|text| format!("in flight at the end {text}"));
+    let response = most(LONGEST_RESPONSE).map(|text| format!("response {text}"));
+    let in_flight = most(LONGEST_IN_FLIGHT).map(|text| format!("in flight at the end {text}"));
     let words: Vec<String> = response.into_iter().chain(in_flight).collect();
     if words.is_empty() {
         return String::new();
@@ -360,12 +357,12 @@ fn phases(steps: &[&Record], width: usize) -> String {
     let last = steps.len() - 1;
     let of_step = |step: &Record| {
         let time = |ns| glued(&quantity(ns, Unit::Nanoseconds));
-        let of = |name: &&str| {
-            let p99 = step.quantity_of(&format!("{name}, p99"));
+        let of = |name: &str| {
+            let p99 = step.quantity_of(&p99_of(name));
             let p99 = p99.map_or(String::new(), |ns| format!(" (p99 {})", time(ns)));
             step.quantity_of(name).map(|ns| format!("{name} {}{p99}", time(ns)))
         };
-        let words: Vec<String> = PHASES.iter().filter_map(of).collect();
+        let words: Vec<String> = [RESOLVE].into_iter().chain(PHASES).filter_map(of).collect();
         let clients = counted(step.params.integer("clients").unwrap_or(0) as usize, "client");
         (!words.is_empty()).then(|| format!("at {clients}: {}", words.join(", ")))
     };

@@ -321,8 +321,7 @@ fn open_loop_is_beside_the_closed_one() {
     let mut grows = at_rate(1000, [0.0; 4]);
     let text = "not sustained, the server or the network was the limit: 912 requests waiting at \
                 the end of a window, 3 of 3 sweeps";
-    let reason = Reason::new(Cause::NotAsAsked, text)
-        .with_remedy(Some(Remedy::Do { action: "lower --rate".to_owned() }));
+    let reason = Reason::new(Cause::NotAsAsked, text).with_remedy(Remedy::LowerRate);
     for record in &mut grows {
         record.verdict = Verdict { state: State::Invalid, reasons: vec![reason.clone()] };
     }
@@ -411,9 +410,8 @@ fn highest_rate_has_its_limits_or_its_reason() {
     late.verdict = Verdict { state: State::Invalid, reasons: vec![reason] };
     late.facts.truncate(2);
     let mut noisy = Record { facts: late.facts.clone(), ..noisy };
-    let action = "use --time 60s".to_owned();
     let reason = Reason::new(Cause::TooShort, "no interval: the windows have too few responses");
-    let reasons = vec![reason.with_remedy(Remedy::Do { action })];
+    let reasons = vec![reason.with_remedy(Remedy::MeasureFor { seconds: 60 })];
     noisy.verdict = Verdict { state: State::Noisy, reasons };
     noisy.summary.as_mut().expect("a summary").interval = None;
     let text = [found, noisy, late].map(|one| group(&[one], &[], 80)).concat();

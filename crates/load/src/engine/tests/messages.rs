@@ -17,7 +17,7 @@ fn requests_with_bodies_are_sent_whole() {
     let body = vec![b'd'; 3 << 20];
     for server in [Server::start(Manner::Right), Server::secured(Manner::Right, true)] {
         let outcome = sweep(&with_message(&server, "POST", &body, 2));
-        assert!(outcome.tally.completed() >= 10 && outcome.tally.failed() == 0);
+        assert!(outcome.tally.window.completed() >= 10 && outcome.tally.failed() == 0);
     }
 }
 
@@ -25,7 +25,7 @@ fn requests_with_bodies_are_sent_whole() {
 fn responses_to_posts_may_differ_in_length() {
     let server = Server::start(Manner::ChangesLength { chunked: false });
     let tally = sweep_of(&with_message(&server, "POST", b"dd", 1), 40).tally;
-    assert!(tally.completed() >= 40 && tally.failed() == 0, "{:?}", tally.faults);
+    assert!(tally.window.completed() >= 40 && tally.failed() == 0, "{:?}", tally.faults);
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn servers_at_a_socket_file_are_loaded() {
     let address = Address::Unix(path);
     let unused = SocketAddr::from(([127, 0, 0, 1], 0));
     let tally = sweep(&Workload { address, ..work(unused, 2) }).tally;
-    assert!(tally.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
-    assert_eq!((tally.connections, tally.congestion), (2, None));
+    assert!(tally.window.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
+    assert_eq!((tally.window.connections, tally.congestion), (2, None));
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn redirects_are_part_of_their_request() {
         let requests = Arc::new(Requests::new(&[(path.to_owned(), None)], &fields));
         let work = Workload { requests, follow, ..work(address, 2) };
         let tally = run(&work, timing, &mut |_, _| true).unwrap().tally;
-        assert_eq!(tally.completed(), completed, "{path}");
-        assert_eq!(tally.statuses, BTreeMap::from_iter(statuses), "{path}");
+        assert_eq!(tally.window.completed(), completed, "{path}");
+        assert_eq!(tally.window.statuses, BTreeMap::from_iter(statuses), "{path}");
         assert_eq!(tally.faults, BTreeMap::from_iter(faults), "{path}");
     }
 }

@@ -1,5 +1,7 @@
 //! The open loop.
 
+use fathom_record::{LoadSlot, LoadWindow};
+
 use super::*;
 
 fn uniform(per_second: f64) -> Option<Rate> {
@@ -18,19 +20,22 @@ fn requests_due_in_the_window_are_exactly_as_many() {
         let server = Server::start(Manner::Right);
         let rate = Some(Rate { per_second: 400.0, arrivals });
         let work = Workload { rate, threads, fresh, ..server.work(8) };
-        let Outcome { tally, backlog, end, .. } =
-            run(&work, timed(500_000_000), &mut |_, _| true).unwrap();
+        let Outcome { tally, end } = run(&work, timed(500_000_000), &mut |_, _| true).unwrap();
         assert_eq!((end, tally.failed()), (End::Complete, 0));
-        let due = tally.completed() + tally.in_flight;
-        assert_eq!(tally.late.as_ref().map(|late| late.len()), Some(due), "each was due once");
+        let due = tally.window.completed() + tally.window.in_flight;
+        assert_eq!(
+            tally.window.sent_late.as_ref().map(|late| late.len()),
+            Some(due),
+            "each was due once"
+        );
         if arrivals == Arrivals::Uniform {
             assert_eq!(due, 200);
         }
-        let sum = |of: fn(&Slot) -> u64| tally.slots.iter().map(of).sum::<u64>();
-        assert_eq!(sum(|slot| slot.times.len()), tally.completed());
-        let from_send = |slot: &Slot| slot.times_from_send.as_ref().map_or(0, |it| it.len());
-        assert_eq!(sum(from_send), tally.completed());
-        assert!(backlog.is_some());
+        let sum = |of: fn(&LoadSlot) -> u64| tally.window.slots.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|slot| slot.times.len()), tally.window.completed());
+        let from_send = |slot: &LoadSlot| slot.times_from_send.as_ref().map_or(0, |it| it.len());
+        assert_eq!(sum(from_send), tally.window.completed());
+        assert!(tally.window.backlog.is_some());
     }
 }
 
@@ -69,9 +74,12 @@ fn stall_delays_all_requests_that_are_due_meanwhile() {
         true
     };
     let work = Workload { rate: uniform(200.0), ..work(address, 1) };
-    let Outcome { tally, end, .. } = run(&work, timed(2_000_000_000), &mut watch).unwrap();
-    assert_eq!((end, tally.completed() + tally.in_flight, tally.failed()), (End::Complete, 400, 0));
-    let sum = |of: &dyn Fn(&Slot) -> f64| tally.slots.iter().map(of).sum::<f64>();
+    let Outcome { tally, end } = run(&work, timed(2_000_000_000), &mut watch).unwrap();
+    assert_eq!(
+        (end, tally.window.completed() + tally.window.in_flight, tally.failed()),
+        (End::Complete, 400, 0)
+    );
+    let sum = |of: &dyn Fn(&LoadSlot) -> f64| tally.window.slots.iter().map(of).sum::<f64>();
     let from_send = sum(&|slot| {
         let times = slot.times_from_send.as_ref().unwrap();
         if times.is_empty() { 0.0 } else { times.mean() * times.len() as f64 }
@@ -79,7 +87,7 @@ fn stall_delays_all_requests_that_are_due_meanwhile() {
     // The requests that waited: at least 18, 17, … 1 times 5 ms, in whichever slots.
     let waits = sum(&|slot| slot.sum_ns) - from_send;
     assert!(waits >= 0.99 * 855e6, "{waits}");
-    let longest = tally.slots.iter().map(|slot| slot.times.max()).fold(0.0, f64::max);
+    let longest = tally.window.slots.iter().map(|slot| slot.times.max()).fold(0.0, f64::max);
     assert!(longest >= 0.99 * 90e6, "{longest}");
 }
 
@@ -87,13 +95,17 @@ fn stall_delays_all_requests_that_are_due_meanwhile() {
 fn backlog_that_is_not_drained_is_said() {
     let server = Server::start(Manner::Stalls);
     let work = Workload { rate: uniform(200.0), ..server.work(8) };
-    let Outcome { tally, backlog, end, .. } =
-        run(&work, timed(100_000_000), &mut |_, _| true).unwrap();
-    assert_eq!((end, tally.completed(), tally.in_flight), (End::Complete, 0, 20));
-    let Backlog { requests, is_drained } = backlog.unwrap();
+    let Outcome { tally, end } = run(&work, timed(100_000_000), &mut |_, _| true).unwrap();
+    assert_eq!((end, tally.window.completed(), tally.window.in_flight), (End::Complete, 0, 20));
+    let LoadWindow { backlog, is_drained, .. } = tally.window;
+    let (requests, is_drained) = backlog.zip(is_drained).unwrap();
     assert!(!is_drained && requests >= 19, "{requests}");
     // From when the first request of the window was due, beyond its end.
-    assert!(tally.longest_in_flight_ns >= 100_000_000, "{}", tally.longest_in_flight_ns);
+    assert!(
+        tally.window.longest_in_flight_ns >= 100_000_000,
+        "{}",
+        tally.window.longest_in_flight_ns
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn bodies_end_by_tls_only_with_close_notify() {
     let server = Server::secured(Manner::UntilClose, false);
     let outcome = sweep(&server.work(2));
     let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
-    assert_eq!((outcome.tally.completed(), &faults[..]), (0, &[&Fault::Truncated][..]));
+    assert_eq!((outcome.tally.window.completed(), &faults[..]), (0, &[&Fault::Truncated][..]));
     // The end of a connection that ends no body needs none.
     let server = Server::secured(Manner::Closes { says: true }, false);
     assert_eq!(sweep(&server.work(2)).tally.failed(), 0);

@@ -2,13 +2,12 @@
 
 use fathom_analysis::load::{Name, SweepPoint};
 
+use super::super::tests::POINT;
 use super::super::{Limit, word};
 use super::*;
 use crate::capacities::Capacities;
-use crate::step::Judged;
 
 const LEVEL: f64 = 100.0;
-const POINT: Judged = Judged { shows: true, left_out: None, is_noisy: false };
 
 /// What a server does in a second at saturation.
 #[derive(Clone, Copy, Default)]
@@ -49,7 +48,7 @@ fn limit(seen: Seen, knee: f64, think_s: f64) -> Limit {
             looks: Some(looks),
             ..ServerUse::default()
         };
-        Sweep {
+        MeasuredSweep {
             point: SweepPoint { throughput, response_s },
             server: Some(server),
             client_share: 0.1,
@@ -58,12 +57,12 @@ fn limit(seen: Seen, knee: f64, think_s: f64) -> Limit {
         }
     };
     let step = |clients: u32| {
-        let mut step = Step::new(clients);
+        let mut step = MeasuredStep::new(clients);
         step.by_sweep = [0.999, 1.0, 1.001].map(|noise| sweep(f64::from(clients), noise)).to_vec();
         step
     };
-    let steps: Vec<Step> = [1, 2, 4, 8, 16, 32].map(step).into();
-    Limit::of(&steps, &[POINT; 6], think_s, &Capacities::default())
+    let steps: Vec<MeasuredStep> = [1, 2, 4, 8, 16, 32].map(step).into();
+    Limit::of(&steps.iter().collect::<Vec<_>>(), &[POINT; 6], think_s, &Capacities::default())
 }
 
 fn name(seen: Seen) -> (&'static str, String) {
@@ -141,8 +140,8 @@ fn names_on_loopback_are_not_the_network() {
 #[test]
 fn sweeps_with_more_clients_weigh_more() {
     let step = |clients: u32, seen: [(u64, u64); 3]| {
-        let mut step = Step::new(clients);
-        let sweep = |(sockets, sending): (u64, u64)| Sweep {
+        let mut step = MeasuredStep::new(clients);
+        let sweep = |(sockets, sending): (u64, u64)| MeasuredSweep {
             point: SweepPoint { throughput: 100.0, response_s: f64::from(clients) / 100.0 },
             server: Some(ServerUse {
                 looks: Some(Looks { sockets, sending, ..Looks::default() }),
@@ -166,7 +165,7 @@ fn sweeps_with_more_clients_weigh_more() {
 
 #[test]
 fn steps_with_few_clients_are_no_evidence() {
-    let steps = [1, 2, 4, 8].map(Step::new);
+    let steps = [1, 2, 4, 8].map(MeasuredStep::new);
     let found = loaded(&steps.iter().collect::<Vec<_>>());
     let clients: Vec<u32> = found.iter().map(|step| step.clients).collect();
     assert_eq!(clients, [2, 4, 8]);

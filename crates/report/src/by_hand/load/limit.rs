@@ -1,8 +1,9 @@
 //! What limits the throughput of a load: what it uses of each resource, the bottleneck with its
 //! evidence, knee and effects of added load; or why there is no answer, and what to do next.
 
+use fathom_record::load_facts::{DEMAND, USED, UTILISATION};
 use fathom_record::quantity::{NOTHING, bare, percent, quantity_within, scaled_within};
-use fathom_record::{Agreement, Cause, Record, Summary, Unit, Value};
+use fathom_record::{Agreement, Cause, Record, Summary, Unit, Value, load_facts};
 
 use super::super::facts;
 use super::super::table::{Column, blocks, rows};
@@ -36,7 +37,8 @@ pub(super) fn capacities(records: &[Record], width: usize) -> String {
 /// Each capacity, and how it was measured.
 pub(super) fn capacity_words(records: &[Record]) -> impl Iterator<Item = String> {
     records.iter().filter(|record| record.metric.as_str() == CAPACITY).map(|record| {
-        let method = record.text_of("method").map_or(String::new(), |how| format!(": {how}"));
+        let method =
+            record.text_of(load_facts::METHOD).map_or(String::new(), |how| format!(": {how}"));
         let requests = requests_of(record)
             .map_or(String::new(), |rate| format!(" = {}", glued(&requests(rate))));
         let rate = rate(record).map_or(NOTHING.to_owned(), |rate| format!("{} MB/s", mb(rate)));
@@ -74,7 +76,7 @@ pub(super) struct Conclusion {
 pub(super) fn conclusion(bottleneck: &Record, records: &[Record]) -> Conclusion {
     let case = Case { bottleneck, records, earlier: &[] };
     let mut conclusion = case.conclusion();
-    let proof = bottleneck.text_of("proof").filter(|_| case.name() != UNDETERMINED);
+    let proof = bottleneck.text_of(load_facts::PROOF).filter(|_| case.name() != UNDETERMINED);
     let proof = proof.map(|word| format!("Proof by added load: {word}."));
     conclusion.sentences.extend(proof);
     conclusion
@@ -103,7 +105,7 @@ impl<'r> Case<'r> {
     }
 
     fn fact(&self, resource: &str, what: &str) -> Option<f64> {
-        self.bottleneck.quantity_of(&format!("{resource} {what}"))
+        self.bottleneck.quantity_of(&load_facts::of_resource(resource, what))
     }
 
     fn record(&self, metric: &str) -> Option<&'r Record> {
@@ -143,14 +145,15 @@ impl<'r> Case<'r> {
 
     /// The interval of a utilisation: `90 to 112 %`.
     fn interval(&self, resource: &str) -> Option<String> {
-        let end = |what| self.fact(resource, what).map(percent);
-        let (low, high) = (end("utilisation, low")?, end("utilisation, high")?);
+        let ends = load_facts::ends_of(UTILISATION);
+        let [low, high] = ends.map(|what| self.fact(resource, &what).map(percent));
+        let (low, high) = (low?, high?);
         Some(format!("{} to {high}", low.trim_end_matches(" %")))
     }
 
     /// A utilisation in the paragraph, and of a busy resource its interval.
     fn share(&self, resource: &str) -> Option<Vec<String>> {
-        let value = self.fact(resource, "utilisation")?;
+        let value = self.fact(resource, UTILISATION)?;
         let interval = self.interval(resource).filter(|_| value >= MUCH);
         Some([percent(value)].into_iter().chain(interval).map(|text| glued(&text)).collect())
     }
@@ -159,14 +162,14 @@ impl<'r> Case<'r> {
     pub(super) fn uses(&self) -> Vec<String> {
         let is_local = self.is_local();
         let bytes = |(resource, does, waits): (&str, &str, &str)| {
-            let value = self.fact(resource, "utilisation")?;
+            let value = self.fact(resource, UTILISATION)?;
             let share = self.share(resource)?;
             if is_local {
                 let interval = share.get(1).map_or(String::new(), |ends| format!(" ({ends})"));
                 return Some(format!("{waits} {}{interval} of the time", share[0]));
             }
             let share = share.join(", ");
-            let rates = self.fact(resource, "used").zip(self.fact(resource, "capacity"));
+            let rates = self.fact(resource, USED).zip(self.fact(resource, load_facts::CAPACITY));
             Some(match rates {
                 Some((used, of)) if used > 0.0 => {
                     let rates = glued(&format!("{} of {} MB/s", mb(used), mb(of)));
@@ -230,7 +233,8 @@ impl<'r> Case<'r> {
             "pacing" => limits("The pacing of the congestion control"),
             name => limits(&format!("The {name}")),
         };
-        let falls = self.record(SATURATION).and_then(|it| it.quantity_of("falls from clients"));
+        let falls =
+            self.record(SATURATION).and_then(|it| it.quantity_of(load_facts::FALLS_FROM_CLIENTS));
         sentences
             .extend(falls.map(|from| format!("The throughput falls from {from:.0} clients on.")));
         sentences.extend(self.left_out().map(|steps| steps + "."));
@@ -250,7 +254,7 @@ impl<'r> Case<'r> {
         let interval = summary
             .limits()
             .map_or(String::new(), |ends| format!(" ({})", ends.map(bare).join(" to ")));
-        let from = self.record(SATURATION)?.quantity_of("from clients");
+        let from = self.record(SATURATION)?.quantity_of(load_facts::FROM_CLIENTS);
         let from = from.map(|from| format!(" from {} on", counted(from as usize, "client")));
         let mark = self.record(SATURATION).map_or("", mark);
         let rate = format!("{mark}{}{interval}", glued(&requests(summary.median)));
@@ -289,12 +293,12 @@ impl<'r> Case<'r> {
 
     /// Steps of the table that are no points of the curve.
     fn left_out(&self) -> Option<String> {
-        let steps = self.record(SATURATION)?.text_of("left out")?;
+        let steps = self.record(SATURATION)?.text_of(load_facts::LEFT_OUT)?;
         Some(format!("Left out: {steps}"))
     }
 
     fn client_bound(&self) -> Option<String> {
-        let from = self.bottleneck.quantity_of("client-bound from clients")?;
+        let from = self.bottleneck.quantity_of(load_facts::CLIENT_BOUND_FROM)?;
         let from = counted(from as usize, "client");
         Some(format!("From {from} on the load is client-bound, so that those steps are invalid."))
     }
@@ -306,8 +310,8 @@ impl<'r> Case<'r> {
 
     /// Whether the server's figures are those of its processes: they have no capacities.
     fn is_local(&self) -> bool {
-        let is_known = |of: &str| self.fact(of, "capacity").is_some();
-        let has_cpu = self.fact("server-cpu", "utilisation").is_some();
+        let is_known = |of: &str| self.fact(of, load_facts::CAPACITY).is_some();
+        let has_cpu = self.fact("server-cpu", UTILISATION).is_some();
         has_cpu && !self.is_ours() && !RESOURCES.into_iter().any(is_known)
     }
 
@@ -323,22 +327,21 @@ impl<'r> Case<'r> {
     }
 
     pub(super) fn resources(&self) -> Vec<Column> {
-        let known =
-            |of: &&str| self.capacity(of).is_some() || self.fact(of, "utilisation").is_some();
+        let known = |of: &&str| self.capacity(of).is_some() || self.fact(of, UTILISATION).is_some();
         let all: Vec<&str> = RESOURCES.into_iter().filter(known).collect();
         let cell = |value: Option<String>| value.unwrap_or(NOTHING.to_owned());
         let bytes = |of: &&str| cell(self.capacity(of).and_then(rate).map(mb));
         let rates = |of: &&str| cell(self.capacity(of).and_then(requests_of).map(bare));
-        let used = |of: &&str| cell(self.fact(of, "used").map(mb));
+        let used = |of: &&str| cell(self.fact(of, USED).map(mb));
         let share = |of: &&str| {
             let interval = self.interval(of).map_or(String::new(), |ends| format!(" ({ends})"));
-            cell(self.fact(of, "utilisation").map(|value| percent(value) + &interval))
+            cell(self.fact(of, UTILISATION).map(|value| percent(value) + &interval))
         };
         let time = |ns| match ns {
             0.0 => "0".to_owned(),
             ns => quantity_within(ns, Unit::Nanoseconds, TIME),
         };
-        let demand = |of: &&str| cell(self.fact(of, "demand").map(time));
+        let demand = |of: &&str| cell(self.fact(of, DEMAND).map(time));
         let mut columns = vec![
             Column::words("resource", all.iter().map(|of| word(of).to_owned())),
             Column::new("MB/s", all.iter().map(bytes)),
@@ -364,8 +367,8 @@ impl<'r> Case<'r> {
 
     /// Whether the added loads confirm the bottleneck, and why.
     pub(super) fn proof(&self) -> Option<String> {
-        self.bottleneck.text_of("proof").map(|proof| match proof {
-            "confirmed" => format!("confirmed: {ONLY}"),
+        self.bottleneck.text_of(load_facts::PROOF).map(|proof| match proof {
+            load_facts::CONFIRMED => format!("confirmed: {ONLY}"),
             proof => proof.to_owned(),
         })
     }
@@ -391,14 +394,14 @@ impl<'r> Case<'r> {
             }),
         };
         let predicted =
-            |it: &&Record| it.quantity_of("predicted").map_or(NOTHING.to_owned(), ratio);
+            |it: &&Record| it.quantity_of(load_facts::PREDICTED).map_or(NOTHING.to_owned(), ratio);
         let effect = |it: &&Record| match it.shown_summary() {
             Some(one) => effect(one.median),
             None => NOTHING.to_owned(),
         };
         let agreement = |it: &&Record| it.agreement.map_or("", Agreement::word).to_owned();
         let of = |it: &&Record| word(it.params.text("resource").unwrap_or_default()).to_owned();
-        let dose = |it: &&Record| it.text_of("dose").unwrap_or_default().to_owned();
+        let dose = |it: &&Record| it.text_of(load_facts::DOSE).unwrap_or_default().to_owned();
         let columns = vec![
             Column::words("resource", all.iter().map(of)),
             Column::words("added load", all.iter().map(dose)),
@@ -424,7 +427,7 @@ fn rate(record: &Record) -> Option<f64> {
 }
 
 fn requests_of(record: &Record) -> Option<f64> {
-    record.quantity_of("requests").filter(|_| record.verdict.shows_number())
+    record.quantity_of(load_facts::REQUESTS).filter(|_| record.verdict.shows_number())
 }
 
 /// In MB/s, with a figure more than [`bare`] where two rates are compared.

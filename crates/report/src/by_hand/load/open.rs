@@ -1,5 +1,9 @@
 //! The steps of an open loop, one row for each rate, and what a closed loop beside it hides.
 
+use fathom_record::load_facts::{
+    CLIENT_CPU, DISK, ERRORS, RATE, RESPONSES, RESULT, SENT_LATE, SERVER_CPU, WAITING, WITHIN,
+    is_of_window, of_window,
+};
 use fathom_record::quantity::{bare, percent, quantity};
 use fathom_record::{Cause, Params, Record, State, Unit};
 
@@ -11,9 +15,6 @@ use crate::remedy;
 use crate::wrap::{glued, wrapped};
 
 pub(super) const MAX_RATE: &str = "load.max_rate";
-/// The facts of a window of a search begin so, and their result where all limits held.
-const WINDOW: &str = "window ";
-const WITHIN: &str = "within the limits";
 /// Parameters that only an open loop has.
 const OWN: [&str; 3] = ["rate", "arrivals", "from"];
 /// Columns that a narrow terminal lacks, the first ones first.
@@ -67,12 +68,12 @@ pub(super) fn table(steps: &[&Record], records: &[Record], width: usize) -> Stri
         Column::new("p99.9", of(Some(0.999))),
         Column::new("max", steps.iter().map(|step| time(super::max_of(step, records)))),
         Column::new("p99 sent", steps.iter().map(sent)),
-        Column::new("late", fact(steps, "sent late, p99.9", |ns| time(Some(ns)))),
-        Column::new("server", fact(steps, "server CPU", percent)),
-        Column::new("disk", fact(steps, "disk", |rate| bare(rate / MB))),
-        Column::new("client", fact(steps, "client CPU", percent)),
-        Column::new("waiting", fact(steps, "waiting at the end", count)),
-        Column::new("errors", fact(steps, "errors", count)),
+        Column::new("late", fact(steps, SENT_LATE, |ns| time(Some(ns)))),
+        Column::new("server", fact(steps, SERVER_CPU, percent)),
+        Column::new("disk", fact(steps, DISK, |rate| bare(rate / MB))),
+        Column::new("client", fact(steps, CLIENT_CPU, percent)),
+        Column::new("waiting", fact(steps, WAITING, count)),
+        Column::new("errors", fact(steps, ERRORS, count)),
         Column::words("", steps.iter().map(state)),
     ];
     columns.retain(Column::has_content);
@@ -87,7 +88,7 @@ pub(super) fn table(steps: &[&Record], records: &[Record], width: usize) -> Stri
 
 /// The highest rate within limits, and how it was found.
 pub(super) fn max_rate(record: &Record, width: usize) -> String {
-    let of_record = record.facts.iter().filter(|fact| !fact.name.starts_with(WINDOW));
+    let of_record = record.facts.iter().filter(|fact| !is_of_window(&fact.name));
     let mut lines: Vec<(&str, String)> =
         of_record.map(|fact| (fact.name.as_str(), fact_words(record, fact))).collect();
     if let Some(summary) = record.shown_summary() {
@@ -108,8 +109,8 @@ pub(super) fn max_rate(record: &Record, width: usize) -> String {
 
 /// The windows of a search by their rates; an older record has none.
 fn windows(record: &Record, width: usize) -> String {
-    let of = |number: usize, what: &str| record.quantity_of(&format!("{WINDOW}{number}, {what}"));
-    let rate = |number: &usize| of(*number, "rate");
+    let of = |number: usize, what: &str| record.quantity_of(&of_window(number, what));
+    let rate = |number: &usize| of(*number, RATE);
     let mut all: Vec<usize> = (1..).take_while(|number| rate(number).is_some()).collect();
     all.sort_by(|a, b| rate(a).partial_cmp(&rate(b)).unwrap_or(std::cmp::Ordering::Equal));
     if all.is_empty() {
@@ -121,19 +122,19 @@ fn windows(record: &Record, width: usize) -> String {
     };
     let times = |what| column(what, |ns| time(Some(ns)));
     let result = |number: &usize| {
-        let text = record.text_of(&format!("{WINDOW}{number}, result")).unwrap_or_default();
+        let text = record.text_of(&of_window(*number, RESULT)).unwrap_or_default();
         if text == WITHIN { String::new() } else { text.to_owned() }
     };
     let mut columns = vec![
         Column::new("window", all.iter().map(ToString::to_string)),
         Column::new("rate", all.iter().map(|number| rate(number).unwrap_or(0.0).to_string())),
-        column("responses", count),
+        column(RESPONSES, count),
         times("p50"),
         times("p90"),
         times("p99"),
         times("p99.9"),
         times("max"),
-        column("errors", count),
+        column(ERRORS, count),
         Column::words("beyond", all.iter().map(result)),
     ];
     columns.retain(Column::has_content);

@@ -1,13 +1,12 @@
 //! Batches: parts of the measured time of a step, whose means are nearly independent.
 
-use fathom_analysis::statistics;
-use fathom_record::{Basis, Histogram, Interval};
+use fathom_record::{Basis, Histogram, Interval, LoadSlot};
 
-use crate::engine::Slot;
+use crate::statistics;
 
 /// Consecutive slots of a step, maybe of two sweeps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Batch {
+pub struct StepBatch {
     pub completed: u64,
     pub body_bytes: u64,
     pub seconds: f64,
@@ -19,14 +18,14 @@ pub struct Batch {
     pub times: Vec<(f64, u64)>,
 }
 
-impl Batch {
-    pub fn of(slot: &Slot, seconds: f64) -> Self {
+impl StepBatch {
+    pub fn from_slot(slot: &LoadSlot) -> Self {
         let median = |times: &Histogram| times.quantile(0.5).unwrap_or(0.0);
         Self {
             completed: slot.completed,
             body_bytes: slot.body_bytes,
-            seconds,
-            mean_ns: slot.sum_ns / slot.completed.max(1) as f64,
+            seconds: slot.ns as f64 / 1e9,
+            mean_ns: slot.mean_ns(),
             median_ns: median(&slot.times),
             median_from_send_ns: slot.times_from_send.as_ref().map_or(0.0, median),
             times: slot.times.timings(),
@@ -61,7 +60,7 @@ impl Batch {
 
 /// Order statistics over batches (METHOD 15), which always include the headline: it is computed
 /// over all work, and may differ a little from the median of the batches.
-pub fn interval(headline: f64, batches: &[f64]) -> Option<Interval> {
+pub fn batch_interval(headline: f64, batches: &[f64]) -> Option<Interval> {
     let ([low, high], level) = statistics::median_interval(batches)?;
     let limits = [low.min(headline), high.max(headline)];
     Some(Interval::new(limits, level, Basis::WithinRun))
@@ -73,14 +72,14 @@ mod tests {
 
     #[test]
     fn median_is_of_the_response_times_of_both() {
-        let slot = |times: &[f64]| Slot {
+        let slot = |times: &[f64]| LoadSlot {
             completed: times.len() as u64,
             sum_ns: times.iter().sum(),
             times: times.iter().copied().collect(),
-            ..Slot::default()
+            ..LoadSlot::default()
         };
-        let [few, more] =
-            [slot(&[900.0]), slot(&[100.0, 200.0, 300.0, 300.0])].map(|it| Batch::of(&it, 1.0));
+        let [few, more] = [slot(&[900.0]), slot(&[100.0, 200.0, 300.0, 300.0])]
+            .map(|it| StepBatch::from_slot(&it));
         let both = few.and(&more);
         assert_eq!((both.completed, both.mean_ns, both.median_ns), (5, 360.0, 300.0));
         assert_eq!(both.times, [(100.0, 1), (200.0, 1), (300.0, 2), (900.0, 1)]);

@@ -1,47 +1,32 @@
 //! Steps from sweeps, their batches and intervals.
 
 use super::*;
-use crate::engine::{Backlog, End, Tally, ThreadUse};
 
 /// A sweep of one second whose slots have these completions of one millisecond each.
-fn outcome(counts: [u64; SLOTS]) -> Outcome {
-    let slot = |count: u64| Slot {
+pub fn window(counts: [u64; SLOTS]) -> LoadWindow {
+    let slot = |count: u64| LoadSlot {
+        ns: 100_000_000,
         completed: count,
         body_bytes: 100 * count,
         sum_ns: 1e6 * count as f64,
         times: (0..count).map(|_| 1e6).collect(),
         times_from_send: None,
     };
-    Outcome {
-        tally: Tally { slots: counts.map(slot).to_vec(), ..Tally::default() },
+    LoadWindow {
         window_ns: 1_000_000_000,
-        slots_ns: [100_000_000; SLOTS],
-        warm_up_ns: 0,
-        late_ns: 0,
         is_settled: true,
-        threads: vec![ThreadUse { cpu_ns: 200_000_000, wait_ns: 0, wall_ns: 1_000_000_000 }],
-        throttled_ns: 0,
-        backlog: None,
-        end: End::Complete,
+        slots: counts.map(slot).to_vec(),
+        threads: vec![LoadThread { cpu_ns: 200_000_000, wait_ns: 0, wall_ns: 1_000_000_000 }],
+        ..LoadWindow::default()
     }
 }
 
 #[test]
-fn limits_of_the_client_are_distinguished() {
-    let mut step = Step::new(1);
-    assert!(!step.is_quota_bound() && !step.is_client_bound());
-    step.mark_busy(1.0);
-    assert!(step.is_quota_bound() && step.is_client_bound());
-    let use_of = |cpu_ns, wait_ns| ThreadUse { cpu_ns, wait_ns, wall_ns: 8 };
-    assert_eq!((use_of(6, 1).used(), use_of(6, 1).waiting()), (0.75, 0.125));
-}
-
-#[test]
 fn interval_of_a_rate_is_by_batch_means() {
-    let batch = |completed| Batch { completed, seconds: 10.0, ..Batch::default() };
-    let mut step = Step::new(1);
+    let batch = |completed| StepBatch { completed, seconds: 10.0, ..StepBatch::default() };
+    let mut step = MeasuredStep::new(1);
     step.batches = [90, 110].repeat(5).into_iter().map(batch).collect();
-    let rate = |batch: &Batch| batch.completed as f64 / batch.seconds;
+    let rate = |batch: &StepBatch| batch.completed as f64 / batch.seconds;
     let interval = step.mean_interval(10.0, rate).expect("ten batches");
     // 2.2622 (Student's t, 9 degrees of freedom) × 1.0541 ÷ √10.
     assert!((interval.low - 9.246).abs() < 1e-3 && (interval.high - 10.754).abs() < 1e-3);
@@ -49,15 +34,15 @@ fn interval_of_a_rate_is_by_batch_means() {
 
 #[test]
 fn ten_batches_span_all_sweeps() {
-    let mut step = Step::new(4);
+    let mut step = MeasuredStep::new(4);
     for base in [10, 20, 30] {
-        step.add(&outcome(std::array::from_fn(|at| base + at as u64)), None, None);
+        step.add(&window(std::array::from_fn(|at| base + at as u64)));
     }
     assert_eq!(step.batches.len(), 10);
     let counts: Vec<u64> = step.batches.iter().map(|batch| batch.completed).collect();
     // The fourth one has the last slot of the first sweep and two of the second.
     assert_eq!(counts[..4], [33, 42, 51, 19 + 20 + 21]);
-    assert_eq!(counts.iter().sum::<u64>(), step.completed);
+    assert_eq!(counts.iter().sum::<u64>(), step.all.completed);
     assert!(step.batches.iter().all(|batch| (batch.seconds - 0.3).abs() < 1e-9));
     let expected = (145.0 + 245.0 + 345.0) / 3.0;
     assert!((step.throughput() - expected).abs() < 1e-9, "work by time, not a mean of rates");
@@ -66,9 +51,9 @@ fn ten_batches_span_all_sweeps() {
 
 #[test]
 fn interval_is_by_order_statistics_of_ten_batches() {
-    let mut step = Step::new(1);
+    let mut step = MeasuredStep::new(1);
     let counts: [u64; SLOTS] = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
-    (0..3).for_each(|_| step.add(&outcome(counts), None, None));
+    (0..3).for_each(|_| step.add(&window(counts)));
     // Each completion took a millisecond.
     let point = &step.by_sweep[0].point;
     let all: u64 = counts.iter().sum();
@@ -86,10 +71,11 @@ fn interval_is_by_order_statistics_of_ten_batches() {
 
 #[test]
 fn batches_of_empty_slots_have_a_time() {
-    let mut step = Step::new(1);
-    let mut few = outcome([0; SLOTS]);
-    few.slots_ns = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1_000];
-    (0..SWEEPS).for_each(|_| step.add(&few, None, None));
+    let mut step = MeasuredStep::new(1);
+    let mut few = window([0; SLOTS]);
+    few.slots.iter_mut().for_each(|slot| slot.ns = 0);
+    few.slots[9].ns = 1_000;
+    (0..SWEEPS).for_each(|_| step.add(&few));
     assert!(step.batches.iter().all(|batch| batch.seconds > 0.0), "{:?}", step.batches);
     assert!(step.no_interval().is_some());
 }
@@ -97,8 +83,8 @@ fn batches_of_empty_slots_have_a_time() {
 #[test]
 fn short_batches_have_no_interval() {
     let with = |count: u64, sweeps: usize| {
-        let mut step = Step::new(1);
-        (0..sweeps).for_each(|_| step.add(&outcome([count; SLOTS]), None, None));
+        let mut step = MeasuredStep::new(1);
+        (0..sweeps).for_each(|_| step.add(&window([count; SLOTS])));
         step
     };
     assert_eq!(with(3, 3).no_interval(), None);
@@ -107,50 +93,53 @@ fn short_batches_have_no_interval() {
     assert!((with(1, 3).time_for_interval() - 6.0).abs() < 1e-9);
     assert!(with(3, 1).no_interval().is_some_and(|text| text.contains("3 of 10 batches")));
     let mut slow = with(3, 3);
-    slow.sum_ns *= 200.0;
+    slow.all.sum_ns *= 200.0;
     assert!(slow.no_interval().is_some_and(|text| text.contains("two response times")));
     assert_eq!(slow.interval(1.0, |batch| batch.mean_ns), None);
 }
 
 #[test]
 fn few_completions_are_divided_among_five_batches() {
-    let mut step = Step::new(1);
-    (0..3).for_each(|_| step.add(&outcome([2; SLOTS]), None, None));
+    let mut step = MeasuredStep::new(1);
+    (0..3).for_each(|_| step.add(&window([2; SLOTS])));
     assert_eq!((step.batches.len(), step.no_interval()), (5, None));
-    let counts = |step: &Step| step.batches.iter().map(|it| it.completed).sum::<u64>();
+    let counts = |step: &MeasuredStep| step.batches.iter().map(|it| it.completed).sum::<u64>();
     assert_eq!((counts(&step), step.batches[0].completed), (60, 12));
     assert!((step.batches[0].seconds - 0.6).abs() < 1e-9);
 }
 
 #[test]
 fn missing_telemetry_is_unknown_and_not_zero() {
-    let at = |seconds: u64, responses: u64| Telemetry {
-        at_ns: seconds * 1_000_000_000,
-        cpu_ns: seconds * 500_000_000,
+    let server = |responses| ServerUse {
+        wall_ns: 2_000_000_000,
+        cpu_ns: 1_000_000_000,
         responses,
-        bytes_on_wire: Some(responses * 1_000),
-        ..Telemetry::default()
+        wire_bytes: Some(1_000 * responses),
+        per_request_ns: vec![1e9 / responses as f64],
+        ..ServerUse::default()
     };
-    let mut step = Step::new(1);
-    step.add(&outcome([5; SLOTS]), Some((at(0, 0), at(2, 100))), None);
-    step.add(&outcome([5; SLOTS]), Some((at(5, 200), at(7, 400))), None);
+    let mut step = MeasuredStep::new(1);
+    for responses in [100, 200] {
+        let server = Some(server(responses));
+        step.add(&LoadWindow { server, ..window([5; SLOTS]) });
+    }
     let server = step.server.as_ref().expect("two windows");
     assert_eq!((server.responses, server.wire_bytes), (300, Some(300_000)));
     assert_eq!((server.cpus(), server.disk_reads), (Some(0.5), None));
     assert_eq!(server.per_request_ns, [1e7, 5e6]);
-    step.add(&outcome([5; SLOTS]), None, None);
+    step.add(&window([5; SLOTS]));
     assert_eq!(step.server, None);
 }
 
 #[test]
 fn quantile_has_the_limits_of_its_batches() {
-    let mut step = Step::new(1);
+    let mut step = MeasuredStep::new(1);
     // One of a hundred takes ten times as long, in all slots alike.
-    let mut outcome = outcome([200; SLOTS]);
-    for slot in &mut outcome.tally.slots {
+    let mut window = window([200; SLOTS]);
+    for slot in &mut window.slots {
         slot.times = (0..200).map(|at| if at % 100 == 0 { 1e7 } else { 1e6 }).collect();
     }
-    (0..SWEEPS).for_each(|_| step.add(&outcome, None, None));
+    (0..SWEEPS).for_each(|_| step.add(&window));
     let near = |ns: f64, expected: f64| (ns / expected - 1.0).abs() < 1e-3;
     // In 6 000 the share of 0.8 % is 0.6 to 1.1 %.
     let (low, high) = step.quantile_limits(0.992).expect("ten batches");
@@ -168,11 +157,9 @@ fn backlog_of_few_requests_is_none() {
     let undrained = |completed: u64, in_flight: u64| {
         let mut counts = [0; SLOTS];
         counts[0] = completed;
-        let mut outcome = outcome(counts);
-        outcome.tally.in_flight = in_flight;
-        outcome.backlog = Some(Backlog { requests: in_flight, is_drained: false });
-        let mut step = Step::new(1);
-        step.add(&outcome, None, None);
+        let (backlog, is_drained) = (Some(in_flight), Some(false));
+        let mut step = MeasuredStep::new(1);
+        step.add(&LoadWindow { in_flight, backlog, is_drained, ..window(counts) });
         step.undrained
     };
     assert_eq!([undrained(1, 1), undrained(0, 2), undrained(5, 2)], [0, 0, 0]);
