@@ -349,16 +349,12 @@ fn run_to_a_remote_host_has_its_facts() {
 
 /// A server that gives this answer to every connection.
 fn answering(answer: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(answer.as_bytes());
-            let _ = stream.read(&mut [0; 4096]);
-        }
-    });
-    address
+    let serve = move |mut stream: TcpStream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(answer.as_bytes());
+        let _ = stream.read(&mut [0; 4096]);
+    };
+    fathom_testing::listen(serve).to_string()
 }
 
 #[test]

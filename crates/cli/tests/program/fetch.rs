@@ -1,14 +1,15 @@
 //! `fathom fetch` from `fathom serve` and from servers of the test: resumption, ETags, broken and
 //! hostile servers, kills, a full disk.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 
 use fathom_fileio::Sum;
 use fathom_record::{Document, FactValue};
+use fathom_testing::{listen, read_head};
 use rustix::process::Signal;
 
 use crate::children::{send, signal_and_wait, spawn_piped, wait_until};
@@ -30,29 +31,16 @@ struct Server {
 impl Server {
     /// `answer` gets the number and head of a request.
     fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        let address = listener.local_addr().expect("an address");
         let heads = Arc::<Mutex<Vec<String>>>::default();
-        let (log, answer) = (Arc::clone(&heads), Arc::new(answer));
-        std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
-                std::thread::spawn(move || {
-                    let mut lines = BufReader::new(stream.try_clone().expect("a descriptor"));
-                    let mut head = String::new();
-                    while !head.ends_with("\r\n\r\n") {
-                        if lines.read_line(&mut head).unwrap_or(0) == 0 {
-                            return;
-                        }
-                    }
-                    let number = {
-                        let mut log = log.lock().expect("a list");
-                        log.push(head.clone());
-                        log.len() - 1
-                    };
-                    answer(number, &head, &mut stream);
-                });
-            }
+        let log = Arc::clone(&heads);
+        let address = listen(move |mut stream| {
+            let Some(head) = read_head(&mut stream) else { return };
+            let number = {
+                let mut log = log.lock().expect("a list");
+                log.push(head.clone());
+                log.len() - 1
+            };
+            answer(number, &head, &mut stream);
         });
         Self { address, heads }
     }

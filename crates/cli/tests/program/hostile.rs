@@ -121,14 +121,8 @@ fn echo(listener: &TcpListener) -> Sent {
 
 /// A malicious far end, until the tests end. Returns its address.
 fn far_end(script: Script) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || converse(stream, script));
-        }
-    });
-    address
+    let serve = move |stream| drop(converse(stream, script));
+    fathom_testing::listen(serve).to_string()
 }
 
 /// Runs to a far end.

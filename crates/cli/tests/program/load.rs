@@ -1,7 +1,7 @@
 //! `fathom load` against servers of the test: records and views, bad input, faults of the server,
 //! Ctrl-C, IPv6, another network namespace.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fathom_record::{Cause, Document, FactValue, Record, RunState, State, Verdict};
+use fathom_testing::read_head;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -68,38 +69,27 @@ impl Drop for Server {
 }
 
 fn serve(mut stream: TcpStream) {
-    let mut reader = BufReader::new(stream.try_clone().expect("a descriptor"));
-    let body = [b'x'; 3_000];
-    loop {
-        let (mut path, mut line) = (None, String::new());
-        while line != "\r\n" {
-            line.clear();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            path = path.or_else(|| line.split(' ').nth(1).map(str::to_owned));
-        }
-        let is_file = path.as_ref().is_some_and(|path| path.len() == 3 && path.starts_with("/f"));
-        let answer = match is_file {
-            _ if path.as_deref() == Some("/stalls") => {
+    let body = "x".repeat(3_000);
+    while let Some(head) = read_head(&mut stream) {
+        let answer = match head.split(' ').nth(1) {
+            Some("/stalls") => {
                 // Until the client closes.
                 let _ = stream.read(&mut [0]);
                 return;
             }
-            _ if path.as_deref() == Some("/part") => {
-                let range = "Content-Range: bytes 0-3/9";
-                format!("HTTP/1.1 206 x\r\n{range}\r\nContent-Length: 4\r\n\r\n1234").into_bytes()
-            }
-            _ if path.as_deref() == Some("/nothing") => b"HTTP/1.1 204 x\r\n\r\n".to_vec(),
-            _ if path.as_deref() == Some("/truncated") => {
+            Some("/part") => "206 x\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\n1234",
+            Some("/nothing") => "204 x\r\n\r\n",
+            Some("/truncated") => {
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234");
                 let _ = stream.shutdown(std::net::Shutdown::Both);
                 return;
             }
-            true => [b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n", &body[..]].concat(),
-            false => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            Some(path) if path.len() == 3 && path.starts_with("/f") => {
+                &format!("200 OK\r\nContent-Length: 3000\r\n\r\n{body}")
+            }
+            _ => "404 Not Found\r\nContent-Length: 0\r\n\r\n",
         };
-        if stream.write_all(&answer).is_err() {
+        if stream.write_all(format!("HTTP/1.1 {answer}").as_bytes()).is_err() {
             return;
         }
     }
