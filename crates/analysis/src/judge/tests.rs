@@ -7,9 +7,7 @@ mod states;
 
 use super::*;
 use crate::statistics::summarise;
-use fathom_record::{
-    BETWEEN_LEVELS, Basis, Check, Estimate, Histogram, Interval, MetricId, Params, summary::Mode,
-};
+use fathom_record::{BETWEEN_LEVELS, Basis, Check, Estimate, Histogram, Interval, summary::Mode};
 
 const QUIET: Expectation =
     Expectation { expects: Counters::NONE, noise_limit: 0.05, better: Better::Lower };
@@ -372,9 +370,8 @@ fn drift_and_clusters_beyond_the_limit_are_remarks() {
 #[test]
 fn worst_case_slowdown_combines_core_and_lost_time() {
     let estimate = Estimate { process_loops: vec![10_800.0], ..Estimate::default() };
-    let (metric, title) = (MetricId::new("cpu.call"), "");
-    let mut record = Record::new(metric, Params::none(), title, Unit::Nanoseconds, Better::Lower);
-    let interval = Some(Interval::new([99.0, 101.0], 0.94, Basis::Processes));
+    let mut record = Record::fixture("cpu.call", Unit::Nanoseconds);
+    let interval = Some(Interval::of_processes([99.0, 101.0]));
     let (found, fast) = (Some(estimate.clone()), Some(estimate));
     record.summary =
         Some(Summary { interval, as_found: found, in_state: fast, ..Summary::default() });

@@ -112,8 +112,7 @@ fn battery_is_placed_and_checked() {
 #[test]
 fn run_with_two_hosts_is_shown_and_compared() {
     let env = TestEnv::new();
-    let whole = include_str!("../../../store/tests/golden/document.json");
-    let mut run: Document = serde_json::from_str(whole).expect("a document");
+    let mut run = Document::fixture();
     // An upper bound cannot be compared.
     for summary in run.records.iter_mut().filter_map(|record| record.summary.as_mut()) {
         summary.bound = None;

@@ -6,7 +6,7 @@ use fathom_report::Layout;
 use fathom_report::history::render;
 
 use super::assert_snapshot;
-use super::fixture::{self, Build, measured, plain};
+use super::fixture::{self, measured, plain};
 
 fn document(number: usize, kernel: &str, value: f64) -> Document {
     let mut document = fixture::document();

@@ -1,7 +1,7 @@
 //! Runs at various terminal widths.
 
 use crate::assert_snapshot;
-use crate::fixture::{Build, document, measured, over, plain};
+use crate::fixture::{document, measured, over, plain};
 use fathom_analysis::history::history;
 use fathom_record::{
     Cause, Counts, Document, Effort, Headline, MetricId, NotSelected, Outline, Params, Protocol,
