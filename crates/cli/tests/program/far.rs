@@ -188,13 +188,7 @@ fn upgrade(address: &str, field: &str) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let request = format!("GET /.fathom/far HTTP/1.1\r\nHost: localhost\r\n{field}\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("a head");
-        head.push(byte[0]);
-    }
-    (String::from_utf8(head).expect("ASCII"), stream)
+    (fathom_testing::read_head(&mut stream).expect("a head"), stream)
 }
 
 fn switched(address: &str) -> TcpStream {

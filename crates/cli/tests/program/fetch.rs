@@ -16,7 +16,8 @@ use crate::children::{send, signal_and_wait, spawn_piped, wait_until};
 use crate::forbidden::in_mount_namespace;
 use crate::serve::start as serve;
 use crate::test_env::{
-    TestEnv, assert_contains, assert_failure, assert_status, document, entries, generated, text,
+    TestEnv, assert_contains, assert_failure, assert_message, assert_status, document, entries,
+    generated, text,
 };
 
 mod malformed;
@@ -222,8 +223,7 @@ fn other_etag_or_none_starts_anew() {
             }
             false => kill_after(&env, &line, 3 << 20),
         }
-        let output = env.exec(&line);
-        assert_status(&output, 0);
+        let output = env.succeed(&line);
         assert_contains(&text(&output.stderr), &[why]);
         assert!(content(&env, "f") == new, "{before} {after}");
         let range = field(&server.heads()[1], "Range").map(str::to_owned);
@@ -277,8 +277,7 @@ fn shorter_part_than_its_state_starts_anew() {
     kill_after(&env, &line, 5 << 20);
     let part = std::fs::File::options().write(true).open(env.file("to/f.part"));
     part.expect("a file").set_len(1 << 20).expect("a length");
-    let output = env.exec(&line);
-    assert_status(&output, 0);
+    let output = env.succeed(&line);
     assert_contains(&text(&output.stderr), &["not resumed", "shorter than its state"]);
     assert!(content(&env, "f") == bytes);
 }
@@ -294,8 +293,7 @@ fn part_with_another_etag_starts_anew() {
             _ => send_file(head, stream, new, "\"b\""),
         });
         let env = new_env();
-        let output = env.exec(&format!("fetch {} -o to --connections 2", server.url("/f")));
-        assert_status(&output, 0);
+        let output = env.succeed(&format!("fetch {} -o to --connections 2", server.url("/f")));
         let why = ["the file changed on the server", "a part has another ETag"];
         assert_contains(&text(&output.stderr), &[why[usize::from(ignores)]]);
         assert!(content(&env, "f") == new);
@@ -363,12 +361,10 @@ fn only_passing_statuses_are_retried() {
         let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
     });
     let env = new_env();
-    let output = env.exec(&format!("fetch {} -o to", server.url("/busy")));
-    assert_status(&output, 0);
+    let output = env.succeed(&format!("fetch {} -o to", server.url("/busy")));
     assert_contains(&text(&output.stderr), &["status 503; retry 1 in 0.2 s"]);
     for (path, status) in [("/slow", "status 408"), ("/often", "status 429 (too many requests)")] {
-        let output = env.exec(&format!("fetch {} -o to", server.url(path)));
-        assert_status(&output, 0);
+        let output = env.succeed(&format!("fetch {} -o to", server.url(path)));
         assert_contains(&text(&output.stderr), &[status, "; retry 1 in 0.2 s"]);
     }
     for (path, why) in [
@@ -424,9 +420,7 @@ fn bad_requests_are_one_line() {
     assert_eq!(names(&env), ["f", "g.part", "h.part", "i.part.state"]);
     assert_eq!(content(&env, "g.part"), b"mine");
     assert_eq!(content(&env, "i.part.state"), b"mine");
-    let both = env.exec(&format!("fetch {url}/f {url}/k -o to"));
-    assert_status(&both, 1);
-    assert_contains(&text(&both.stderr), &["to/f exists"]);
+    assert_message(&env.exec(&format!("fetch {url}/f {url}/k -o to")), 1, &["to/f exists"]);
     assert_eq!(content(&env, "k"), b"content");
     env.stdout(&format!("fetch {url}/f -o to --force"));
     assert_eq!(content(&env, "f"), b"content");
@@ -490,8 +484,7 @@ fn lost_connection_is_resumed_at_once() {
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     });
     let env = new_env();
-    let output = env.exec(&format!("fetch {} -o to", server.url("/f")));
-    assert_status(&output, 0);
+    let output = env.succeed(&format!("fetch {} -o to", server.url("/f")));
     assert_contains(&text(&output.stderr), &["body truncated", "retry 1"]);
     assert!(content(&env, "f") == bytes);
     let ranges = server

@@ -9,7 +9,9 @@ use fathom_testing::{Certificate, listen, read_head};
 use rustls::{ServerConnection, StreamOwned};
 
 use crate::load::Serving;
-use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_status, of_metric, text};
+use crate::test_env::{
+    TestEnv, assert_contains, assert_failure, assert_message, assert_status, of_metric, text,
+};
 
 /// A proxy with a certificate of `localhost`, which is its own issuer.
 struct Proxy {
@@ -84,8 +86,7 @@ fn file_comes_from_trusted_servers_only() {
     let printed = crate::test_env::unwrapped_stdout(&whole);
     assert_contains(&printed, &["TLS handshake", "certificate verified by ca.pem"]);
     let insecure = fetch(&numeric, "--insecure --force");
-    assert_status(&insecure, 0);
-    assert_contains(&text(&insecure.stderr), &["--insecure: no certificate is verified"]);
+    assert_message(&insecure, 0, &["--insecure: no certificate is verified"]);
 }
 
 #[test]

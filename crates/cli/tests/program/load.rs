@@ -18,7 +18,9 @@ use tempfile::TempDir;
 use crate::children::{next_line, send, spawn_piped, wait_for_record, wait_until};
 use crate::far::link;
 use crate::group::has_ipv6;
-use crate::test_env::{assert_contains, assert_status, of_metric, unwrapped_stdout};
+use crate::test_env::{
+    assert_contains, assert_message, assert_status, of_metric, unwrapped_stdout,
+};
 use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
 /// Serves `/f0` to `/f9`, each of 3 000 bytes, until it ends.
@@ -236,8 +238,7 @@ fn conditions_are_the_exit_status() {
         ("--find-max --rate 5", "--rate"),
         ("--slo p99<5ms", "--find-max"),
     ] {
-        let output = env.exec(&format!("load {} {options}", server.url("/f1")));
-        assert_usage_error(&output, &[words]);
+        assert_usage_error(&env.exec(&format!("load {} {options}", server.url("/f1"))), &[words]);
     }
 }
 
@@ -295,8 +296,7 @@ fn unusable_servers_are_one_clear_line() {
     let blank = env.run(&["load", &server.url("/"), "--urls", "/a b"]);
     assert_usage_error(&blank, &["--urls", "`/a b`", wrong]);
     let words = ["load", &server.url("/f1"), "--clients", "90000", "--time", "1s"];
-    let many = env.run(&words);
-    assert_failure(&many, &["--clients 90000"]);
+    assert_failure(&env.run(&words), &["--clients 90000"]);
     let congestion = env.run(&["load", &server.url("/f1"), "--congestion", "none"]);
     assert_failure(&congestion, &["--congestion none", "available are"]);
     assert!(!env.store().exists() || env.run(&["show"]).status.code() != Some(0));
@@ -377,8 +377,7 @@ fn killed_server_ends_the_load_with_a_message() {
     wait_until("no connections", || server.open.lock().expect("a list").len() >= 4);
     server.kill();
     let output = child.wait_with_output().expect("it ends");
-    assert_status(&output, 1);
-    assert_contains(&text(&output.stderr), &["the server stopped answering", "refused", "kept"]);
+    assert_message(&output, 1, &["the server stopped answering", "refused", "kept"]);
 }
 
 /// A running `fathom serve`, which ends with the test, also if that fails.
