@@ -26,6 +26,21 @@ pub fn inside(test: &str, say: impl Fn(&str)) -> bool {
     false
 }
 
+/// Ends the calling test unless it runs in a mount namespace of its own. Outside, it runs the test
+/// there, and prints its output or why it is skipped.
+#[macro_export]
+macro_rules! isolate_mounts {
+    () => {{
+        fn here() {}
+        // `crate::module::test::here`
+        let path = std::any::type_name_of_val(&here).trim_end_matches("::here");
+        let (_, test) = path.split_once("::").expect("a path in a crate");
+        if !$crate::mounts::inside(test, |output| println!("{output}")) {
+            return;
+        }
+    }};
+}
+
 /// Runs the test in a namespace; returns its output, indented.
 fn run_inside(test: &str) -> Result<String, Unmet> {
     let (program, rest) = namespace();

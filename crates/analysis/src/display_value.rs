@@ -45,7 +45,7 @@ impl<'a> DisplayValue<'a> {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Better, Cause, MetricId, Params, State, Summary, Unit, Verdict};
+    use fathom_record::{Cause, State, Summary, Unit, Verdict};
 
     use super::*;
 
@@ -58,8 +58,7 @@ mod tests {
             (State::Unavailable, false),
             (State::Failed, false),
         ] {
-            let (metric, unit) = (MetricId::new("os.x"), Unit::Nanoseconds);
-            let mut record = Record::new(metric, Params::none(), "", unit, Better::Lower);
+            let mut record = Record::fixture("os.x", Unit::Nanoseconds);
             record.verdict = Verdict::because(state, Cause::Clock, "why");
             for protocol in [Protocol::Median, Protocol::Trimmed] {
                 record.value = Some(Value::Text("7".to_owned()));

@@ -288,16 +288,13 @@ fn bytes(suffix: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Basis, Interval, MetricId, Params, Summary};
+    use fathom_record::Summary;
 
     use super::*;
 
     fn record(unit: Unit, better: Better, low: f64, median: f64, high: f64) -> Record {
-        let interval = Interval::new([low, high], 0.95, Basis::Processes);
-        let summary = Summary { median, interval: Some(interval), n: 9, ..Summary::default() };
-        let metric = MetricId::new("memory.latency.dram");
-        let record = Record::new(metric, Params::none(), "latency", unit, better);
-        Record { summary: Some(summary), ..record }
+        let record = Record::fixture("memory.latency.dram", unit).measured([low, median, high]);
+        Record { better, ..record }
     }
 
     #[test]

@@ -67,21 +67,15 @@ fn of_ratio(record: &Record, limit: f64) -> Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_record::{
-        Basis, Better, Cause, Interval, MetricId, Params, State, Summary, Verdict,
-    };
+    use fathom_record::{Cause, MetricId, Params, State, Verdict};
 
     fn ratio(middle: f64, limits: Option<[f64; 2]>, pairs: usize) -> Record {
-        let params = Params::one("of", "b").and("to", "a");
-        let id = MetricId::new(RATIO_METRIC);
-        let mut record = Record::new(id, params, "", Unit::Ratio, Better::Lower);
-        record.summary = Some(Summary {
-            median: middle,
-            interval: limits.map(|limits| Interval::new(limits, 0.95, Basis::Processes)),
-            process_medians: vec![middle; pairs],
-            ..Summary::default()
-        });
-        record
+        let [low, high] = limits.unwrap_or([middle; 2]);
+        let record = Record::fixture(RATIO_METRIC, Unit::Ratio).measured([low, middle, high]);
+        record.of_case(&Params::one("of", "b").and("to", "a")).with_summary(|summary| {
+            summary.interval = summary.interval.filter(|_| limits.is_some());
+            summary.process_medians = vec![middle; pairs];
+        })
     }
 
     #[test]

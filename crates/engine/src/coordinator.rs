@@ -558,10 +558,7 @@ mod tests {
 
     #[test]
     fn steps_of_the_wall_clock_are_noted() {
-        let mut run: Document =
-            serde_json::from_str(include_str!("../../store/tests/golden/document.json"))
-                .expect("a document");
-        let run = &mut run.run;
+        let run = &mut Document::fixture().run;
         let clock = WholeRun {
             raw_ppm: 0.5,
             monotonic_ppm: 0.25,

@@ -13,9 +13,8 @@ const PYPERF: &str = include_str!("data/pyperf.json");
 const FIO: &str = include_str!("data/fio.json");
 
 fn about(format: Format) -> About {
-    let tool = Tool { name: "fathom".to_owned(), version: "1".to_owned() };
     let written = "2026-03-01T12:00:00Z".parse::<Timestamp>().expect("a date");
-    About { format, tool, label: None, host: None, written }
+    About { format, tool: Tool::fixture(), label: None, host: None, written }
 }
 
 fn sources(format: Format, texts: &[&str]) -> Vec<Source> {

@@ -190,9 +190,7 @@ fn end_of_connection_and_excess_are_errors() {
 
 #[test]
 fn full_disk_is_named_by_every_path() {
-    if !fathom_lab::mounts::inside("tests::full_disk_is_named_by_every_path", say) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let folder = tempfile::tempdir().unwrap();
     let mut mount = std::process::Command::new("mount");
     // No multiple of a segment, so that one ends beyond it.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fathom_measure::clock::{Clock, Source, Specification};
 use fathom_measure::sampler::{Files, LoopTime, Observer, Resources, RoundMark, Settings};
 use fathom_record::host::Cache;
-use fathom_record::{Basis, Check, Interval, MetricId, Sample, Summary};
+use fathom_record::{Check, Sample};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::prelude::*;
@@ -295,11 +295,7 @@ fn every_probe_passes_its_checks_on_an_idle_machine() {
 
 /// A record with the interval `median` ± `half_width`.
 pub(crate) fn record(metric: &str, params: &Params, median: f64, half_width: f64) -> Record {
-    let ends = [median - half_width, median + half_width];
-    let interval = Some(Interval::new(ends, 0.95, Basis::Processes));
-    let summary = Some(Summary { median, interval, ..Summary::default() });
-    let (metric, params) = (MetricId::new(metric), params.clone());
-    Record { summary, ..Record::new(metric, params, "", Unit::Nanoseconds, Better::Lower) }
+    Record::fixture(metric, Unit::Nanoseconds).of_case(params).within(median, half_width)
 }
 
 /// Unified caches of these sizes, level 1 first.

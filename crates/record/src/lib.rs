@@ -14,6 +14,8 @@ pub mod counter;
 pub mod crosscheck;
 pub mod diagnosis;
 pub mod fact;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixture;
 pub mod fuzz;
 pub mod heat_map;
 pub mod hidden;

@@ -99,8 +99,7 @@ mod tests {
 
     #[test]
     fn headline_has_a_number_only_if_it_may_be_shown() {
-        let (id, params) = (MetricId::new("os.syscall"), Params::one("call", "stat"));
-        let mut record = Record::new(id, params, "call", Unit::Nanoseconds, Better::Lower);
+        let mut record = Record::fixture("os.syscall", Unit::Nanoseconds);
         assert_eq!(Headline::from(&record).value, None, "no summary");
         let summary = |median, bound| {
             let interval = Interval { low: 1.0, high: 2.0, level: 0.95, basis: Basis::Processes };

@@ -1,8 +1,8 @@
 //! Records are read back from JSON unchanged, whatever their numbers.
 
 use crate::{
-    Basis, Better, Disturbance, Estimate, FarEnd, HeatMap, Interval, MetricId, Params, Quantile,
-    Record, Sample, Series, Stratum, Summary, Unit, Value,
+    Basis, Disturbance, Estimate, FarEnd, HeatMap, Interval, Params, Quantile, Record, Sample,
+    Series, Stratum, Summary, Unit, Value,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -97,8 +97,8 @@ fn record() -> impl Strategy<Value = Record> {
         proptest::option::of(heat_map()),
     )
         .prop_map(|(summary, samples, series, text, heat_map)| {
-            let (id, params) = (MetricId::new("load.bottleneck"), Params::one("to", "far"));
-            let record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
+            let record = Record::fixture("load.bottleneck", Unit::Nanoseconds)
+                .of_case(&Params::one("to", "far"));
             let (summary, samples) = (Some(summary), Some(samples));
             let value = text.map(Value::Text);
             Record { summary, samples, series, heat_map, value, ..record }.sealed()

@@ -321,8 +321,7 @@ mod tests {
 
     #[test]
     fn account_has_quantiles_estimates_and_series() {
-        let golden = include_str!("../../store/tests/golden/document.json");
-        let document: Document = serde_json::from_str(golden).unwrap();
+        let document = Document::fixture();
         let of = |run: &Run| -> String {
             document.records.iter().map(|record| account(record, run, 200)).collect()
         };

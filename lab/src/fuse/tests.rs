@@ -1,5 +1,4 @@
 //! The disk mounted by FUSE.
-#![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -9,11 +8,6 @@ use fathom_measure::clock::monotonic_raw_ns;
 
 use super::Mount;
 use crate::disk::{Disk, Faults, Survivors};
-use crate::mounts;
-
-fn inside(test: &str) -> bool {
-    mounts::inside(&format!("fuse::tests::{test}"), |output| println!("{output}"))
-}
 
 fn mounted(disk: &Disk) -> (Mount, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -29,9 +23,7 @@ fn left(disk: &Disk, name: &str) -> Option<Vec<u8>> {
 
 #[test]
 fn ordinary_file_operations_work() {
-    if !inside("ordinary_file_operations_work") {
-        return;
-    }
+    crate::isolate_mounts!();
     let disk = Disk::recording();
     let (mount, folder) = mounted(&disk);
     let at = |name: &str| folder.path().join(name);
@@ -65,9 +57,7 @@ fn ordinary_file_operations_work() {
 
 #[test]
 fn only_sync_makes_data_durable() {
-    if !inside("only_sync_makes_data_durable") {
-        return;
-    }
+    crate::isolate_mounts!();
     let disk = Disk::recording();
     let (_mount, folder) = mounted(&disk);
     let path = folder.path().join("a");
@@ -91,9 +81,7 @@ fn only_sync_makes_data_durable() {
 
 #[test]
 fn read_delay_and_read_errors_are_injected() {
-    if !inside("read_delay_and_read_errors_are_injected") {
-        return;
-    }
+    crate::isolate_mounts!();
     let disk = Disk::new();
     let (_mount, folder) = mounted(&disk);
     let path = folder.path().join("a");

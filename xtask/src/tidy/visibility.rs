@@ -5,6 +5,7 @@ use super::File;
 /// Each crate with the crates of the workspace that it may depend on (see ARCHITECTURE.md).
 const ALLOWED: &[(&str, &[&str])] = &[
     ("record", &[]),
+    ("testing", &[]),
     ("analysis", &["record"]),
     ("store", &["fileio", "http", "record"]),
     ("report", &["analysis", "record"]),

@@ -7,9 +7,7 @@ mod states;
 
 use super::*;
 use crate::statistics::summarise;
-use fathom_record::{
-    BETWEEN_LEVELS, Basis, Check, Estimate, Histogram, Interval, MetricId, Params, summary::Mode,
-};
+use fathom_record::{BETWEEN_LEVELS, Basis, Check, Estimate, Histogram, Interval, summary::Mode};
 
 const QUIET: Expectation =
     Expectation { expects: Counters::NONE, noise_limit: 0.05, better: Better::Lower };
@@ -64,6 +62,12 @@ fn narrow(disturbance: &Disturbance) -> Vec<Sample> {
 
 fn verdict(samples: &[Sample], expectation: Expectation) -> Verdict {
     judge(samples, &summarise(samples).expect("values"), expectation, None)
+}
+
+/// The verdict in a run that had a core to itself.
+fn on_known_core(samples: &[Sample], expectation: Expectation) -> Verdict {
+    let summary = summarise(samples).expect("values");
+    judge(samples, &summary, expectation, Some(&states(Stratum::ToItself)))
 }
 
 fn causes(verdict: &Verdict) -> Vec<Cause> {
@@ -259,12 +263,7 @@ fn with_loops(slow: Loop, expectation: Expectation) -> Verdict {
         (sample.reference_ns, sample.frequency_ns) =
             (vec![met.sibling_ns; 13], vec![met.frequency_ns; 13]);
     }
-    judge(
-        &samples,
-        &summarise(&samples).expect("values"),
-        expectation,
-        Some(&states(Stratum::ToItself)),
-    )
+    on_known_core(&samples, expectation)
 }
 
 #[test]
@@ -282,19 +281,8 @@ fn smt_contention_and_frequency_are_distinguished() {
 
 #[test]
 fn mostly_slow_cores_are_compared_in_halves() {
-    let judged = |medians: [f64; 5]| {
-        let mut samples = processes(&medians, &[], &quiet());
-        for (sample, times) in samples.iter_mut().zip([1.0, 1.3, 1.5, 1.8, 1.9]) {
-            sample.reference_ns = vec![FULL_SPEED.sibling_ns * times];
-            sample.frequency_ns = vec![FULL_SPEED.frequency_ns];
-        }
-        judge(
-            &samples,
-            &summarise(&samples).expect("values"),
-            QUIET,
-            Some(&states(Stratum::ToItself)),
-        )
-    };
+    let times = [1.0, 1.3, 1.5, 1.8, 1.9];
+    let judged = |medians: [f64; 5]| on_slow_cores(&medians, &times, QUIET);
     assert_eq!(causes(&judged([100.0, 130.0, 150.0, 180.0, 190.0])), [Cause::SlowCore]);
     assert_eq!(causes(&judged([100.0, 130.0, 150.0, 180.0, 110.0])), [Cause::Spread]);
 }
@@ -372,9 +360,8 @@ fn drift_and_clusters_beyond_the_limit_are_remarks() {
 #[test]
 fn worst_case_slowdown_combines_core_and_lost_time() {
     let estimate = Estimate { process_loops: vec![10_800.0], ..Estimate::default() };
-    let (metric, title) = (MetricId::new("cpu.call"), "");
-    let mut record = Record::new(metric, Params::none(), title, Unit::Nanoseconds, Better::Lower);
-    let interval = Some(Interval::new([99.0, 101.0], 0.94, Basis::Processes));
+    let mut record = Record::fixture("cpu.call", Unit::Nanoseconds);
+    let interval = Some(Interval::of_processes([99.0, 101.0]));
     let (found, fast) = (Some(estimate.clone()), Some(estimate));
     record.summary =
         Some(Summary { interval, as_found: found, in_state: fast, ..Summary::default() });
@@ -543,12 +530,7 @@ fn on_slow_cores(medians: &[f64], times: &[f64], expectation: Expectation) -> Ve
         sample.reference_ns = vec![FULL_SPEED.sibling_ns * times];
         sample.frequency_ns = vec![FULL_SPEED.frequency_ns];
     }
-    judge(
-        &samples,
-        &summarise(&samples).expect("values"),
-        expectation,
-        Some(&states(Stratum::ToItself)),
-    )
+    on_known_core(&samples, expectation)
 }
 
 #[test]

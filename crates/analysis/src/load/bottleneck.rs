@@ -138,16 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn one_saturated_resource_is_the_bottleneck() {
+    fn bottleneck_is_what_is_saturated() {
+        // One saturated resource is the bottleneck.
         use Resource::{Disk, Network, ServerCpu};
         let name = bottleneck(&saturated(), &[used(Network, 0.6, 0.0), used(Disk, 0.95, 0.05)]);
         assert_eq!(name, Name::Resource(Disk));
         let limits = bottleneck(&saturated(), &[used(Disk, 0.85, 0.0), used(ServerCpu, 0.75, 0.0)]);
         assert_eq!(limits, Name::Resource(Disk));
-    }
-
-    #[test]
-    fn no_saturated_resource_is_a_serial_section() {
+        // No saturated resource is a serial section.
         let uses = [used(Resource::Disk, 0.7, 0.05), used(Resource::Network, 0.3, 0.0)];
         assert_eq!(bottleneck(&saturated(), &uses), Name::Serial);
     }
@@ -205,6 +203,7 @@ mod tests {
 
     #[test]
     fn busy_resource_has_a_name_before_throughput_is_level() {
+        // Busy resource has a name before throughput is level.
         let shape = Shape::NotSaturated { up_to: 8, why: String::new() };
         let name = bottleneck(&shape, &[used(Resource::ServerCpu, 0.95, 0.0)]);
         assert_eq!(name, Name::Resource(Resource::ServerCpu));

@@ -31,21 +31,16 @@ mod tests {
     }
 
     #[test]
-    fn difference_within_25_percent_is_a_number() {
+    fn difference_is_a_number_or_a_bound() {
+        // Difference within 25 percent is a number.
         assert_eq!(bound(0.75, 1.0, 1.25), None);
         assert_eq!(bound(9.0, 10.0, 11.0), None);
-    }
-
-    #[test]
-    fn uncertain_difference_is_a_bound() {
+        // Uncertain difference is a bound.
         assert_eq!(bound(0.5, 1.0, 1.25), Some(1.25));
         assert_eq!(bound(-0.01, 0.1, 0.2), Some(0.2));
         assert_eq!(bound(0.0, 10.0, 10.0), Some(10.0));
         assert_eq!(bound(0.0, 0.0, 0.0), Some(0.0));
-    }
-
-    #[test]
-    fn bound_is_at_least_half_the_interval() {
+        // Bound is at least half the interval.
         assert_eq!(bound(-3.0, -1.0, -0.5), Some(1.25));
         assert!(bound(-1.1, -1.0, -0.9).is_some_and(|bound| (bound - 0.1).abs() < 1e-12));
         assert_eq!(bound(-2.0, -1.0, 0.1), Some(1.05));

@@ -97,13 +97,11 @@ mod tests {
     }
 
     #[test]
-    fn clock_steps_are_not_clusters() {
+    fn clock_steps_and_an_outlier_are_no_clusters() {
+        // Clock steps are not clusters.
         assert!(clusters(&[25.0, 25.0, 50.0, 50.0, 25.0, 50.0, 25.0, 25.0, 50.0, 25.0]).is_empty());
         assert!(clusters(&[25.0; 10]).is_empty());
-    }
-
-    #[test]
-    fn one_outlier_is_no_cluster() {
+        // One outlier is no cluster.
         let medians = [10.0, 10.1, 9.9, 10.0, 10.2, 9.8, 10.1, 9.9, 10.0, 90.0];
         assert!(clusters(&medians).is_empty());
     }

@@ -140,14 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_deep_valley_separates_modes() {
+    fn modes_are_separated_by_deep_valleys() {
+        // Only a deep valley separates modes.
         let deep = cuts(&two_triangles(2.0), 0.1);
         assert!(deep.len() == 1 && (deep[0] - 1.0).abs() < 0.05, "{deep:?}");
         assert!(cuts(&two_triangles(1.3), 0.1).is_empty());
-    }
-
-    #[test]
-    fn small_part_joins_its_neighbour() {
+        // Small part joins its neighbour.
         let values = two_triangles(10.0);
         assert_eq!(cuts(&values, 0.5).len(), 1);
         assert!(cuts(&values, 0.51).is_empty());

@@ -53,15 +53,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_few_or_vertical_points_have_no_line() {
+    fn degenerate_points_have_no_line_or_no_correlation() {
+        // Too few or vertical points have no line.
         assert_eq!(line(&[1.0, 2.0], &[1.0, 2.0]), None);
         assert_eq!(line(&[2.0, 2.0, 2.0], &[1.0, 2.0, 3.0]), None);
         assert_eq!(line(&[1.0, 2.0, 3.0], &[1.0, 2.0]), None);
         assert_eq!(line(&[1.0, 2.0, f64::NAN], &[1.0, 2.0, 3.0]), None);
-    }
-
-    #[test]
-    fn constant_y_has_r_squared_of_zero() {
+        // Constant y has r squared of zero.
         let fit = line(&[1.0, 2.0, 3.0], &[0.1, 0.1, 0.1]).unwrap();
         assert_eq!((fit.slope, fit.r_squared, fit.slope_standard_error), (0.0, 0.0, 0.0));
     }

@@ -31,21 +31,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_and_too_few_values_are_exact() {
+    fn moments_of_equal_few_or_infinite_values_are_exact() {
+        // Equal and too few values are exact.
         assert_eq!((mean(&[0.1; 3]), standard_deviation(&[0.1; 3])), (Some(0.1), Some(0.0)));
         assert_eq!((mean(&[4.0]), standard_deviation(&[4.0])), (Some(4.0), None));
         assert_eq!(mean(&[]), None);
-    }
-
-    #[test]
-    fn rounding_of_the_mean_is_corrected() {
+        // Rounding of the mean is corrected.
         // The mean of 0, 2 and 2 is rounded to 2, as only even numbers exist there.
         let deviation = standard_deviation(&[1e16, 1e16 + 2.0, 1e16 + 2.0]).unwrap();
         assert!((deviation - (4.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{deviation}");
-    }
-
-    #[test]
-    fn values_that_are_not_finite_are_ignored() {
+        // Values that are not finite are ignored.
         assert_eq!(mean(&[1.0, f64::NAN, 3.0]), Some(2.0));
         assert_eq!(standard_deviation(&[1.0, f64::NEG_INFINITY, 3.0]), Some(2.0_f64.sqrt()));
     }

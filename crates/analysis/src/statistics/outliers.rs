@@ -32,16 +32,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outliers_are_counted_by_side_and_severity() {
+    fn outliers_are_beyond_the_fences() {
+        // Outliers are counted by side and severity.
         // Quartiles 2 and 6: mild beyond -4 and 12, severe beyond -10 and 18.
         let values = [-11.0, -5.0, 2.0, 2.0, 2.0, 3.0, 4.0, 5.0, 6.0, 6.0, 6.0, 13.0, 19.0];
         let counts = tukey_outliers(&values);
         let expected = Outliers { low_severe: 1, low_mild: 1, high_mild: 1, high_severe: 1 };
         assert_eq!(counts, expected);
-    }
-
-    #[test]
-    fn value_on_a_fence_is_no_outlier() {
+        // Value on a fence is no outlier.
         // Quartiles 1 and 3: fences at -2 and 6.
         assert_eq!(tukey_outliers(&[-2.0, 1.0, 2.0, 3.0, 6.0]), Outliers::default());
         assert_eq!(tukey_outliers(&[]), Outliers::default());

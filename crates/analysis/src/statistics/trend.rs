@@ -116,17 +116,15 @@ mod tests {
     }
 
     #[test]
-    fn few_points_have_the_range_of_slopes() {
+    fn few_points_have_the_range_of_slopes_or_none() {
+        // Few points have the range of slopes.
         let two = theil_sen(&[1.0, 2.0], &[3.0, 5.0]).unwrap();
         assert_eq!(two, Trend { slope: 2.0, low: 2.0, high: 2.0 });
         let three = theil_sen(&[0.0, 1.0, 2.0], &[0.0, 1.0, 3.0]).unwrap();
         assert_eq!(three, Trend { slope: 1.5, low: 1.0, high: 2.0 });
         let kept = thinned(vec![(1.0, 2.0); POINTS_MAX]);
         assert_eq!(kept.len(), POINTS_MAX);
-    }
-
-    #[test]
-    fn too_few_points_have_no_slope() {
+        // Too few points have no slope.
         assert_eq!(theil_sen(&[], &[]), None);
         assert_eq!(theil_sen(&[1.0, 1.0], &[1.0, 2.0]), None);
         assert_eq!(theil_sen(&[1.0, 2.0], &[1.0]), None);

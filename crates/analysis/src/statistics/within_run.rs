@@ -63,15 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interval_within_a_run_needs_twelve_values() {
+    fn interval_needs_values_that_are_independent() {
+        // Interval within a run needs twelve values.
         let values = [4.0, 1.0, 5.0, 2.0, 6.0, 3.0, 4.0, 1.0, 5.0, 2.0, 6.0, 3.0];
         assert_eq!(interval_within(&values[1..], 3.0), None);
         assert!(interval_within(&values, 3.5).is_some());
         assert!(interval_within(&[7.0; 12], 7.0).is_some(), "equal values are not correlated");
-    }
-
-    #[test]
-    fn effective_sample_size_below_six_has_no_interval() {
+        // Effective sample size below six has no interval.
         // Two levels, first one after the other, then alternating.
         let steps: Vec<f64> = (0..24).map(|i| f64::from(i / 12)).collect();
         assert_eq!(interval_within(&steps, 0.5), None);

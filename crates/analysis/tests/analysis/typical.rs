@@ -4,10 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use fathom_analysis::typical::{self, GROUP_MIN, machines};
-use fathom_record::{
-    BETWEEN_LEVELS, Basis, Better, Fact, Host, Interval, MetricId, Params, Position, Record,
-    Summary, Unit,
-};
+use fathom_record::{BETWEEN_LEVELS, Basis, Fact, Host, Interval, Params, Position, Record, Unit};
 
 fn host(family: u32, model: u32, cpus: u32) -> Host {
     let mut host = Host::default();
@@ -24,7 +21,7 @@ fn genoa() -> Host {
 
 fn latency(set: i64, ns: f64) -> Record {
     let params = Params::one("pattern", "random").and("page", "huge").and("set_bytes", set);
-    record("memory.latency", params, Unit::Nanoseconds, Better::Lower, ns)
+    record("memory.latency", Unit::Nanoseconds, ns).of_case(&params)
 }
 
 fn read_rate(threads: i64, rate: f64) -> Record {
@@ -32,22 +29,17 @@ fn read_rate(threads: i64, rate: f64) -> Record {
 }
 
 fn level(name: &str) -> Record {
-    let metric = format!("memory.latency.{name}");
-    record(&metric, Params::none(), Unit::Nanoseconds, Better::Lower, 50.0)
+    record(&format!("memory.latency.{name}"), Unit::Nanoseconds, 50.0)
 }
 
 fn rate_of(op: &str, threads: i64, rate: f64) -> Record {
     let params = Params::one("op", op).and("level", "dram").and("page", "huge");
     let params = params.and("threads", threads);
-    record("memory.bandwidth", params, Unit::BytesPerSecond, Better::Higher, rate)
+    record("memory.bandwidth", Unit::BytesPerSecond, rate).of_case(&params)
 }
 
-fn record(metric: &str, params: Params, unit: Unit, better: Better, value: f64) -> Record {
-    let interval = Interval::new([value * 0.99, value * 1.01], 0.95, Basis::Processes);
-    let summary = Summary { median: value, interval: Some(interval), n: 9, ..Summary::default() };
-    let metric = MetricId::new(metric);
-    let record = Record::new(metric, params, "a title", unit, better);
-    Record { summary: Some(summary), ..record }
+fn record(metric: &str, unit: Unit, value: f64) -> Record {
+    Record::fixture(metric, unit).within(value, 0.01 * value)
 }
 
 /// Known from the published rows: 49 machine types, the slowest 139.8 ns.

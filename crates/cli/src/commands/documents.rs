@@ -283,12 +283,10 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Replayed<A> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::fixture::WHOLE_DOCUMENT as WHOLE;
     use fathom_record::{Fact, Params, Quantile, Summary, Unit};
 
     use super::*;
-
-    /// A document in which every field has a value.
-    pub(super) const WHOLE: &str = include_str!("../../../store/tests/golden/document.json");
 
     fn error_for(text: &str) -> String {
         read(text.as_bytes(), "x.json").map(|_| ()).unwrap_err().to_string()

@@ -2,16 +2,15 @@
 //! may return, once and for good; and kills at them.
 
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fathom_lab::strace::Injection;
 use fathom_measure::affinity;
 use fathom_record::Document;
 
 use crate::faulty_run::FaultyRun;
 use crate::test_env::{RUN, TestEnv};
-use crate::trials::{self, Outcome, Target, is_strace_missing};
+use crate::trials::{self, FaultTrial, Outcome, Target, is_strace_missing};
 use crate::{scaled, stored, text};
 
 /// An undisturbed run and its store.
@@ -59,14 +58,9 @@ impl Target for RunTarget<'_> {
         env.store().to_owned()
     }
 
-    fn judge(
-        &self,
-        env: &TestEnv,
-        status: ExitStatus,
-        injection: &Injection,
-        output: &str,
-    ) -> Outcome {
+    fn judge(&self, trial: &FaultTrial<'_>) -> Outcome {
         let (example, had_example) = (&self.example.run, self.has_store);
+        let FaultTrial { env, status, injection, output } = *trial;
         FaultyRun { env, injection, output, example, had_example }.judge(status)
     }
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use fathom_lab::{mounts, processes};
+use fathom_lab::processes;
 use fathom_record::RunState;
 use rustix::process::Signal;
 
@@ -26,10 +26,7 @@ fn both_outputs(output: &Output) -> String {
 
 #[test]
 fn full_disk_keeps_finished_records() {
-    let name = "disk::full_disk_keeps_finished_records";
-    if !mounts::inside(name, |output| println!("{output}")) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let folder = tempfile::tempdir().expect("a folder");
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=1m", "none"])

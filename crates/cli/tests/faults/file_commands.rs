@@ -1,12 +1,10 @@
 //! System calls that fail under file commands with temporary files, and kills at them: no file and
 //! no process is left, and failures are reported.
 
-use std::process::{Command, ExitStatus};
-
-use fathom_lab::strace::{Fault, Injection};
+use std::process::Command;
 
 use crate::test_env::TestEnv;
-use crate::trials::{self, Outcome, Target, is_strace_missing, names};
+use crate::trials::{self, FaultTrial, Outcome, Target, is_strace_missing, names};
 
 /// The arguments of a file command, without `--folder`.
 #[derive(Debug)]
@@ -33,40 +31,29 @@ impl Target for FileCommand {
         command
     }
 
-    fn judge(
-        &self,
-        env: &TestEnv,
-        status: ExitStatus,
-        injection: &Injection,
-        output: &str,
-    ) -> Outcome {
-        let left = names(env);
+    fn judge(&self, trial: &FaultTrial<'_>) -> Outcome {
+        let left = names(trial.env);
         if !left.is_empty() {
             return Err(format!("files are left: {left:?}"));
         }
-        let running = env.running_processes();
+        let running = trial.env.running_processes();
         if !running.is_empty() {
             return Err(format!("processes are left: {running:?}"));
         }
-        if injection.fault == Fault::Kill {
-            return Ok("killed");
+        if let Some(outcome) = trial.early_end() {
+            return outcome;
         }
         // Parts of results: of records, of a sweep, and of tables.
-        let has_result =
-            ["verdict", "best  ", "predicted", "no model"].iter().any(|it| output.contains(it));
-        match status.code() {
+        let has_result = ["verdict", "best  ", "predicted", "no model"]
+            .iter()
+            .any(|it| trial.output.contains(it));
+        match trial.status.code() {
             Some(0) if has_result => Ok("complete"),
             Some(0) => Err("exit status 0 without a result".to_owned()),
-            Some(130) => Ok("interrupted"),
-            // Every write fails, also that of the message.
-            Some(1) if injection.call == "write" && injection.times.is_none() => {
-                Ok("failed without output")
-            }
-            Some(1) if !output.contains("fathom: ") => Err("no error message".to_owned()),
             Some(1) if has_result => Ok("result and error"),
             Some(1) => Ok("error, nothing left"),
-            Some(3) if output.contains("no size") => Ok("no size fits"),
-            _ => Err(status.to_string()),
+            Some(3) if trial.output.contains("no size") => Ok("no size fits"),
+            _ => Err(trial.status.to_string()),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! System calls that fail under `fathom file write`, and kills at them: the file is written
 //! completely or not at all, no other file is left, and failures are reported.
 
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
 use fathom_fileio::{Generator, Sum};
-use fathom_lab::strace::{Fault, Injection};
 
 use crate::test_env::TestEnv;
-use crate::trials::{self, Outcome, Target, is_strace_missing, names};
+use crate::trials::{self, FaultTrial, Outcome, Target, is_strace_missing, names};
 
 const BYTES: usize = 64 << 10;
 /// The content of a file that is replaced.
@@ -43,42 +42,30 @@ impl Target for Write {
         command
     }
 
-    fn judge(
-        &self,
-        env: &TestEnv,
-        status: ExitStatus,
-        injection: &Injection,
-        output: &str,
-    ) -> Outcome {
-        let names = names(env);
+    fn judge(&self, trial: &FaultTrial<'_>) -> Outcome {
+        let names = names(trial.env);
         if names.iter().any(|name| name != "data") {
             return Err(format!("files are left: {names:?}"));
         }
-        let content = std::fs::read(env.file("out/data")).ok();
+        let content = std::fs::read(trial.env.file("out/data")).ok();
         let is_whole = content.as_deref() == Some(&data()[..]);
         let former = if self.force { Some(FORMER) } else { None };
         if !is_whole && content.as_deref() != former {
             let bytes = content.map(|bytes| bytes.len());
             return Err(format!("{bytes:?} bytes are neither the former nor the new content"));
         }
-        if injection.fault == Fault::Kill {
-            return Ok("killed");
+        if let Some(outcome) = trial.early_end() {
+            return outcome;
         }
         let checksum = format!("{:08x}", Sum::of(&data()).xor);
-        let has_result = output.contains(&checksum) && output.contains("verdict");
-        match status.code() {
+        let has_result = [checksum.as_str(), "verdict"].iter().all(|it| trial.output.contains(it));
+        match trial.status.code() {
             Some(0) if is_whole && has_result => Ok("complete"),
             Some(0) => Err("exit status 0 without a file or a result".to_owned()),
-            Some(130) => Ok("interrupted"),
-            // Every write fails, also that of the message.
-            Some(1) if injection.call == "write" && injection.times.is_none() => {
-                Ok("failed without output")
-            }
-            Some(1) if !output.contains("fathom: ") => Err("no error message".to_owned()),
             Some(1) if is_whole => Ok("written, with another error"),
             Some(1) if has_result => Err("a result without the file".to_owned()),
             Some(1) => Ok("error, nothing left"),
-            _ => Err(status.to_string()),
+            _ => Err(trial.status.to_string()),
         }
     }
 }

@@ -126,7 +126,7 @@ fn run_case(host: &Host, machine: &mut LiveMachine, mut writer: StoreWriter) {
     let mut plan = Plan::new(registry, metrics, Effort::Quick, protocol, 7, host).expect("a plan");
     plan.processes = Some(3);
     let setup = RunSetup {
-        tool: Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() },
+        tool: Tool::fixture(),
         host: host.clone(),
         id: writer.run_id.clone(),
         label: None,

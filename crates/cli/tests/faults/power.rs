@@ -6,8 +6,8 @@ use std::process::Command;
 
 use fathom_lab::disk::{Disk, Survivors};
 use fathom_lab::fuse::Mount;
+use fathom_lab::processes;
 use fathom_lab::seeded::Seeded;
-use fathom_lab::{mounts, processes};
 use fathom_record::{Document, Record, RunState};
 
 use crate::test_env::{RUN, SHORT, TestEnv};
@@ -31,10 +31,7 @@ enum What {
 
 #[test]
 fn power_cut_keeps_printed_records() {
-    let name = "power::power_cut_keeps_printed_records";
-    if !mounts::inside(name, |output| println!("{output}")) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let disk = Disk::recording();
     let folder = tempfile::tempdir().expect("a folder");
     let mount = Mount::new(&disk, folder.path()).expect("a mount");

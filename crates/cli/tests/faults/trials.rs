@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fathom_lab::processes;
-use fathom_lab::strace::{self, Injection};
+use fathom_lab::strace::{self, Fault, Injection};
 
 use crate::test_env::TestEnv;
 use crate::{fault_plan, scaled, text, write_section};
@@ -18,6 +18,32 @@ const TIME_LIMIT_S: u64 = 90;
 
 /// How a trial ended, or the promise that was broken.
 pub(crate) type Outcome = Result<&'static str, String>;
+
+/// A command that ended after a fault.
+pub(crate) struct FaultTrial<'t> {
+    pub env: &'t TestEnv,
+    pub status: ExitStatus,
+    pub injection: &'t Injection,
+    pub output: &'t str,
+}
+
+impl FaultTrial<'_> {
+    /// The outcome, if it does not depend on what the command was to do.
+    pub(crate) fn early_end(&self) -> Option<Outcome> {
+        match self.status.code() {
+            _ if self.injection.fault == Fault::Kill => Some(Ok("killed")),
+            Some(130) => Some(Ok("interrupted")),
+            // Every write fails, also that of the message.
+            Some(1) if self.injection.call == "write" && self.injection.times.is_none() => {
+                Some(Ok("failed without output"))
+            }
+            Some(1) if !self.output.contains("fathom: ") => {
+                Some(Err("no error message".to_owned()))
+            }
+            _ => None,
+        }
+    }
+}
 
 /// A command under test.
 pub(crate) trait Target: Debug + Sync {
@@ -29,13 +55,7 @@ pub(crate) trait Target: Debug + Sync {
         env.file("out/data")
     }
     /// Checks all promises.
-    fn judge(
-        &self,
-        env: &TestEnv,
-        status: ExitStatus,
-        injection: &Injection,
-        output: &str,
-    ) -> Outcome;
+    fn judge(&self, trial: &FaultTrial<'_>) -> Outcome;
 }
 
 /// Whether strace cannot inject faults here; prints why.
@@ -98,7 +118,9 @@ fn trial(target: &impl Target, injection: &Injection) -> Option<Outcome> {
     strace::happened(injection, &log).then(|| {
         let output = read(&output);
         let judged = match status {
-            Some(status) => target.judge(&env, status, injection, &output),
+            Some(status) => {
+                target.judge(&FaultTrial { env: &env, status, injection, output: &output })
+            }
             None => Err("it hangs".to_owned()),
         };
         judged.map_err(|why| format!("{why}\n{output}"))

@@ -1,7 +1,7 @@
 //! Runs to far ends over IPv6, and from an address of choice.
 
 use std::io::copy;
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use fathom_record::{Document, Record, State};
@@ -53,27 +53,21 @@ fn run_measures_over_ipv6() {
 
 /// A relay of control connections, and where they came from.
 fn relay(to: &str) -> (String, Arc<Mutex<Vec<IpAddr>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
     let (to, peers) = (to.to_owned(), Arc::new(Mutex::new(Vec::new())));
     let seen = Arc::clone(&peers);
-    std::thread::spawn(move || {
-        for near in listener.incoming().flatten() {
-            seen.lock().expect("a list").push(near.peer_addr().expect("an address").ip());
-            let far = TcpStream::connect(&to).expect("it listens");
-            let ends = near.try_clone().and_then(|near| Ok((near, far.try_clone()?)));
-            let (mut near_too, mut far_too) = ends.expect("descriptors");
-            std::thread::spawn(move || {
-                let _ = copy(&mut near_too, &mut far_too);
-                far_too.shutdown(std::net::Shutdown::Write)
-            });
-            std::thread::spawn(move || {
-                let _ = copy(&mut &far, &mut &near);
-                near.shutdown(std::net::Shutdown::Both)
-            });
-        }
+    let address = fathom_testing::listen(move |near| {
+        seen.lock().expect("a list").push(near.peer_addr().expect("an address").ip());
+        let far = TcpStream::connect(&to).expect("it listens");
+        let ends = near.try_clone().and_then(|near| Ok((near, far.try_clone()?)));
+        let (mut near_too, mut far_too) = ends.expect("descriptors");
+        std::thread::spawn(move || {
+            let _ = copy(&mut near_too, &mut far_too);
+            far_too.shutdown(std::net::Shutdown::Write)
+        });
+        let _ = copy(&mut &far, &mut &near);
+        let _ = near.shutdown(std::net::Shutdown::Both);
     });
-    (address, peers)
+    (address.to_string(), peers)
 }
 
 #[test]

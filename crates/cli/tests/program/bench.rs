@@ -8,7 +8,8 @@ use rustix::process::Signal;
 
 use crate::children::{send, spawn_piped, wait_until};
 use crate::test_env::{
-    TestEnv, assert_contains, assert_status, document, of_metric, text, unwrapped_stdout,
+    TestEnv, assert_contains, assert_message, assert_status, document, of_metric, text,
+    unwrapped_stdout,
 };
 
 fn bench(env: &TestEnv, arguments: &[&str]) -> Output {
@@ -76,8 +77,7 @@ fn every_view_shows_commands() {
         "export latest:bench --format csv",
         "report latest:bench -o report.html",
     ] {
-        let output = env.exec(line);
-        assert_status(&output, 0);
+        let output = env.succeed(line);
         let is_file = line.starts_with("report");
         let shown =
             if is_file { fs::read(env.file("report.html")).unwrap() } else { output.stdout };
@@ -90,12 +90,9 @@ fn every_view_shows_commands() {
     env.assert_failures("history", "bench.other | no stored run has results of bench.other");
     for line in ["explain bench.nothing", "list bench", "run bench.nothing"] {
         let output = env.exec(line);
-        assert_status(&output, 2);
-        assert_contains(&text(&output.stderr), &["`fathom show bench"]);
+        assert_message(&output, 2, &["`fathom show bench"]);
     }
-    let output = env.exec("run -- true");
-    assert_status(&output, 2);
-    assert_contains(&text(&output.stderr), &["`fathom bench -- true`"]);
+    assert_message(&env.exec("run -- true"), 2, &["`fathom bench -- true`"]);
     env.assert_failures("show", "bench.other | no stored run has results of bench.other");
 }
 
@@ -329,8 +326,7 @@ fn file_has_commands_checks_and_limits() {
         (String::new(), "no [[command]] in it"),
     ] {
         let output = run(&text_of_file, &[]);
-        assert_status(&output, 2);
-        assert_contains(&text(&output.stderr), &[words]);
+        assert_message(&output, 2, &[words]);
     }
     let gone = FILE.replace("..1000 s", "..1 ns").replace("exit 3", "rm -f bench.toml; exit 3");
     assert_status(&run(&gone, &[]), 3);
@@ -372,14 +368,12 @@ fn words_that_are_not_unicode_are_refused_in_one_line() {
     let mut command = env.command("bench");
     command.arg(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9"));
     let output = command.output().expect("it starts");
-    assert_status(&output, 2);
-    assert_contains(&text(&output.stderr), &["UTF-8"]);
+    assert_message(&output, 2, &["UTF-8"]);
 }
 
 #[test]
 fn names_that_no_parameter_has_are_said() {
     let env = TestEnv::new();
     let output = bench(&env, &["echo {n} {m}", "-P", "n", "1,2", "--runs", "1"]);
-    assert_status(&output, 0);
-    assert_contains(&text(&output.stderr), &["{m} stays as it is"]);
+    assert_message(&output, 0, &["{m} stays as it is"]);
 }

@@ -188,13 +188,7 @@ fn upgrade(address: &str, field: &str) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let request = format!("GET /.fathom/far HTTP/1.1\r\nHost: localhost\r\n{field}\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("a head");
-        head.push(byte[0]);
-    }
-    (String::from_utf8(head).expect("ASCII"), stream)
+    (fathom_testing::read_head(&mut stream).expect("a head"), stream)
 }
 
 fn switched(address: &str) -> TcpStream {
@@ -349,16 +343,12 @@ fn run_to_a_remote_host_has_its_facts() {
 
 /// A server that gives this answer to every connection.
 fn answering(answer: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(answer.as_bytes());
-            let _ = stream.read(&mut [0; 4096]);
-        }
-    });
-    address
+    let serve = move |mut stream: TcpStream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(answer.as_bytes());
+        let _ = stream.read(&mut [0; 4096]);
+    };
+    fathom_testing::listen(serve).to_string()
 }
 
 #[test]

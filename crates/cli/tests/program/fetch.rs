@@ -1,21 +1,23 @@
 //! `fathom fetch` from `fathom serve` and from servers of the test: resumption, ETags, broken and
 //! hostile servers, kills, a full disk.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 
 use fathom_fileio::Sum;
 use fathom_record::{Document, FactValue};
+use fathom_testing::{listen, read_head};
 use rustix::process::Signal;
 
 use crate::children::{send, signal_and_wait, spawn_piped, wait_until};
 use crate::forbidden::in_mount_namespace;
 use crate::serve::start as serve;
 use crate::test_env::{
-    TestEnv, assert_contains, assert_failure, assert_status, document, entries, generated, text,
+    TestEnv, assert_contains, assert_failure, assert_message, assert_status, document, entries,
+    generated, text,
 };
 
 mod malformed;
@@ -30,29 +32,16 @@ struct Server {
 impl Server {
     /// `answer` gets the number and head of a request.
     fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        let address = listener.local_addr().expect("an address");
         let heads = Arc::<Mutex<Vec<String>>>::default();
-        let (log, answer) = (Arc::clone(&heads), Arc::new(answer));
-        std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
-                std::thread::spawn(move || {
-                    let mut lines = BufReader::new(stream.try_clone().expect("a descriptor"));
-                    let mut head = String::new();
-                    while !head.ends_with("\r\n\r\n") {
-                        if lines.read_line(&mut head).unwrap_or(0) == 0 {
-                            return;
-                        }
-                    }
-                    let number = {
-                        let mut log = log.lock().expect("a list");
-                        log.push(head.clone());
-                        log.len() - 1
-                    };
-                    answer(number, &head, &mut stream);
-                });
-            }
+        let log = Arc::clone(&heads);
+        let address = listen(move |mut stream| {
+            let Some(head) = read_head(&mut stream) else { return };
+            let number = {
+                let mut log = log.lock().expect("a list");
+                log.push(head.clone());
+                log.len() - 1
+            };
+            answer(number, &head, &mut stream);
         });
         Self { address, heads }
     }
@@ -234,8 +223,7 @@ fn other_etag_or_none_starts_anew() {
             }
             false => kill_after(&env, &line, 3 << 20),
         }
-        let output = env.exec(&line);
-        assert_status(&output, 0);
+        let output = env.succeed(&line);
         assert_contains(&text(&output.stderr), &[why]);
         assert!(content(&env, "f") == new, "{before} {after}");
         let range = field(&server.heads()[1], "Range").map(str::to_owned);
@@ -289,8 +277,7 @@ fn shorter_part_than_its_state_starts_anew() {
     kill_after(&env, &line, 5 << 20);
     let part = std::fs::File::options().write(true).open(env.file("to/f.part"));
     part.expect("a file").set_len(1 << 20).expect("a length");
-    let output = env.exec(&line);
-    assert_status(&output, 0);
+    let output = env.succeed(&line);
     assert_contains(&text(&output.stderr), &["not resumed", "shorter than its state"]);
     assert!(content(&env, "f") == bytes);
 }
@@ -306,8 +293,7 @@ fn part_with_another_etag_starts_anew() {
             _ => send_file(head, stream, new, "\"b\""),
         });
         let env = new_env();
-        let output = env.exec(&format!("fetch {} -o to --connections 2", server.url("/f")));
-        assert_status(&output, 0);
+        let output = env.succeed(&format!("fetch {} -o to --connections 2", server.url("/f")));
         let why = ["the file changed on the server", "a part has another ETag"];
         assert_contains(&text(&output.stderr), &[why[usize::from(ignores)]]);
         assert!(content(&env, "f") == new);
@@ -375,12 +361,10 @@ fn only_passing_statuses_are_retried() {
         let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
     });
     let env = new_env();
-    let output = env.exec(&format!("fetch {} -o to", server.url("/busy")));
-    assert_status(&output, 0);
+    let output = env.succeed(&format!("fetch {} -o to", server.url("/busy")));
     assert_contains(&text(&output.stderr), &["status 503; retry 1 in 0.2 s"]);
     for (path, status) in [("/slow", "status 408"), ("/often", "status 429 (too many requests)")] {
-        let output = env.exec(&format!("fetch {} -o to", server.url(path)));
-        assert_status(&output, 0);
+        let output = env.succeed(&format!("fetch {} -o to", server.url(path)));
         assert_contains(&text(&output.stderr), &[status, "; retry 1 in 0.2 s"]);
     }
     for (path, why) in [
@@ -436,9 +420,7 @@ fn bad_requests_are_one_line() {
     assert_eq!(names(&env), ["f", "g.part", "h.part", "i.part.state"]);
     assert_eq!(content(&env, "g.part"), b"mine");
     assert_eq!(content(&env, "i.part.state"), b"mine");
-    let both = env.exec(&format!("fetch {url}/f {url}/k -o to"));
-    assert_status(&both, 1);
-    assert_contains(&text(&both.stderr), &["to/f exists"]);
+    assert_message(&env.exec(&format!("fetch {url}/f {url}/k -o to")), 1, &["to/f exists"]);
     assert_eq!(content(&env, "k"), b"content");
     env.stdout(&format!("fetch {url}/f -o to --force"));
     assert_eq!(content(&env, "f"), b"content");
@@ -502,8 +484,7 @@ fn lost_connection_is_resumed_at_once() {
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     });
     let env = new_env();
-    let output = env.exec(&format!("fetch {} -o to", server.url("/f")));
-    assert_status(&output, 0);
+    let output = env.succeed(&format!("fetch {} -o to", server.url("/f")));
     assert_contains(&text(&output.stderr), &["body truncated", "retry 1"]);
     assert!(content(&env, "f") == bytes);
     let ranges = server

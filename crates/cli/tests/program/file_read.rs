@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use fathom_lab::disk::{Disk, Faults};
 use fathom_lab::fuse::Mount;
-use fathom_lab::mounts;
 use fathom_record::{Document, Record, State};
 
 use crate::children::{assert_interrupted, send, spawn_piped, spawn_until_io, wait_until};
@@ -291,10 +290,7 @@ impl FaultyFile {
 
 #[test]
 fn read_error_names_its_offset() {
-    let test = "file_read::read_error_names_its_offset";
-    if !mounts::inside(test, print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let mut bytes = generated(5, 1 << 20);
     let bad = 40_960..45_056;
     let unreadable = Some(("data".to_owned(), bad.clone()));
@@ -319,10 +315,7 @@ fn read_error_names_its_offset() {
 #[test]
 #[ignore = "lab: asserts a time"]
 fn disk_of_20_ms_per_read_measures_20_ms() {
-    let test = "file_read::disk_of_20_ms_per_read_measures_20_ms";
-    if !mounts::inside(test, print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let read_delay = Duration::from_millis(20);
     let faults = Faults { read_delay, uncached: true, ..Faults::default() };
     let faulty = FaultyFile::new(&vec![1; 40 << 10], faults);
@@ -343,11 +336,4 @@ fn disk_of_20_ms_per_read_measures_20_ms() {
         }
     }
     panic!("{best} ms per read");
-}
-
-/// Prints why a test with mounts of its own is skipped; the output of a test that ran is ignored.
-pub(crate) fn print_skip(output: &str) {
-    if let Some(why) = output.strip_prefix("skipped: ") {
-        skipped(why);
-    }
 }

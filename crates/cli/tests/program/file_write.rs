@@ -3,15 +3,15 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
-use fathom_lab::mounts;
 use fathom_record::Document;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Resource, Signal};
 
 use crate::children::{send, spawn_until_io};
-use crate::file_read::print_skip;
 use crate::limits::{at_most, under};
-use crate::test_env::{Folder, assert_contains, assert_status, entries, json, median};
+use crate::test_env::{
+    Folder, assert_contains, assert_message, assert_status, entries, json, median,
+};
 use crate::{TestEnv, text};
 
 /// The names in a folder, without those of the store.
@@ -90,10 +90,7 @@ fn signals_leave_no_file() {
 
 #[test]
 fn too_large_file_is_refused_first() {
-    let test = "file_write::too_large_file_is_refused_first";
-    if !mounts::inside(test, print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let env = TestEnv::new();
     let small = tempfile::tempdir().expect("a folder");
     mount("none", small.path(), "tmpfs", MountFlags::empty(), c"size=1m").expect("a mount");
@@ -105,10 +102,7 @@ fn too_large_file_is_refused_first() {
 
 #[test]
 fn read_only_file_system_fails() {
-    let test = "file_write::read_only_file_system_fails";
-    if !mounts::inside(test, print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let env = TestEnv::new();
     let fixed = tempfile::tempdir().expect("a folder");
     mount("none", fixed.path(), "tmpfs", MountFlags::RDONLY, c"size=1m").expect("a mount");
@@ -122,7 +116,6 @@ fn file_size_limit_leaves_no_file() {
     let env = TestEnv::new();
     let write = format!("file write {} --block 64K --count 1000", env.path_text("data"));
     let output = under(env.command(&write), at_most(Resource::Fsize, 1 << 20));
-    assert_status(&output, 1);
-    assert_contains(&text(&output.stderr), &["File too large", "nothing is left"]);
+    assert_message(&output, 1, &["File too large", "nothing is left"]);
     assert_eq!(names(env.path()), [""; 0]);
 }

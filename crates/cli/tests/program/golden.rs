@@ -74,11 +74,6 @@ fn comparable(id: &str, factors: [f64; 7]) -> Document {
 }
 
 #[test]
-fn run_is_shown() {
-    assert_golden(&env_with_runs(), "show.txt");
-}
-
-#[test]
 fn brief_run_fits_24_rows() {
     let env = env_with_runs();
     let mut battery = canned();
@@ -96,24 +91,11 @@ fn env_with_batteries() -> TestEnv {
     env
 }
 
-/// Two whole runs that were recorded, in all views.
-#[test]
-fn battery_is_shown_compared_and_explained() {
-    assert_golden(&env_with_batteries(), "battery.txt");
-}
-
-/// Beside published machines, and beside limits of the user.
-#[test]
-fn battery_is_placed_and_checked() {
-    assert_golden(&env_with_batteries(), "typical.txt");
-}
-
 /// A run in which every field has a value, and the same with another host at the far end.
 #[test]
 fn run_with_two_hosts_is_shown_and_compared() {
     let env = TestEnv::new();
-    let whole = include_str!("../../../store/tests/golden/document.json");
-    let mut run: Document = serde_json::from_str(whole).expect("a document");
+    let mut run = Document::fixture();
     // An upper bound cannot be compared.
     for summary in run.records.iter_mut().filter_map(|record| record.summary.as_mut()) {
         summary.bound = None;
@@ -146,41 +128,6 @@ fn runs_of_commands_are_shown() {
 }
 
 #[test]
-fn metric_is_explained() {
-    assert_golden(&env_with_runs(), "explain.txt");
-}
-
-#[test]
-fn runs_are_compared() {
-    assert_golden(&env_with_runs(), "compare.txt");
-}
-
-#[test]
-fn run_is_exported() {
-    assert_golden(&env_with_runs(), "export.txt");
-}
-
-#[test]
-fn export_replaces_only_with_force() {
-    assert_golden(&env_with_runs(), "export_files.txt");
-}
-
-#[test]
-fn gate_is_the_first_line_and_the_exit_status() {
-    assert_golden(&env_with_runs(), "gate.txt");
-}
-
-#[test]
-fn doctor_judges_stores_and_limits() {
-    assert_golden(&TestEnv::with_run(), "doctor.txt");
-}
-
-#[test]
-fn changed_run_is_not_imported() {
-    assert_golden(&env_with_runs(), "import.txt");
-}
-
-#[test]
 fn unusable_store_measures_and_warns() {
     let env = TestEnv::new();
     drop(fathom_store::Store::open(&env.file("newer.db")).expect("a store"));
@@ -191,47 +138,33 @@ fn unusable_store_measures_and_warns() {
     assert_golden(&env, "stores.txt");
 }
 
-#[test]
-fn labels_name_their_runs() {
-    assert_golden(&env_with_runs(), "labels.txt");
+/// A test for each row: what the environment has, and the file with the commands.
+macro_rules! golden {
+    ($($(#[$what:meta])* $name:ident: $env:expr, $file:literal;)+) => {
+        $($(#[$what])* #[test] fn $name() { assert_golden(&$env, $file); })+
+    };
 }
 
-#[test]
-fn hosts_are_known_by_their_id() {
-    assert_golden(&env_with_runs(), "hosts.txt");
-}
-
-#[test]
-fn prune_announces_before_it_deletes() {
-    assert_golden(&env_with_runs(), "prune.txt");
-}
-
-#[test]
-fn runs_are_selected() {
-    assert_golden(&env_with_runs(), "runs.txt");
-}
-
-#[test]
-fn usage_errors_are_one_line() {
-    assert_golden(&TestEnv::new(), "usage.txt");
-}
-
-#[test]
-fn missing_runs_are_named() {
-    assert_golden(&env_with_runs(), "missing.txt");
-}
-
-#[test]
-fn usage_errors_of_file_commands_are_one_line() {
-    assert_golden(&TestEnv::new(), "file_usage.txt");
-}
-
-#[test]
-fn odd_host_is_shown_on_one_screen() {
-    assert_golden(&crate::fleet::env_with_odd_host(), "fleet.txt");
-}
-
-#[test]
-fn groups_are_checked_and_compared() {
-    assert_golden(&crate::groups::env_with_two_groups(), "groups.txt");
+golden! {
+    run_is_shown: env_with_runs(), "show.txt";
+    /// Two whole runs that were recorded, in all views.
+    battery_is_shown_compared_and_explained: env_with_batteries(), "battery.txt";
+    /// Beside published machines, and beside limits of the user.
+    battery_is_placed_and_checked: env_with_batteries(), "typical.txt";
+    metric_is_explained: env_with_runs(), "explain.txt";
+    runs_are_compared: env_with_runs(), "compare.txt";
+    run_is_exported: env_with_runs(), "export.txt";
+    export_replaces_only_with_force: env_with_runs(), "export_files.txt";
+    gate_is_the_first_line_and_the_exit_status: env_with_runs(), "gate.txt";
+    doctor_judges_stores_and_limits: TestEnv::with_run(), "doctor.txt";
+    changed_run_is_not_imported: env_with_runs(), "import.txt";
+    labels_name_their_runs: env_with_runs(), "labels.txt";
+    hosts_are_known_by_their_id: env_with_runs(), "hosts.txt";
+    prune_announces_before_it_deletes: env_with_runs(), "prune.txt";
+    runs_are_selected: env_with_runs(), "runs.txt";
+    usage_errors_are_one_line: TestEnv::new(), "usage.txt";
+    missing_runs_are_named: env_with_runs(), "missing.txt";
+    usage_errors_of_file_commands_are_one_line: TestEnv::new(), "file_usage.txt";
+    odd_host_is_shown_on_one_screen: crate::fleet::env_with_odd_host(), "fleet.txt";
+    groups_are_checked_and_compared: crate::groups::env_with_two_groups(), "groups.txt";
 }

@@ -101,8 +101,7 @@ fn label_is_all_its_runs() {
 #[test]
 fn groups_are_compared_as_wholes_and_by_host() {
     let env = env_with_two_groups();
-    let output = env.exec("compare before after --json");
-    assert_status(&output, 0);
+    let output = env.succeed("compare before after --json");
     let compared: Value = json(&output);
     let first = &compared["hosts"][0];
     assert_eq!(
@@ -149,8 +148,7 @@ fn history_of_a_label_has_its_hosts_and_runs_only() {
 #[test]
 fn page_of_many_hosts_has_their_numbers() {
     let env = env_with_group();
-    let output = env.exec("report --fleet group.jsonl -o fleet.html");
-    assert_status(&output, 0);
+    let output = env.succeed("report --fleet group.jsonl -o fleet.html");
     assert_contains(&text(&output.stdout), &["Wrote fleet.html (", "11 hosts, 11 runs. Open it"]);
     let page = std::fs::read_to_string(env.file("fleet.html")).expect("a page");
     let (_, after) = page.split_once("id=\"runs\">").expect("the data");

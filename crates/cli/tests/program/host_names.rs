@@ -3,7 +3,7 @@
 use fathom_record::{Document, Host};
 use serde_json::Value;
 
-use crate::test_env::{assert_contains, assert_status, json, stored_run, text};
+use crate::test_env::{assert_contains, json, stored_run, text};
 use crate::{TestEnv, assert_usage_error};
 
 /// This host, as the option and the variable name it.
@@ -46,8 +46,7 @@ fn run_of_a_clone_is_warned_of_once() {
     };
     [(1, "a"), (2, "b"), (3, "b")].iter().for_each(|(number, name)| of(*number, name));
     let warned = |line: &str| {
-        let output = env.exec(line);
-        assert_status(&output, 0);
+        let output = env.succeed(line);
         text(&output.stderr)
     };
     assert_eq!(warned("import 1.json"), "");

@@ -1,15 +1,17 @@
 //! `fathom fetch` and `fathom load` by https: servers of the test behind a TLS proxy of the test.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use fathom_record::FactValue;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use fathom_testing::{Certificate, listen, read_head};
+use rustls::{ServerConnection, StreamOwned};
 
 use crate::load::Serving;
-use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_status, of_metric, text};
+use crate::test_env::{
+    TestEnv, assert_contains, assert_failure, assert_message, assert_status, of_metric, text,
+};
 
 /// A proxy with a certificate of `localhost`, which is its own issuer.
 struct Proxy {
@@ -20,26 +22,13 @@ struct Proxy {
 impl Proxy {
     /// Each connection has one request. `announces`: it ends by close_notify.
     fn start(upstream: SocketAddr, announces: bool) -> Self {
-        let key = rcgen::KeyPair::generate().expect("a key");
-        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
-        let own = params.self_signed(&key).expect("a certificate");
-        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider);
-        let config = config.with_safe_default_protocol_versions().expect("versions");
-        let config = config.with_no_client_auth();
-        let config = config.with_single_cert(vec![own.der().clone()], key).expect("a pair");
-        let config = Arc::new(config);
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        std::thread::spawn(move || {
-            for near in listener.incoming().flatten() {
-                let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
-                let near = StreamOwned::new(session, near);
-                std::thread::spawn(move || pass_on(near, upstream, announces));
-            }
+        let own = Certificate::of_names(&["localhost"]);
+        let config = own.server();
+        let address = listen(move |near| {
+            let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
+            pass_on(StreamOwned::new(session, near), upstream, announces);
         });
-        Self { port, pem: own.pem() }
+        Self { port: address.port(), pem: own.issuer_pem }
     }
 
     fn url(&self, path: &str) -> String {
@@ -53,16 +42,10 @@ fn pass_on(
     upstream: SocketAddr,
     announces: bool,
 ) -> Option<()> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        near.read_exact(&mut byte).ok()?;
-        head.push(byte[0]);
-    }
+    let head = read_head(&mut near)?;
     let mut far = TcpStream::connect(upstream).ok()?;
     // At once: a server that closes before it has read all resets the connection.
-    let request = [&head[..head.len() - 2], b"Connection: close\r\n\r\n"].concat();
-    far.write_all(&request).ok()?;
+    write!(far, "{}Connection: close\r\n\r\n", &head[..head.len() - 2]).ok()?;
     std::io::copy(&mut far, &mut near).ok()?;
     if announces {
         near.conn.send_close_notify();
@@ -103,19 +86,14 @@ fn file_comes_from_trusted_servers_only() {
     let printed = crate::test_env::unwrapped_stdout(&whole);
     assert_contains(&printed, &["TLS handshake", "certificate verified by ca.pem"]);
     let insecure = fetch(&numeric, "--insecure --force");
-    assert_status(&insecure, 0);
-    assert_contains(&text(&insecure.stderr), &["--insecure: no certificate is verified"]);
+    assert_message(&insecure, 0, &["--insecure: no certificate is verified"]);
 }
 
 #[test]
 fn body_without_length_needs_a_close_notify() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody");
-        }
+    let address = listen(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody");
     });
     for announces in [false, true] {
         let env = TestEnv::new();

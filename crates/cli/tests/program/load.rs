@@ -1,7 +1,7 @@
 //! `fathom load` against servers of the test: records and views, bad input, faults of the server,
 //! Ctrl-C, IPv6, another network namespace.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fathom_record::{Cause, Document, FactValue, Record, RunState, State, Verdict};
+use fathom_testing::read_head;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -17,7 +18,9 @@ use tempfile::TempDir;
 use crate::children::{next_line, send, spawn_piped, wait_for_record, wait_until};
 use crate::far::link;
 use crate::group::has_ipv6;
-use crate::test_env::{assert_contains, assert_status, of_metric, unwrapped_stdout};
+use crate::test_env::{
+    assert_contains, assert_message, assert_status, of_metric, unwrapped_stdout,
+};
 use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
 /// Serves `/f0` to `/f9`, each of 3 000 bytes, until it ends.
@@ -68,38 +71,27 @@ impl Drop for Server {
 }
 
 fn serve(mut stream: TcpStream) {
-    let mut reader = BufReader::new(stream.try_clone().expect("a descriptor"));
-    let body = [b'x'; 3_000];
-    loop {
-        let (mut path, mut line) = (None, String::new());
-        while line != "\r\n" {
-            line.clear();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            path = path.or_else(|| line.split(' ').nth(1).map(str::to_owned));
-        }
-        let is_file = path.as_ref().is_some_and(|path| path.len() == 3 && path.starts_with("/f"));
-        let answer = match is_file {
-            _ if path.as_deref() == Some("/stalls") => {
+    let body = "x".repeat(3_000);
+    while let Some(head) = read_head(&mut stream) {
+        let answer = match head.split(' ').nth(1) {
+            Some("/stalls") => {
                 // Until the client closes.
                 let _ = stream.read(&mut [0]);
                 return;
             }
-            _ if path.as_deref() == Some("/part") => {
-                let range = "Content-Range: bytes 0-3/9";
-                format!("HTTP/1.1 206 x\r\n{range}\r\nContent-Length: 4\r\n\r\n1234").into_bytes()
-            }
-            _ if path.as_deref() == Some("/nothing") => b"HTTP/1.1 204 x\r\n\r\n".to_vec(),
-            _ if path.as_deref() == Some("/truncated") => {
+            Some("/part") => "206 x\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\n1234",
+            Some("/nothing") => "204 x\r\n\r\n",
+            Some("/truncated") => {
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234");
                 let _ = stream.shutdown(std::net::Shutdown::Both);
                 return;
             }
-            true => [b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n", &body[..]].concat(),
-            false => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            Some(path) if path.len() == 3 && path.starts_with("/f") => {
+                &format!("200 OK\r\nContent-Length: 3000\r\n\r\n{body}")
+            }
+            _ => "404 Not Found\r\nContent-Length: 0\r\n\r\n",
         };
-        if stream.write_all(&answer).is_err() {
+        if stream.write_all(format!("HTTP/1.1 {answer}").as_bytes()).is_err() {
             return;
         }
     }
@@ -246,8 +238,7 @@ fn conditions_are_the_exit_status() {
         ("--find-max --rate 5", "--rate"),
         ("--slo p99<5ms", "--find-max"),
     ] {
-        let output = env.exec(&format!("load {} {options}", server.url("/f1")));
-        assert_usage_error(&output, &[words]);
+        assert_usage_error(&env.exec(&format!("load {} {options}", server.url("/f1"))), &[words]);
     }
 }
 
@@ -305,8 +296,7 @@ fn unusable_servers_are_one_clear_line() {
     let blank = env.run(&["load", &server.url("/"), "--urls", "/a b"]);
     assert_usage_error(&blank, &["--urls", "`/a b`", wrong]);
     let words = ["load", &server.url("/f1"), "--clients", "90000", "--time", "1s"];
-    let many = env.run(&words);
-    assert_failure(&many, &["--clients 90000"]);
+    assert_failure(&env.run(&words), &["--clients 90000"]);
     let congestion = env.run(&["load", &server.url("/f1"), "--congestion", "none"]);
     assert_failure(&congestion, &["--congestion none", "available are"]);
     assert!(!env.store().exists() || env.run(&["show"]).status.code() != Some(0));
@@ -387,8 +377,7 @@ fn killed_server_ends_the_load_with_a_message() {
     wait_until("no connections", || server.open.lock().expect("a list").len() >= 4);
     server.kill();
     let output = child.wait_with_output().expect("it ends");
-    assert_status(&output, 1);
-    assert_contains(&text(&output.stderr), &["the server stopped answering", "refused", "kept"]);
+    assert_message(&output, 1, &["the server stopped answering", "refused", "kept"]);
 }
 
 /// A running `fathom serve`, which ends with the test, also if that fails.

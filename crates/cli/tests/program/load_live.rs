@@ -50,8 +50,7 @@ fn seconds_of_a_load_are_lines_and_its_records_follow() {
         assert_eq!(counted, (!is_from_send).then_some(all), "{}", times.name());
     }
     for other in ["--json", "--brief"] {
-        let output = env.exec(&format!("{line} --jsonl {other}"));
-        assert_usage_error(&output, &["cannot be used with"]);
+        assert_usage_error(&env.exec(&format!("{line} --jsonl {other}")), &["cannot be used with"]);
     }
 }
 

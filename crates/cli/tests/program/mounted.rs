@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use fathom_lab::disk::{Disk, Faults};
 use fathom_lab::fuse::Mount;
-use fathom_lab::mounts;
 use fathom_record::{Document, FactValue, Record, State};
 use rustix::fs::{Advice, fadvise};
 use rustix::process::Signal;
 
 use crate::children::{send, signal_and_wait};
-use crate::file_read::print_skip;
 use crate::serve::{request, start};
 use crate::test_env::{TestEnv, assert_contains, document, generated};
 
@@ -41,10 +39,7 @@ fn of<'d>(document: &'d Document, client: &str) -> &'d Record {
 #[test]
 #[ignore = "lab: asserts times"]
 fn delay_of_a_mount_is_in_cold_reads_only() {
-    let test = "mounted::delay_of_a_mount_is_in_cold_reads_only";
-    if !mounts::inside(test, print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let delay_ns = DELAY.as_nanos() as f64;
     // Other load only makes it slower: the best try counts.
     let mut best = f64::INFINITY;
@@ -70,10 +65,7 @@ fn delay_of_a_mount_is_in_cold_reads_only() {
 
 #[test]
 fn mount_is_a_fact_and_its_delay_is_in_cold_reads() {
-    let test = "mounted::mount_is_a_fact_and_its_delay_is_in_cold_reads";
-    if !mounts::inside(test, print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let read_delay = Duration::from_micros(500);
     let document = run(LAB, Faults { read_delay, ..Faults::default() }, OVER_MOUNT);
     assert_eq!(document.records.len(), 2);
@@ -92,9 +84,7 @@ fn mount_is_a_fact_and_its_delay_is_in_cold_reads() {
 #[test]
 fn serve_outlives_a_disk_that_hangs() {
     const WINDOW: usize = 2 << 20;
-    if !mounts::inside("mounted::serve_outlives_a_disk_that_hangs", print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let env = TestEnv::new();
     let disk = Disk::new();
     let hang = || disk.misbehave(Faults { hangs: true, ..Faults::default() });
@@ -131,9 +121,7 @@ fn serve_outlives_a_disk_that_hangs() {
 
 #[test]
 fn unreadable_file_is_refused_by_serve() {
-    if !mounts::inside("mounted::unreadable_file_is_refused_by_serve", print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let env = TestEnv::new();
     let disk = Disk::new();
     let _mount = Mount::new(&disk, env.path()).expect("a mount");
@@ -157,10 +145,7 @@ fn unreadable_file_is_refused_by_serve() {
 
 #[test]
 fn mount_without_cache_has_no_warm_reads() {
-    let test = "mounted::mount_without_cache_has_no_warm_reads";
-    if !mounts::inside(test, print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let faults = Faults { uncached: true, ..Faults::default() };
     let document = run(LAB, faults, OVER_MOUNT);
     let verdict = &of(&document, "warm").verdict;
@@ -170,10 +155,7 @@ fn mount_without_cache_has_no_warm_reads() {
 
 #[test]
 fn known_network_mount_is_measured_unasked() {
-    let test = "mounted::known_network_mount_is_measured_unasked";
-    if !mounts::inside(test, print_skip) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let over = |kind| -> Vec<String> {
         let records = run(kind, Faults::default(), "").records;
         let over = |record: &Record| record.params.text("over").expect("a parameter").to_owned();

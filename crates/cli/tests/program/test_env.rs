@@ -80,11 +80,16 @@ impl TestEnv {
         self.run(&words(line))
     }
 
-    /// Standard output of a successful run.
-    pub(crate) fn stdout(&self, line: &str) -> String {
+    /// The output of a run that succeeds.
+    pub(crate) fn succeed(&self, line: &str) -> Output {
         let output = self.exec(line);
         assert_status(&output, 0);
-        text(&output.stdout)
+        output
+    }
+
+    /// Standard output of a successful run.
+    pub(crate) fn stdout(&self, line: &str) -> String {
+        text(&self.succeed(line).stdout)
     }
 
     /// Runs the program in a control group.
@@ -264,6 +269,12 @@ pub(crate) fn assert_contains(text: &str, parts: &[&str]) {
 pub(crate) fn assert_status(output: &Output, status: i32) {
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| text(bytes));
     assert_eq!(output.status.code(), Some(status), "{stdout}{stderr}");
+}
+
+/// Asserts an exit status, and parts of what is said beside the output.
+pub(crate) fn assert_message(output: &Output, status: i32, parts: &[&str]) {
+    assert_status(output, status);
+    assert_contains(&text(&output.stderr), parts);
 }
 
 /// Asserts exit status 2 and a one-line message with all of `parts`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::process::Resource;
 
 use crate::limits::{at_most, under};
-use crate::test_env::{TestEnv, assert_contains, assert_status, path_text, text};
+use crate::test_env::{TestEnv, assert_contains, assert_message, assert_status, path_text, text};
 
 /// That a file is read nevertheless is a golden case.
 #[test]
@@ -32,8 +32,7 @@ fn file_size_limit_of_a_store_is_named() {
     for limit in [0, 1024] {
         let output =
             under(env.command("file read data --block 64K"), at_most(Resource::Fsize, limit));
-        assert_status(&output, 1);
-        assert_contains(&text(&output.stderr), &["not stored", "File too large", "ulimit -f"]);
+        assert_message(&output, 1, &["not stored", "File too large", "ulimit -f"]);
     }
 }
 

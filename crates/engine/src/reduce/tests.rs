@@ -6,10 +6,8 @@ use super::*;
 use fathom_record::{Basis, Check, Interval, Params};
 
 fn measured(metric: &str, median: f64, half: f64) -> Record {
-    let (id, params) = (MetricId::new(metric), Params::none());
-    let mut record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
-    let ends = [median - half, median + half];
-    let interval = Some(Interval::new(ends, 0.9375, Basis::Processes));
+    let mut record = Record::fixture(metric, Unit::Nanoseconds);
+    let interval = Some(Interval::of_processes([median - half, median + half]));
     let estimate = Estimate { median, interval, visits: 5, of: 9, ..Estimate::default() };
     let found = Estimate { median: 2.0 * median, ..estimate.clone() };
     record.summary = Some(Summary {

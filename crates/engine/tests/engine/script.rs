@@ -270,7 +270,7 @@ pub fn host() -> Host {
 
 pub fn setup() -> RunSetup {
     RunSetup {
-        tool: Tool { name: "fathom".to_owned(), version: "0.0.0".to_owned() },
+        tool: Tool { version: "0.0.0".to_owned(), ..Tool::fixture() },
         host: host(),
         id: "0123456789abcdef".to_owned(),
         label: None,

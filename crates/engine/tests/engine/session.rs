@@ -88,7 +88,7 @@ fn run_on(
     last.map(affinity::pin).transpose().expect("an allowed CPU");
     let mut heard = Heard::default();
     let setup = SessionSetup {
-        tool: Tool { name: "fathom".to_owned(), version: "0.0.0".to_owned() },
+        tool: Tool::fixture(),
         host,
         id: "0123456789abcdef".to_owned(),
         label: None,

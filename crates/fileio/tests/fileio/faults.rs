@@ -12,7 +12,6 @@ use fathom_fileio::{Generator, Source, Sum, read};
 use fathom_lab::clock;
 use fathom_lab::disk::{Disk, Faults};
 use fathom_lab::fuse::Mount;
-use fathom_lab::mounts;
 
 /// Set in a child process of a test, to the path it works on.
 const CHILD: &str = "FATHOM_FILEIO_CHILD";
@@ -103,10 +102,7 @@ fn readable_sum() -> Sum {
 }
 
 /// Reads `a` with each method and number of threads.
-fn check_bad_sector(test: &str, uncached: bool, ways: &[(Way, usize)]) {
-    if !mounts::inside(test, |text| println!("{text}")) {
-        return;
-    }
+fn check_bad_sector(uncached: bool, ways: &[(Way, usize)]) {
     let folder = tempfile::tempdir().unwrap();
     let _mount = mount_faulty(folder.path(), uncached);
     let path = folder.path().join("a");
@@ -142,15 +138,15 @@ fn check_bad_sector(test: &str, uncached: bool, ways: &[(Way, usize)]) {
 #[test]
 fn unreadable_sector_is_reported() {
     let calls = Way::Calls { count: None };
-    let test = "faults::unreadable_sector_is_reported";
-    check_bad_sector(test, false, &[(Way::Pread, 1), (Way::Pread, 2), (calls, 1)]);
+    fathom_lab::isolate_mounts!();
+    check_bad_sector(false, &[(Way::Pread, 1), (Way::Pread, 2), (calls, 1)]);
 }
 
 #[test]
 fn direct_io_reports_unreadable_sector() {
-    let test = "faults::direct_io_reports_unreadable_sector";
+    fathom_lab::isolate_mounts!();
     let ways = [(Way::Pread, 1), (Way::Direct, 1), (Way::Direct, 2)];
-    check_bad_sector(test, true, &ways);
+    check_bad_sector(true, &ways);
 }
 
 /// The mapping is in a child: this process serves the disk and cannot wait for itself.
@@ -169,9 +165,7 @@ fn mapped_read_reports_unreadable_sector() {
         }
         return;
     }
-    if !mounts::inside(test, |text| println!("{text}")) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let folder = tempfile::tempdir().unwrap();
     let _mount = mount_faulty(folder.path(), false);
     let (status, output) = run_child(test, &folder.path().join("a"));

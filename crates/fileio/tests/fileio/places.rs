@@ -9,12 +9,7 @@ use fathom_fileio::path_info::{Direct, FileKind, OpenError};
 use fathom_fileio::read::NEVER_STOP;
 use fathom_fileio::residency::{self, CacheKind, CountedBy, State, UnknownReason};
 use fathom_fileio::{Source, extents, inspect};
-use fathom_lab::mounts;
 use rustix::fs::{CWD, FallocateFlags, Mode, fallocate, mkfifoat};
-
-fn inside(test: &str) -> bool {
-    mounts::inside(test, |text| println!("{text}"))
-}
 
 #[test]
 fn every_kind_of_path_is_recognized() {
@@ -218,8 +213,9 @@ fn unmount(path: &Path) {
 
 #[test]
 fn overlay_is_on_what_holds_its_folders() {
+    fathom_lab::isolate_mounts!();
     let folder = tempfile::tempdir().unwrap();
-    if !inside("places::overlay_is_on_what_holds_its_folders") || !mount_overlay(folder.path()) {
+    if !mount_overlay(folder.path()) {
         return;
     }
     let merged = folder.path().join("merged");
@@ -235,8 +231,9 @@ fn overlay_is_on_what_holds_its_folders() {
 #[test]
 #[ignore = "lab: pages must stay cached or evicted"]
 fn overlay_is_not_reported_cold() {
+    fathom_lab::isolate_mounts!();
     let folder = tempfile::tempdir().unwrap();
-    if !inside("places::overlay_is_not_reported_cold") || !mount_overlay(folder.path()) {
+    if !mount_overlay(folder.path()) {
         return;
     }
     let at = |name: &str| folder.path().join(name);

@@ -12,7 +12,6 @@ use fathom_fileio::{Generator, Source, Sum, read, write};
 use fathom_lab::clock;
 use fathom_lab::disk::Disk;
 use fathom_lab::fuse::Mount;
-use fathom_lab::mounts;
 use fathom_measure::Clock;
 use fathom_measure::clock::FakeClock;
 use rustix::io::Errno;
@@ -69,10 +68,7 @@ fn written_file_matches_its_sums() {
 
 #[test]
 fn file_system_without_o_tmpfile_works() {
-    let test = "writing::file_system_without_o_tmpfile_works";
-    if !mounts::inside(test, |text| println!("{text}")) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let folder = tempfile::tempdir().unwrap();
     let _mount = Mount::new(&Disk::new(), folder.path()).unwrap();
     assert!(Scratch::new(folder.path()).unwrap().is_named(), "no O_TMPFILE here");
@@ -166,9 +162,7 @@ fn check_stopping(folder: &Path) {
 
 #[test]
 fn full_disk_keeps_the_old_file() {
-    if !mounts::inside("writing::full_disk_keeps_the_old_file", |text| println!("{text}")) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let folder = tempfile::tempdir().unwrap();
     let flags = rustix::mount::MountFlags::empty();
     let options = std::ffi::CString::new("size=4m").unwrap();

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use fathom_testing::{Certificate, named};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, IsCa, date_time_ymd};
 use rustix::io::Errno;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{ALL_VERSIONS, ServerConfig, ServerConnection};
 
 use super::*;
 use crate::{ExchangeError, Framing, Limits, TlsFault, Trust};
@@ -21,48 +21,6 @@ static GOES_ON: AtomicBool = AtomicBool::new(false);
 
 fn limits() -> Limits<'static> {
     Limits::new(Duration::from_secs(600), &GOES_ON)
-}
-
-/// A CA, and the certificate that it issued to a server.
-struct Issued {
-    ca_pem: String,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-}
-
-fn of_ca() -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params
-}
-
-fn of_names(names: &[&str]) -> CertificateParams {
-    CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
-}
-
-fn issued(params: &CertificateParams) -> Issued {
-    let [ca_key, key] = [(); 2].map(|()| KeyPair::generate().unwrap());
-    let ca = of_ca().self_signed(&ca_key).unwrap();
-    let own = params.signed_by(&key, &Issuer::new(of_ca(), ca_key)).unwrap();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    Issued { ca_pem: ca.pem(), chain: vec![own.der().clone()], key }
-}
-
-/// Its own issuer.
-fn self_signed(params: &CertificateParams) -> Issued {
-    let key = KeyPair::generate().unwrap();
-    let own = params.self_signed(&key).unwrap();
-    let der = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    Issued { ca_pem: own.pem(), chain: vec![own.der().clone()], key: der }
-}
-
-type Versions = &'static [&'static rustls::SupportedProtocolVersion];
-
-fn config(issued: Issued, versions: Versions) -> ServerConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions);
-    let config = builder.unwrap().with_no_client_auth();
-    config.with_single_cert(issued.chain, issued.key).unwrap()
 }
 
 /// How a server ends.
@@ -110,11 +68,9 @@ fn pair() -> (TcpListener, OwnedFd) {
     (listener, near.into())
 }
 
-fn trust(issued: &Issued) -> Trust {
-    Trust::Pem(issued.ca_pem.clone())
+fn trust(issued: &Certificate) -> Trust {
+    Trust::Pem(issued.issuer_pem.clone())
 }
-
-const BOTH: Versions = rustls::ALL_VERSIONS;
 
 fn stream(socket: OwnedFd, host: &str, trust: &Trust) -> Result<Stream, ExchangeError> {
     let mut stream = Stream::new(socket, Some(&Tls::new(host, trust).unwrap()))?;
@@ -127,10 +83,10 @@ fn bytes_arrive_in_records_of_any_size() {
     let sent: Vec<u8> = (0..300_000_u32).map(|at| (at >> 3) as u8).collect();
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         for piece in [1_000, 16_384, 100_000] {
-            let issued = issued(&of_names(&["localhost"]));
+            let issued = Certificate::issued(&named(&["localhost"]));
             let its = trust(&issued);
-            let versions: Versions = Box::leak(Box::new([version]));
-            let socket = echo(config(issued, versions), piece, sent.len(), End::CloseNotify);
+            let config = issued.server_of(&[version]);
+            let socket = echo(config, piece, sent.len(), End::CloseNotify);
             let mut stream = stream(socket, "localhost", &its).unwrap();
             let (word, _) = stream.tls_words().unwrap();
             let expected =
@@ -153,7 +109,7 @@ fn bytes_arrive_in_records_of_any_size() {
 #[test]
 fn end_without_close_notify_is_no_end() {
     for (end, is_whole) in [(End::CloseNotify, true), (End::Cut, false)] {
-        let socket = echo(config(self_signed(&of_names(&["a"])), BOTH), 99, 5, end);
+        let socket = echo(Certificate::of_names(&["a"]).server_of(ALL_VERSIONS), 99, 5, end);
         let mut stream = stream(socket, "a", &Trust::All).unwrap();
         limits().send(&mut stream, b"12345").unwrap();
         let mut text = Vec::new();
@@ -166,23 +122,23 @@ fn end_without_close_notify_is_no_end() {
 }
 
 /// A handshake with a server that has such a certificate.
-fn refused(issued: Issued, host: &str, trust: &Trust) -> String {
-    let socket = echo(config(issued, BOTH), 99, 1, End::Cut);
+fn refused(issued: &Certificate, host: &str, trust: &Trust) -> String {
+    let socket = echo(issued.server_of(ALL_VERSIONS), 99, 1, End::Cut);
     stream(socket, host, trust).map(drop).expect_err("no trust").to_string()
 }
 
 #[test]
 fn certificates_are_refused_by_word() {
-    let known = issued(&of_names(&["localhost", "127.0.0.1"]));
+    let known = Certificate::issued(&named(&["localhost", "127.0.0.1"]));
     let its = trust(&known);
-    let mut params = of_names(&["localhost"]);
+    let mut params = named(&["localhost"]);
     params.distinguished_name.push(rcgen::DnType::CommonName, "its own issuer");
     let unknown = "TLS: certificate of an unknown issuer";
-    assert_eq!(refused(self_signed(&params), "localhost", &its), unknown);
+    assert_eq!(refused(&Certificate::self_signed(&params), "localhost", &its), unknown);
     // Of another CA with the same name.
-    let text = refused(issued(&params), "localhost", &its);
+    let text = refused(&Certificate::issued(&params), "localhost", &its);
     assert_eq!(text, format!("{unknown}: the trusted one of that name did not sign it"));
-    let text = refused(known, "example.org", &its);
+    let text = refused(&known, "example.org", &its);
     assert_eq!(
         text,
         "TLS: certificate of another name: localhost, 127.0.0.1, expected example.org"
@@ -191,44 +147,42 @@ fn certificates_are_refused_by_word() {
         (2001, 2002, "TLS: certificate expired on Tue, 01 Jan 2002 00:00:00 GMT"),
         (2900, 2901, "TLS: certificate not valid yet, from Fri, 01 Jan 2900 00:00:00 GMT"),
     ] {
-        let mut params = of_names(&["localhost"]);
+        let mut params = named(&["localhost"]);
         params.not_before = date_time_ymd(from, 1, 1);
         params.not_after = date_time_ymd(to, 1, 1);
-        let issued = issued(&params);
+        let issued = Certificate::issued(&params);
         let its = trust(&issued);
-        assert_eq!(refused(issued, "localhost", &its), text);
+        assert_eq!(refused(&issued, "localhost", &its), text);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let own = self_signed(&params);
+        let own = Certificate::self_signed(&params);
         let its = trust(&own);
-        assert_eq!(refused(own, "localhost", &its), text, "named itself");
+        assert_eq!(refused(&own, "localhost", &its), text, "named itself");
     }
 }
 
 #[test]
 fn named_certificate_is_accepted_for_its_names() {
     for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
-        let mut params = of_names(&["localhost"]);
+        let mut params = named(&["localhost"]);
         params.is_ca = is_ca;
-        let own = self_signed(&params);
+        let own = Certificate::self_signed(&params);
         let its = trust(&own);
-        let socket = echo(config(self_signed(&params), BOTH), 99, 1, End::Cut);
+        let socket =
+            echo(Certificate::self_signed(&params).server_of(ALL_VERSIONS), 99, 1, End::Cut);
         let unknown = stream(socket, "localhost", &its).map(drop).unwrap_err().to_string();
         assert!(unknown.starts_with("TLS: certificate of an unknown issuer"), "{unknown}");
-        let chain = own.chain.clone();
-        let key = own.key.clone_key();
-        let again = Issued { ca_pem: String::new(), chain, key };
-        let text = refused(again, "other", &its);
+        let text = refused(&own, "other", &its);
         assert!(text.starts_with("TLS: certificate of another name: localhost"), "{text}");
-        let socket = echo(config(own, BOTH), 99, 1, End::Cut);
+        let socket = echo(own.server_of(ALL_VERSIONS), 99, 1, End::Cut);
         assert!(stream(socket, "localhost", &its).is_ok());
     }
 }
 
 #[test]
 fn certificate_for_an_address_is_accepted() {
-    let issued = issued(&of_names(&["::1"]));
+    let issued = Certificate::issued(&named(&["::1"]));
     let its = trust(&issued);
-    let socket = echo(config(issued, BOTH), 99, 1, End::Cut);
+    let socket = echo(issued.server_of(ALL_VERSIONS), 99, 1, End::Cut);
     assert!(stream(socket, "::1", &its).is_ok());
 }
 
@@ -259,7 +213,7 @@ fn servers_of_another_protocol_are_named() {
 
 #[test]
 fn server_of_http2_only_is_named() {
-    let mut config = config(self_signed(&of_names(&["a"])), BOTH);
+    let mut config = Certificate::of_names(&["a"]).server_of(ALL_VERSIONS);
     config.alpn_protocols = vec![b"h2".to_vec()];
     let error = stream(echo(config, 99, 1, End::Cut), "a", &Trust::All).map(drop).unwrap_err();
     assert!(matches!(error, ExchangeError::Tls(error) if error.fault == TlsFault::NoHttp1));
@@ -270,7 +224,7 @@ fn altered_record_is_refused() {
     let (listener, near) = pair();
     std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
-        let config = Arc::new(config(self_signed(&of_names(&["a"])), BOTH));
+        let config = Certificate::of_names(&["a"]).server();
         let mut connection = ServerConnection::new(config).unwrap();
         while connection.is_handshaking() {
             connection.complete_io(&mut socket).unwrap();
@@ -301,7 +255,7 @@ fn dripping(is_handshake: bool) -> OwnedFd {
     std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
         socket.set_nodelay(true).unwrap();
-        let config = Arc::new(config(self_signed(&of_names(&["a"])), BOTH));
+        let config = Certificate::of_names(&["a"]).server();
         let mut connection = ServerConnection::new(config).unwrap();
         while connection.is_handshaking() && !is_handshake {
             connection.complete_io(&mut socket).unwrap();
@@ -357,7 +311,7 @@ proptest! {
         far.set_nonblocking(true).unwrap();
         let tls = Tls::new("a", &Trust::All).unwrap();
         let mut stream = Stream::new(near.into(), Some(&tls)).unwrap();
-        let mut config = config(self_signed(&of_names(&["a"])), BOTH);
+        let mut config = Certificate::of_names(&["a"]).server_of(ALL_VERSIONS);
         config.max_fragment_size = Some(record);
         let mut server = ServerConnection::new(Arc::new(config)).unwrap();
         server.set_buffer_limit(None);
@@ -413,7 +367,7 @@ fn request_larger_than_the_buffers_is_sent_whole() {
     let length = body.len();
     let server = std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
-        let config = Arc::new(config(self_signed(&of_names(&["a"])), BOTH));
+        let config = Certificate::of_names(&["a"]).server();
         let mut connection = ServerConnection::new(config).unwrap();
         let mut seen = 0;
         while seen < length {

@@ -72,15 +72,8 @@ impl Server {
 
     /// By TLS, which ends with a close_notify or without.
     fn secured(manner: Manner, is_announced: bool) -> Self {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let own = rcgen::CertificateParams::new(vec!["test".to_owned()]).unwrap();
-        let own = own.self_signed(&key).unwrap();
-        let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider);
-        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-        let config = config.with_single_cert(vec![own.der().clone()], key).unwrap();
-        Self::with(manner, Some((Arc::new(config), is_announced)))
+        let config = fathom_testing::Certificate::of_names(&["test"]).server();
+        Self::with(manner, Some((config, is_announced)))
     }
 
     fn with(manner: Manner, tls: Option<(Arc<rustls::ServerConfig>, bool)>) -> Self {

@@ -1,23 +1,14 @@
 //! The output of `fathom bench`: words for ratios, what differs, and the law of a scan.
 
 use fathom_record::command::{self as facts, RATIO_METRIC};
-use fathom_record::{
-    Basis, Better, Cause, Fact, Interval, MetricId, Params, Reason, Record, State, Summary, Unit,
-    Verdict,
-};
+use fathom_record::{Better, Cause, Fact, Params, Reason, Record, State, Unit, Verdict};
 use fathom_report::by_hand::group;
 use unicode_width::UnicodeWidthStr as _;
 
-fn number(metric: &str, params: Params, unit: Unit, [low, middle, high]: [f64; 3]) -> Record {
-    let mut record = Record::new(MetricId::new(metric), params, "", unit, Better::Lower);
-    record.summary = Some(Summary {
-        n: 20,
-        median: middle,
-        interval: Some(Interval::new([low, high], 0.95, Basis::Processes)),
-        process_medians: vec![middle; 20],
-        ..Summary::default()
-    });
-    record
+fn number(metric: &str, params: Params, unit: Unit, limits: [f64; 3]) -> Record {
+    let record = Record::fixture(metric, unit).of_case(&params).measured(limits);
+    let record = Record { better: Better::Lower, ..record };
+    record.with_summary(|it| (it.n, it.process_medians) = (20, vec![limits[1]; 20]))
 }
 
 /// A command of so many milliseconds, with a share of CPU time and a number of faults.

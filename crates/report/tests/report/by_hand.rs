@@ -4,7 +4,7 @@ use fathom_record::{Fact, NoModel, Params, Record, State, Unit, Verdict};
 use fathom_report::by_hand::{findings, group};
 
 use crate::assert_titled;
-use crate::fixture::{self, Build as _};
+use crate::fixture::{self};
 
 fn read(block: i64, threads: i64, rate: f64) -> Record {
     let params = Params::one("block", block).and("state", "warm").and("threads", threads);

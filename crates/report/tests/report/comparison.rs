@@ -1,6 +1,6 @@
 //! Comparisons as text.
 
-use crate::fixture::{Build, document, layout, measured, plain};
+use crate::fixture::{document, layout, measured, plain};
 use crate::{assert_snapshot, assert_titled};
 use fathom_analysis::compare::{Comparison, Noise, NoiseBy, Word, compare, compare_to_all};
 use fathom_analysis::differences::Difference;
@@ -10,10 +10,9 @@ use fathom_report::compare::render;
 
 /// A record of `count` processes around `median`.
 fn of(metric: &str, unit: Unit, median: f64, count: usize) -> Record {
-    measured(metric, Params::none(), unit, median, 0.003).with(|summary| {
-        let place = |i: usize| (i as f64 / (count - 1) as f64 - 0.5) * 0.006;
-        summary.process_medians = (0..count).map(|i| median * (1.0 + place(i))).collect();
-    })
+    let medians = Record::fixture(metric, unit).of_processes(median, 0.003, count).summary;
+    measured(metric, Params::none(), unit, median, 0.003)
+        .with_summary(|it| it.process_medians = medians.expect("measured").process_medians)
 }
 
 fn documents(a: Vec<Record>, b: Vec<Record>) -> (Document, Document) {
@@ -149,7 +148,7 @@ fn before_and_after() -> (Document, Document) {
             of("memory.latency", ns, 92.0, 10),
             of("gone", ns, 1.0, 10),
             hertz.clone(),
-            of("bound", ns, 1.0, 10).with(|summary| summary.bound = Some(0.2)),
+            of("bound", ns, 1.0, 10).with_summary(|summary| summary.bound = Some(0.2)),
         ],
         vec![
             of("os.syscall", ns, 181.3, 10).selected(16, 190.0),

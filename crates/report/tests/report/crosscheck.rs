@@ -118,7 +118,7 @@ fn foot_counts_rows_by_outcome() {
     .map(|rows| {
         let crosscheck = Crosscheck {
             schema: fathom_record::crosscheck::CROSSCHECK_SCHEMA_VERSION,
-            tool: Tool { name: "fathom".to_owned(), version: "0".to_owned() },
+            tool: Tool::fixture(),
             started: String::new(),
             host: Host::default(),
             cpu: 1,

@@ -66,7 +66,7 @@ pub(crate) fn diagnosis(least: Severity) -> Diagnosis {
     };
     Diagnosis {
         schema: DIAGNOSIS_SCHEMA_VERSION,
-        tool: Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() },
+        tool: Tool::fixture(),
         examined: "2026-03-01T12:00:00Z".to_owned(),
         severity: fathom_analysis::diagnosis::worst(&findings),
         findings,

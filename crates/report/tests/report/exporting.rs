@@ -10,7 +10,7 @@ use fathom_report::export::{Additions, csv, findings, openmetrics};
 use fathom_report::markdown;
 
 use super::doctor::diagnosis;
-use super::fixture::{self, Build, measured};
+use super::fixture::{self, measured};
 
 /// A run with one case and one upper bound. Its id begins with its start in milliseconds since
 /// 1970.

@@ -1,6 +1,6 @@
 //! Curves and matrices: a few lines for many cases, with every problem of each case.
 
-use crate::fixture::{Build, FORBIDDEN, assert_fits, document, layout, measured, over, plain};
+use crate::fixture::{FORBIDDEN, assert_fits, document, layout, measured, over, plain};
 use crate::{assert_snapshot, assert_titled};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::host::Cache;
@@ -49,7 +49,7 @@ fn slow() -> Reason {
 fn curves() -> Vec<Record> {
     let small = (0..18).map(|at| match at {
         7 => point("4K", at, PLATEAUS[at] * 1.4)
-            .with(|summary| summary.interval = over([3.6, 5.9]))
+            .with_summary(|summary| summary.interval = over([3.6, 5.9]))
             .judged(State::Noisy, vec![slow()]),
         9 => point("4K", at, FORBIDDEN)
             .judged(State::Invalid, vec![Reason::new(Cause::NotAsAsked, DEFECT)]),

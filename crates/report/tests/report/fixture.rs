@@ -3,9 +3,9 @@
 use fathom_record::run::ClockFacts;
 use fathom_record::summary::{Mode, Trimmed};
 use fathom_record::{
-    Basis, Better, Cause, Document, Effort, Estimate, Host, Interval, MetricId, NoModel,
-    NotSelected, Params, Prediction, Protocol, Reason, Record, Reference, ReferenceBasis, Remedy,
-    Run, RunState, Sample, State, Stratum, Summary, Tool, Unit, Value, Verdict,
+    Basis, Cause, Document, Effort, Host, Interval, NoModel, NotSelected, Params, Prediction,
+    Protocol, Reason, Record, Reference, ReferenceBasis, Remedy, Run, RunState, Sample, State,
+    Stratum, Summary, Tool, Unit, Value, Verdict,
 };
 use fathom_report::Layout;
 use unicode_width::UnicodeWidthStr;
@@ -14,13 +14,7 @@ use unicode_width::UnicodeWidthStr;
 pub(crate) const FORBIDDEN: f64 = 7_654_321.987;
 
 pub(crate) fn record(metric: &str, params: Params, unit: Unit) -> Record {
-    let better = match unit {
-        Unit::Nanoseconds => Better::Lower,
-        Unit::BytesPerSecond | Unit::PerSecond => Better::Higher,
-        Unit::Bytes | Unit::Hertz | Unit::Ratio => Better::Neither,
-    };
-    let record = Record::new(MetricId::new(metric), params, "", unit, better);
-    Record { visit: metric.to_owned(), ..record }
+    Record::fixture(metric, unit).of_case(&params)
 }
 
 /// A measured record whose process medians are evenly within ± `spread` of `median`.
@@ -62,82 +56,7 @@ pub(crate) fn measured(
 
 /// The interval of five processes.
 pub(crate) fn over(ends: [f64; 2]) -> Option<Interval> {
-    Some(Interval::new(ends, 0.9375, Basis::Processes))
-}
-
-pub(crate) trait Build {
-    fn titled(self, title: &str) -> Record;
-    fn predicted(self, hardware: f64, software: f64, tolerance: f64) -> Record;
-    fn claimed(self, prediction: Prediction) -> Record;
-    fn without_model(self, why: NoModel) -> Record;
-    fn judged(self, state: State, reasons: Vec<Reason>) -> Record;
-    fn with(self, change: impl FnOnce(&mut Summary)) -> Record;
-    /// At full speed by the first five clean of `of` visits, with this as-found median.
-    fn selected(self, of: u32, as_found: f64) -> Record;
-    /// Unfiltered only, for this reason.
-    fn found(self, why: NotSelected) -> Record;
-}
-
-impl Build for Record {
-    fn titled(mut self, title: &str) -> Record {
-        self.title = title.to_owned();
-        self
-    }
-
-    fn predicted(self, hardware: f64, software: f64, tolerance: f64) -> Record {
-        self.claimed(Prediction::sum(hardware, software, tolerance, "hardware + software", "test"))
-    }
-
-    fn claimed(mut self, prediction: Prediction) -> Record {
-        let interval = self.summary.as_ref().and_then(Summary::limits);
-        self.agreement = Some(prediction.agreement(interval));
-        self.prediction = Some(prediction);
-        self
-    }
-
-    fn without_model(mut self, why: NoModel) -> Record {
-        self.no_model = Some(why);
-        self
-    }
-
-    fn judged(mut self, state: State, reasons: Vec<Reason>) -> Record {
-        self.verdict = Verdict { state, reasons };
-        self
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut Summary)) -> Record {
-        change(self.summary.as_mut().expect("a measured record"));
-        self
-    }
-
-    fn selected(self, of: u32, as_found: f64) -> Record {
-        self.with(|summary| {
-            let estimate = estimate(summary, 1.0);
-            summary.as_found = Some(self::estimate(summary, as_found / summary.median));
-            summary.in_state = Some(Estimate { of, ..estimate });
-            summary.stratum = Stratum::ToItself;
-        })
-    }
-
-    fn found(self, why: NotSelected) -> Record {
-        self.with(|summary| {
-            summary.as_found = Some(estimate(summary, 1.0));
-            summary.not_selected = Some(why);
-        })
-    }
-}
-
-/// The estimate of a summary, scaled.
-fn estimate(summary: &Summary, times: f64) -> Estimate {
-    let times_all = |values: &[f64]| values.iter().map(|value| value * times).collect();
-    Estimate {
-        median: summary.median * times,
-        interval: summary.interval.and_then(|it| over(it.limits().map(|end| end * times))),
-        visits: 5,
-        of: 5,
-        process_medians: times_all(&summary.process_medians),
-        process_loops: vec![8_913.0; summary.process_medians.len()],
-    }
+    Some(Interval::of_processes(ends))
 }
 
 /// A record in the given state with a value that must not be shown.
@@ -145,7 +64,7 @@ pub(crate) fn forbidden(metric: &str, params: Params, state: State, reason: Reas
     measured(metric, params, Unit::Nanoseconds, FORBIDDEN, 0.01)
         .predicted(4_000_000.0, 3_000_000.0, 0.3)
         .judged(state, vec![reason])
-        .with(|summary| {
+        .with_summary(|summary| {
             summary.modes = modes(FORBIDDEN, FORBIDDEN * 1.5);
             summary.clock_floor = Some(10.0);
         })
@@ -184,11 +103,11 @@ fn cpu() -> Vec<Record> {
         measured("cpu.call", args(7), ns, 2.446, 0.01)
             .titled("Call and return")
             .without_model(NoModel::BetweenLevels)
-            .with(|summary| summary.modes = modes(2.2, 2.9)),
+            .with_summary(|summary| summary.modes = modes(2.2, 2.9)),
         measured("cpu.call.per_argument", Params::one("through", "register"), ns, 0.05, 0.9)
             .titled("Cost of one more argument")
             .predicted(0.05, 0.0, 0.3)
-            .with(|summary| summary.bound = Some(0.183_1)),
+            .with_summary(|summary| summary.bound = Some(0.183_1)),
     ]
 }
 
@@ -227,11 +146,11 @@ fn os() -> Vec<Record> {
         measured("os.process.fork", rss(1), ns, 98_430.0, 0.02)
             .titled("fork, child exits, reaped")
             .predicted(30_000.0, 62_000.0, 0.3)
-            .with(|summary| summary.clusters = modes(97_200.0, 131_000.0)),
+            .with_summary(|summary| summary.clusters = modes(97_200.0, 131_000.0)),
         measured("os.process.fork", rss(256), ns, 1_325_000.0, 0.04)
             .titled("fork, child exits, reaped")
             .predicted(400_000.0, 1_100_000.0, 0.3)
-            .with(|summary| {
+            .with_summary(|summary| {
                 let interval = summary.interval.as_mut().expect("an interval");
                 (interval.level, interval.basis) = (0.969, Basis::WithinRun);
                 summary.processes = 1;
@@ -247,7 +166,7 @@ fn os() -> Vec<Record> {
         ),
         measured("os.signal.deliver", Params::none(), ns, 874.0, 0.01)
             .without_model(NoModel::SchedulersChoice)
-            .with(|summary| summary.clock_floor = Some(11.92)),
+            .with_summary(|summary| summary.clock_floor = Some(11.92)),
     ]
 }
 
@@ -295,7 +214,7 @@ fn memory_and_files() -> Vec<Record> {
         measured("file.read.throughput", long, rate, 1.9 * gib, 0.0)
             .titled("Reading a file")
             .predicted(2.0 * gib, 0.0, 0.3)
-            .with(|summary| {
+            .with_summary(|summary| {
                 summary.n = 1;
                 summary.processes = 1;
                 summary.interval = None;
@@ -383,7 +302,7 @@ pub(crate) fn document() -> Document {
     records.extend(memory_and_files());
     Document {
         schema: fathom_record::SCHEMA_VERSION,
-        tool: Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() },
+        tool: Tool::fixture(),
         run: run(),
         host: host(),
         far: Vec::new(),

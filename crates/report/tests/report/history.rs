@@ -5,7 +5,7 @@ use fathom_record::{Better, Cause, Document, Outline, Params, Record, State, Uni
 use fathom_report::history::render;
 
 use super::assert_titled;
-use super::fixture::{self, Build, assert_fits, layout, measured, plain};
+use super::fixture::{self, assert_fits, layout, measured, plain};
 
 fn document(number: usize, kernel: &str, value: f64) -> Document {
     let mut document = fixture::document();

@@ -15,10 +15,8 @@ fn case() -> Params {
 }
 
 fn number(metric: &str, params: Params, unit: Unit, value: f64, ends: [f64; 2]) -> Record {
-    let mut record = measured(metric, params, unit, value, 0.01);
-    let summary = record.summary.as_mut().expect("a summary");
-    summary.interval = Some(Interval::new(ends, 0.95, Basis::WithinRun));
-    record
+    measured(metric, params, unit, value, 0.01)
+        .with_summary(|it| it.interval = Some(Interval::new(ends, 0.95, Basis::WithinRun)))
 }
 
 fn capacity(of: &str, rate: f64, requests: f64, method: &str) -> Record {

@@ -1,6 +1,6 @@
 //! Properties of every view, whatever the records contain.
 
-use crate::fixture::{Build, assert_fits, document, forbidden, layout, measured, plain};
+use crate::fixture::{assert_fits, document, forbidden, layout, measured, plain};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::{Cause, Document, Params, Protocol, Reason, Remedy, State, Unit};
 use fathom_report::compare::render;
@@ -34,7 +34,7 @@ fn strained() -> Document {
                     .predicted(value / 3.0, value / 3.0, 0.3)
                     .judged(state, vec![Reason::new(Cause::Steal, "steal")]);
                 document.records.push(record.clone());
-                document.records.push(record.with(|summary| summary.bound = Some(value)));
+                document.records.push(record.with_summary(|summary| summary.bound = Some(value)));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Runs at various terminal widths.
 
-use crate::fixture::{Build, assert_fits, document, layout, measured, over, plain};
+use crate::fixture::{assert_fits, document, layout, measured, over, plain};
 use crate::{assert_snapshot, assert_titled};
 use fathom_analysis::history::history;
 use fathom_record::{

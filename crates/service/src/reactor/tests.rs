@@ -108,6 +108,19 @@ impl Scripted {
         self.until(|own| own.wire_bytes.get() > sent);
     }
 
+    /// Asks for a response and reads it.
+    fn answers(&mut self, client: &mut TcpStream) {
+        self.ask(client, HEALTH);
+        assert_eq!(status(client), 200);
+    }
+
+    /// Hands in what a lane has done for the first connection.
+    fn deliver(&mut self, done: Done) {
+        let place = Place::default();
+        self.reactor.handler.shared.mailboxes[0].leave(Mail::Done { place, done });
+        self.turn();
+    }
+
     /// Sends a request that waits for a lane. None runs.
     fn wait_for_lane(&mut self, target: &str) -> TcpStream {
         let client = self.connect();
@@ -139,8 +152,7 @@ impl Scripted {
     fn answered(&mut self, count: usize) -> Vec<TcpStream> {
         let one = |_| {
             let mut client = self.connect();
-            self.ask(&mut client, HEALTH);
-            assert_eq!(status(&mut client), 200);
+            self.answers(&mut client);
             NOW_NS.set(NOW_NS.get() + 1_000_000);
             client
         };
@@ -175,13 +187,7 @@ impl Scripted {
 
 /// The status of a whole response to [`HEALTH`], or of a refusal.
 fn status(client: &mut TcpStream) -> u16 {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        client.read_exact(&mut byte).unwrap();
-        head.extend(byte);
-    }
-    let head = String::from_utf8(head).unwrap();
+    let head = fathom_testing::read_head(client).unwrap();
     let length = head.split("Content-Length: ").nth(1).unwrap().lines().next().unwrap();
     client.read_exact(&mut vec![0; length.parse().unwrap()]).unwrap();
     head[9..12].parse().unwrap()
@@ -199,8 +205,7 @@ fn idle_connection_is_closed_at_its_limit() {
     let new = service.connect();
     let mut answered = service.connect();
     service.pass(SECOND_NS);
-    service.ask(&mut answered, HEALTH);
-    assert_eq!(status(&mut answered), 200);
+    service.answers(&mut answered);
     service.pass(service.limits.idle_ns - SECOND_NS - 1);
     assert_eq!(service.connections(), 2);
     service.pass(TICK_NS);
@@ -297,9 +302,7 @@ fn wait_for_a_lane_has_a_limit() {
         assert_eq!(service.waiting(), 0, "its job is dropped");
         // What a lane has done meanwhile is ignored.
         let done = Done::Made(Made::refusal(Refusal::Late));
-        service.reactor.handler.shared.mailboxes[0]
-            .leave(Mail::Done { place: Place::default(), done });
-        service.turn();
+        service.deliver(done);
         assert_eq!(service.reactor.own().by_status[STATUS_503].get(), 1, "{target}");
     }
 }
@@ -341,8 +344,7 @@ fn wait_for_a_lane_is_not_charged_to_the_client() {
     let Work::Load(mut response) = job.work else { panic!("{job:?}") };
     response.set_loaded(2 << 20, NOW_NS.get());
     let done = Done::Loaded(response, Ok(()));
-    service.reactor.handler.shared.mailboxes[0].leave(Mail::Done { place: Place::default(), done });
-    service.turn();
+    service.deliver(done);
     service.pass(TICK_NS);
     assert_eq!((service.connections(), service.closed()), (1, (0, 0)));
     service.pass(service.limits.rate_after_ns);
@@ -366,8 +368,7 @@ fn client_that_left_frees_its_place_and_its_job() {
         assert_eq!((waiting, service.connections()), (4, if is_reset { 0 } else { 4 }));
         // Those that have only closed their side make room at once where it is needed.
         let mut new = service.connect();
-        service.ask(&mut new, HEALTH);
-        assert_eq!(status(&mut new), 200);
+        service.answers(&mut new);
         service.pass(LEFT_NS);
         assert_eq!((service.connections(), service.waiting()), (1, 0), "{is_reset}");
     }
@@ -398,8 +399,7 @@ fn longest_idle_connection_makes_room() {
     clients.push(service.connect());
     assert_eq!((service.connections(), service.closed()), (10, (1, 0)));
     assert_eq!(rest(clients.remove(0)).unwrap(), 0);
-    service.ask(&mut clients[0], HEALTH);
-    assert_eq!(status(&mut clients[0]), 200);
+    service.answers(&mut clients[0]);
 }
 
 #[test]
@@ -428,8 +428,7 @@ fn place_of_waiting_request_is_not_taken() {
     assert_eq!((service.connections(), service.closed()), (10, (1, 0)));
     assert_eq!(status(&mut clients[0]), 200);
     assert_eq!(rest(clients.remove(1)).unwrap(), 0, "the place of one that waits for nothing");
-    service.ask(&mut new, HEALTH);
-    assert_eq!(status(&mut new), 200);
+    service.answers(&mut new);
 }
 
 #[test]
@@ -444,8 +443,7 @@ fn busy_connections_keep_their_places() {
     drop(busy.pop());
     service.until(|own| own.connections.load(Relaxed) == 3);
     let mut next = service.connect();
-    service.ask(&mut next, HEALTH);
-    assert_eq!(status(&mut next), 200);
+    service.answers(&mut next);
 }
 
 #[test]
@@ -459,8 +457,7 @@ fn refused_connections_make_room() {
     assert_eq!(service.connections(), 4, "what they still send is read");
     let mut new = service.connect();
     assert_eq!((service.connections(), service.closed()), (4, (1, 0)));
-    service.ask(&mut new, HEALTH);
-    assert_eq!(status(&mut new), 200);
+    service.answers(&mut new);
 }
 
 #[test]
@@ -474,8 +471,7 @@ fn half_heads_make_room() {
     let mut new = TcpStream::connect(service.address).unwrap();
     service.until(|own| own.accepted.get() + own.refused.get() == 5);
     assert_eq!((service.connections(), service.closed()), (4, (1, 0)));
-    service.ask(&mut new, HEALTH);
-    assert_eq!(status(&mut new), 200);
+    service.answers(&mut new);
 }
 
 #[test]
@@ -503,9 +499,7 @@ fn last_part_of_a_file_that_changed_is_not_sent() {
             _ => {}
         }
         let done = Done::Loaded(response, Ok(()));
-        service.reactor.handler.shared.mailboxes[0]
-            .leave(Mail::Done { place: Place::default(), done });
-        service.turn();
+        service.deliver(done);
         if ["none", "replaced"].contains(&change) {
             assert_eq!((status(&mut client), service.closed()), (200, (0, 0)));
         } else {

@@ -9,69 +9,28 @@ fn assert_kept(part: &str, runs: u32) {
     assert!(findings.violations.is_empty(), "{:#?}\n{}", findings.violations, findings.page);
 }
 
-/// 200 are enough to detect an interval that is one rank too narrow.
-#[test]
-fn intervals_over_processes_are_kept() {
-    assert_kept("intervals over processes", 200);
-    assert_kept("episodes", 50);
-    assert_kept("a plan after a pilot", 2_400);
+/// A test for each row: its parts, with this many runs each.
+macro_rules! kept {
+    ($($(#[$why:meta])* $name:ident: $($part:literal $runs:literal),+;)+) => {
+        $($(#[$why])* #[test] fn $name() { $(assert_kept($part, $runs);)+ })+
+    };
 }
 
-#[test]
-fn states_of_the_core_are_kept() {
-    assert_kept("states of the core", 20);
-}
-
-#[test]
-fn intervals_within_a_run_are_kept() {
-    assert_kept("intervals within one run", 60);
-}
-
-#[test]
-fn derived_metrics_are_kept() {
-    assert_kept("derived metrics", 100);
-}
-
-#[test]
-fn trimmed_protocol_is_kept() {
-    assert_kept("the trimmed protocol", 50);
-}
-
-#[test]
-fn comparisons_are_kept() {
-    assert_kept("comparisons", 50);
-}
-
-#[test]
-fn comparisons_of_many_cases_are_kept() {
-    assert_kept("comparisons of many cases", 20);
-}
-
-#[test]
-fn gate_of_an_unchanged_machine_is_kept() {
-    assert_kept("the gate", 1);
-}
-
-#[test]
-fn highest_rate_is_kept() {
-    assert_kept("the highest rate", 200);
-    assert_kept("quantiles of a load", 250);
-}
-
-#[test]
-fn machine_and_effects_are_kept() {
-    assert_kept("the machine", 200);
-    assert_kept("effects of factors", 200);
-}
-
-#[test]
-fn odd_hosts_and_links_are_kept() {
-    assert_kept("many hosts", 1_000);
-}
-
-#[test]
-fn saturation_is_kept() {
-    assert_kept("saturation of a load", 150);
+kept! {
+    /// 200 are enough to detect an interval that is one rank too narrow.
+    intervals_over_processes_are_kept:
+        "intervals over processes" 200, "episodes" 50, "a plan after a pilot" 2_400;
+    states_of_the_core_are_kept: "states of the core" 20;
+    intervals_within_a_run_are_kept: "intervals within one run" 60;
+    derived_metrics_are_kept: "derived metrics" 100;
+    trimmed_protocol_is_kept: "the trimmed protocol" 50;
+    comparisons_are_kept: "comparisons" 50;
+    comparisons_of_many_cases_are_kept: "comparisons of many cases" 20;
+    gate_of_an_unchanged_machine_is_kept: "the gate" 1;
+    highest_rate_is_kept: "the highest rate" 200, "quantiles of a load" 250;
+    machine_and_effects_are_kept: "the machine" 200, "effects of factors" 200;
+    odd_hosts_and_links_are_kept: "many hosts" 1_000;
+    saturation_is_kept: "saturation of a load" 150;
 }
 
 #[test]

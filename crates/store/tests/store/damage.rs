@@ -85,10 +85,15 @@ fn damaged_headline_is_detected_in_an_outline() {
 }
 
 #[test]
-fn headline_of_another_run_is_detected() {
+fn headline_or_record_of_another_run_is_detected() {
+    // Headline of another run is detected.
     let [.., outline] = read_after("UPDATE run SET id = '0000019514ab3c5e'");
     let message = outline.unwrap_err().to_string();
     assert!(message.starts_with("read run 0000019514ab3c5e: file.read"), "{message}");
+    // Record under another name is detected.
+    for result in &read_after("UPDATE record SET metric = 'os.syscall' WHERE number = 3") {
+        is_damaged(result, "os.syscall{block=2,mode=cold}");
+    }
 }
 
 #[test]
@@ -97,13 +102,6 @@ fn missing_headline_is_detected_in_an_outline() {
     is_damaged(&outline, "file.read.throughput{block=1,mode=cold}");
     with.unwrap();
     without.unwrap();
-}
-
-#[test]
-fn record_under_another_name_is_detected() {
-    for result in &read_after("UPDATE record SET metric = 'os.syscall' WHERE number = 3") {
-        is_damaged(result, "os.syscall{block=2,mode=cold}");
-    }
 }
 
 #[test]

@@ -93,10 +93,6 @@ pub(crate) fn history(store: &Store) -> Vec<Outline> {
     history
 }
 
-pub(crate) fn tool() -> Tool {
-    Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() }
-}
-
 pub(crate) fn host() -> Host {
     let mut host = Host {
         name: "bench-3".to_owned(),
@@ -117,7 +113,7 @@ pub(crate) fn head(id: &str) -> Document {
     let clock = Some(ClockOffset { offset_ns: -1.5e9, drift_ppm: 2.5, error_ns: 40_000.0 });
     let far = FarHost { name: "bench-4".to_owned(), host: host(), clock };
     let (schema, records) = (SCHEMA_VERSION, Vec::new());
-    Document { schema, tool: tool(), run: run(id), host: host(), far: vec![far], records }
+    Document { schema, tool: Tool::fixture(), run: run(id), host: host(), far: vec![far], records }
 }
 
 pub(crate) fn run(id: &str) -> Run {

@@ -6,7 +6,6 @@ use std::process::Command;
 
 use fathom_lab::disk::Disk;
 use fathom_lab::fuse::Mount;
-use fathom_lab::mounts;
 use fathom_record::{Document, Outline};
 use fathom_store::{Store, StoreError};
 use rusqlite::Connection;
@@ -187,10 +186,7 @@ fn is_refused(path: &Path, why: &str) {
 /// Locks and shared memory of SQLite do not work between the machines that mount it.
 #[test]
 fn store_on_a_network_file_system_is_only_read() {
-    let this = "file_systems::store_on_a_network_file_system_is_only_read";
-    if !mounts::inside(this, |line| println!("{line}")) {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let (_local, local_path, store) = example::store_with(RUN, 2);
     drop(store);
     let folder = tempfile::tempdir().unwrap();

@@ -361,10 +361,8 @@ fn cut_transaction_is_whole_or_nothing() {
 /// TLS with and without verification, and passwords.
 #[test]
 fn login_needs_its_password_and_tls_its_certificate() {
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
-    let certificate = certificate.self_signed(&key).unwrap().pem();
-    let server = Postgres::start(Some([&certificate, &key.serialize_pem()]));
+    let certificate = fathom_testing::Certificate::of_names(&["localhost"]);
+    let server = Postgres::start(Some([&certificate.issuer_pem, &certificate.key_pem]));
     let server = match server {
         Ok(server) => server,
         Err(why) => return skipped(&why.to_string()),
@@ -378,7 +376,7 @@ fn login_needs_its_password_and_tls_its_certificate() {
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let roots = folder.path().join("roots.pem");
-    std::fs::write(&roots, &certificate).unwrap();
+    std::fs::write(&roots, &certificate.issuer_pem).unwrap();
     let of = |password: &str, host: &str, options: &str| {
         let port = server.port();
         Store::examine(place(&format!("postgres://ada:{password}@{host}:{port}/team?{options}")))

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use fathom_lab::disk::{Disk, Faults, Past, Survivors};
 use fathom_lab::fuse::Mount;
-use fathom_lab::mounts;
 use fathom_lab::seeded::Seeded;
 use fathom_record::RunState;
 use fathom_store::{Store, StoreError};
@@ -40,23 +39,17 @@ fn soak() -> bool {
     std::env::var_os("FATHOM_SOAK").is_some()
 }
 
-fn inside(test: &str) -> bool {
-    mounts::inside(test, |line| println!("{line}"))
-}
-
 #[test]
 fn acknowledged_records_survive_a_power_cut() {
-    if inside("power::acknowledged_records_survive_a_power_cut") {
-        cut_the_power(Faults::default(), "wal");
-    }
+    fathom_lab::isolate_mounts!();
+    cut_the_power(Faults::default(), "wal");
 }
 
 /// Without mapped files the log has no index, and a rollback journal replaces it.
 #[test]
 fn power_cut_with_a_rollback_journal_loses_nothing() {
-    if inside("power::power_cut_with_a_rollback_journal_loses_nothing") {
-        cut_the_power(Faults { uncached: true, ..Faults::default() }, "journal");
-    }
+    fathom_lab::isolate_mounts!();
+    cut_the_power(Faults { uncached: true, ..Faults::default() }, "journal");
 }
 
 fn cut_the_power(faults: Faults, beside: &str) {
@@ -169,9 +162,7 @@ fn check_content(store: &Store, steps: &[&Step], samples: bool, after: &impl Fn(
 
 #[test]
 fn slow_disk_is_awaited_and_bad_sector_named() {
-    if !inside("power::slow_disk_is_awaited_and_bad_sector_named") {
-        return;
-    }
+    fathom_lab::isolate_mounts!();
     let disk = Disk::new();
     let folder = tempfile::tempdir().unwrap();
     let _mount = Mount::new(&disk, folder.path()).unwrap();

@@ -54,9 +54,7 @@ fn wide_interval_of_a_shared_core_is_said_of_the_run() {
 
 #[test]
 fn worst_case_slowdown_is_bounded() {
-    let title = "";
-    let (metric, better) = (MetricId::new("cpu.call"), Better::Lower);
-    let mut record = Record::new(metric, Params::none(), title, Unit::Nanoseconds, better);
+    let mut record = Record::fixture("cpu.call", Unit::Nanoseconds);
     record.disturbance = stolen();
     assert_eq!(worst_case_slowdown(&record, Counters::NONE, None), 1.0, "no summary");
     let faster = Estimate { process_loops: vec![4_500.0], ..Estimate::default() };

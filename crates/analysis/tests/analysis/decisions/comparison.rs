@@ -93,10 +93,8 @@ fn single_processes_are_compared_within_their_runs() {
 
 /// A record of five processes far apart.
 fn scattered() -> Record {
-    let mut scattered = record("few", NS, 100.0, 5);
-    scattered.summary.as_mut().expect("a summary").process_medians =
-        vec![80.0, 90.0, 100.0, 110.0, 120.0];
-    scattered
+    let medians = vec![80.0, 90.0, 100.0, 110.0, 120.0];
+    record("few", NS, 100.0, 5).with_summary(|it| it.process_medians = medians)
 }
 
 #[test]

@@ -15,10 +15,8 @@ fn gate(comparison: &Comparison, limit: f64) -> Gate {
 
 /// A record of five processes this far apart.
 fn scattered(median: f64, by: f64) -> Record {
-    let mut record = record("x", NS, median, 5);
     let medians = (-2..=2).map(|at| median * (1.0 + by * f64::from(at)));
-    record.summary.as_mut().expect("a summary").process_medians = medians.collect();
-    record
+    record("x", NS, median, 5).with_summary(|it| it.process_medians = medians.collect())
 }
 
 #[test]

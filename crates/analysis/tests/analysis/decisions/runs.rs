@@ -1,17 +1,11 @@
 //! Synthetic runs.
 
 use fathom_analysis::compare::{Comparison, Noise, compare, compare_to_all};
-use fathom_record::{Better, Document, MetricId, Params, Record, Summary, Unit};
-
-/// A run as it was recorded.
-pub(crate) fn recorded() -> Document {
-    let whole = include_str!("../../../../store/tests/golden/document.json");
-    serde_json::from_str(whole).expect("a document")
-}
+use fathom_record::{Document, Record, Summary, Unit};
 
 /// A run without records.
 pub(crate) fn bare(number: usize) -> Document {
-    let mut run = recorded();
+    let mut run = Document::fixture();
     run.run.id = format!("{number:016x}");
     run.records.clear();
     run
@@ -19,19 +13,7 @@ pub(crate) fn bare(number: usize) -> Document {
 
 /// A record of `count` processes evenly within ± 0.3 % of `median`.
 pub(crate) fn record(metric: &str, unit: Unit, median: f64, count: usize) -> Record {
-    let better = match unit {
-        Unit::Nanoseconds => Better::Lower,
-        Unit::BytesPerSecond | Unit::PerSecond => Better::Higher,
-        Unit::Bytes | Unit::Hertz | Unit::Ratio => Better::Neither,
-    };
-    let place = |i: usize| (i as f64 / (count - 1) as f64 - 0.5) * 0.006;
-    let mut record = Record::new(MetricId::new(metric), Params::none(), "", unit, better);
-    record.summary = Some(Summary {
-        median,
-        process_medians: (0..count).map(|i| median * (1.0 + place(i))).collect(),
-        ..Summary::default()
-    });
-    record
+    Record::fixture(metric, unit).of_processes(median, 0.003, count)
 }
 
 /// A run with one record of `count` processes around `median`.

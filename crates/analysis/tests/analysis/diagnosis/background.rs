@@ -10,7 +10,8 @@ fn damon(actions: &str) -> impl FnOnce(&mut Machine) {
 }
 
 #[test]
-fn damon_is_a_warning_if_it_moves_pages() {
+fn background_activity_is_rated_by_what_it_does() {
+    // Damon is a warning if it moves pages.
     finds("damon", Good, "no DAMON scheme", |_| {});
     finds("damon", Note, "lru_prio, stat", damon("lru_prio, stat"));
     finds("damon", Note, "root only", damon("unknown actions"));
@@ -18,20 +19,14 @@ fn damon_is_a_warning_if_it_moves_pages() {
     finds("damon", Warning, "damon_reclaim", damon("damon_reclaim"));
     assert!(after("damon", damon("pageout")).touches.contains(&"memory.*".to_owned()));
     is_unknown("damon", |m| m.host.memory.damon = None);
-}
-
-#[test]
-fn zswap_counts_only_with_swap() {
+    // Zswap counts only with swap.
     finds("zswap", Good, "off", |_| {});
     finds("zswap", Good, "no swap", |m| m.host.memory.zswap.enabled = Some(true));
     finds("zswap", Note, "on", |m| {
         (m.host.memory.zswap.enabled, m.host.memory.swap_bytes) = (Some(true), Some(1 << 30));
     });
     is_unknown("zswap", |m| m.host.memory.zswap.enabled = None);
-}
-
-#[test]
-fn ksm_and_autogroup_are_named() {
+    // Ksm and autogroup are named.
     finds("ksm", Good, "not running", |m| m.host.memory.ksm.run = Some(2));
     finds("ksm", Warning, "running, 7 pages", |m| {
         (m.host.memory.ksm.run, m.host.memory.ksm.pages_sharing) = (Some(1), Some(7));

@@ -7,7 +7,7 @@ use fathom_analysis::fleet::{Limits, judge};
 use fathom_record::{Better, Cause, Document, Prediction, State, Unit, Verdict};
 
 use super::synthetic::{deviation, fleet, group, judged, time};
-use crate::decisions::runs::{bare, recorded};
+use crate::decisions::runs::bare;
 
 const METRICS: [&str; 6] = ["os.a", "os.b", "os.c", "os.d", "os.e", "cpu.f"];
 
@@ -243,7 +243,7 @@ fn same_runs_give_the_same_judgement_in_any_order() {
 
 #[test]
 fn copies_of_a_recorded_run_are_alike() {
-    let copy = |at: usize| Document { records: recorded().records, ..bare(at) };
+    let copy = |at: usize| Document { records: Document::fixture().records, ..bare(at) };
     let name = |(at, mut run): (usize, Document)| {
         run.host.name = format!("node{at}");
         run

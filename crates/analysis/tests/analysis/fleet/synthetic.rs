@@ -1,7 +1,7 @@
 //! Synthetic fleets.
 
 use fathom_analysis::fleet::{Group, Judgement, Limits, judge};
-use fathom_record::{Basis, Better, Document, Interval, MetricId, Params, Record, Summary, Unit};
+use fathom_record::{Document, Record, Unit};
 
 use crate::decisions::runs::bare;
 
@@ -12,16 +12,8 @@ pub(super) fn deviation(host: usize, hosts: usize) -> f64 {
 
 /// A valid time of nine processes within ± 0.2 %.
 pub(super) fn time(metric: &str, median: f64) -> Record {
-    let (id, unit) = (MetricId::new(metric), Unit::Nanoseconds);
-    let (low, high) = (median * 0.998, median * 1.002);
-    let interval = Interval { low, high, level: 0.961, basis: Basis::Processes };
-    let summary = Summary {
-        median,
-        interval: Some(interval),
-        process_medians: vec![median; 9],
-        ..Summary::default()
-    };
-    Record { summary: Some(summary), ..Record::new(id, Params::none(), "", unit, Better::Lower) }
+    let record = Record::fixture(metric, Unit::Nanoseconds).within(median, 0.002 * median);
+    record.with_summary(|it| it.process_medians = vec![median; 9])
 }
 
 /// Hosts `node1` to `nodeN` of one kind, with the records that `records` makes for each index.

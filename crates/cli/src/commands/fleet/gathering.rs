@@ -224,8 +224,7 @@ mod tests {
 
     /// A run of a host.
     fn run(name: &str, id: &str) -> Document {
-        let text = include_str!("../../../../store/tests/golden/document.json");
-        let mut run: Document = serde_json::from_str(text).unwrap();
+        let mut run = Document::fixture();
         (run.host.name, run.host.id) = (name.to_owned(), Some(format!("id of {name}")));
         run.run.id = id.to_owned();
         run.run.procedure = None;

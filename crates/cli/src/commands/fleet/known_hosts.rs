@@ -74,8 +74,7 @@ mod tests {
     fn member_gets_no_id_of_another_host() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(&folder.path().join("s.db")).unwrap();
-        let text = include_str!("../../../../store/tests/golden/document.json");
-        let mut run: fathom_record::Document = serde_json::from_str(text).unwrap();
+        let mut run = fathom_record::Document::fixture();
         run.records.clear();
         (run.host.name, run.host.id) = ("db1".to_owned(), Some("id of db1".to_owned()));
         store.import(&run).unwrap();

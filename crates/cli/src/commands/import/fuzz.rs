@@ -4,6 +4,7 @@
 
 use fathom_analysis::compare::{Noise, compare};
 use fathom_analysis::fleet;
+use fathom_record::fixture::WHOLE_DOCUMENT as WHOLE;
 use fathom_record::{Document, Record};
 use fathom_report::compare::render;
 use fathom_report::health::{self, Health};
@@ -16,8 +17,6 @@ use serde_json::Value;
 use super::{documents, store_run};
 use crate::commands::group;
 
-/// A whole run in which every field has a value.
-const WHOLE: &str = include_str!("../../../../store/tests/golden/document.json");
 const MUTATIONS: u32 = 300;
 /// JSON values that replace others, separated by spaces.
 const VALUES: &str = "null true -1 0 1e999 -1e-999 1e308 NaN Infinity \"\" [] {} \

@@ -90,8 +90,7 @@ fn wrong_ranges_are_cut_or_not_used() {
             });
             let env = new_env();
             let line = format!("fetch {} -o to --receive {receive}", server.url("/f"));
-            let output = env.exec(&line);
-            assert_status(&output, 0);
+            let output = env.succeed(&line);
             assert_contains(&text(&output.stderr), &["body truncated at byte 40000", why]);
             assert!(content(&env, "f") == bytes, "{range} {receive}");
             let has_range = |head: &String| field(head, "Range").is_some();
@@ -131,8 +130,7 @@ fn page_without_the_tag_of_the_file_does_not_replace_it() {
         _ => send_file(head, stream, bytes, "\"a\""),
     });
     let env = new_env();
-    let output = env.exec(&format!("fetch {} -o to", server.url("/f")));
-    assert_status(&output, 0);
+    let output = env.succeed(&format!("fetch {} -o to", server.url("/f")));
     assert_contains(&text(&output.stderr), &["without the ETag of the file (if", "retry 2"]);
     assert!(content(&env, "f") == bytes);
     assert_eq!(field(&server.heads()[2], "Range"), Some("bytes=0-2097151"));
@@ -151,8 +149,7 @@ fn other_content_under_the_same_tag_is_started_anew() {
         _ => send_file(head, stream, bytes, "\"a\""),
     });
     let env = new_env();
-    let output = env.exec(&format!("fetch {} -o to", server.url("/f")));
-    assert_status(&output, 0);
+    let output = env.succeed(&format!("fetch {} -o to", server.url("/f")));
     assert_contains(&text(&output.stderr), &["other bytes under the same ETag; retry 2"]);
     assert!(content(&env, "f") == bytes);
     let ranges: Vec<String> = server
@@ -180,8 +177,7 @@ fn tampered_bytes_before_the_second_gap_are_found() {
         let mut part = content(&env, "f.part");
         part[gap - 10..gap].fill(0);
         std::fs::write(env.file("to/f.part"), part).expect("a file");
-        let output = env.exec(&line);
-        assert_status(&output, 0);
+        let output = env.succeed(&line);
         assert_contains(&text(&output.stderr), &["other bytes under the same ETag; retry 1"]);
         assert!(content(&env, "f") == bytes, "{receive}");
     }
@@ -204,8 +200,7 @@ fn shorter_parts_are_progress() {
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         });
         let env = new_env();
-        let output = env.exec(&format!("fetch {} -o to --receive {receive}", server.url("/f")));
-        assert_status(&output, 0);
+        let output = env.succeed(&format!("fetch {} -o to --receive {receive}", server.url("/f")));
         let shown = text(&output.stderr);
         assert_contains(&shown, &["retry 1"]);
         assert!(!shown.contains("retry 2"), "{shown}");

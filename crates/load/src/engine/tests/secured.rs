@@ -29,9 +29,8 @@ fn untrusted_servers_get_no_request() {
     let server = Server::secured(Manner::Right, true);
     let work = server.work(2);
     let system = Tls::new("test", &Trust::System).ok();
-    let own = rcgen::KeyPair::generate().unwrap();
-    let own = rcgen::CertificateParams::new(vec!["test".to_owned()]).unwrap().self_signed(&own);
-    let other = Tls::new("test", &Trust::Pem(own.unwrap().pem())).unwrap();
+    let own = fathom_testing::Certificate::of_names(&["test"]).issuer_pem;
+    let other = Tls::new("test", &Trust::Pem(own)).unwrap();
     for tls in [Some(other)].into_iter().chain(system.map(Some)) {
         let tally = sweep(&Workload { tls, ..work.clone() }).tally;
         let faults: Vec<&Fault> = tally.faults.keys().collect();

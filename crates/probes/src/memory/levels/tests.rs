@@ -20,10 +20,9 @@ fn records(page: Page, parts: &[(u64, f64)], largest: u64) -> Vec<Record> {
     let record = |set_bytes: usize| {
         let part = parts.iter().find(|(size, _)| set_bytes as u64 <= *size).unwrap();
         let case = ChaseCase { pattern: Pattern::Random, page, set_bytes };
-        let mut record = smoke::record("memory.latency", &case.params(), part.1, 0.1);
-        let summary = record.summary.as_mut().unwrap();
-        summary.process_medians = [1.0, 1.01, 0.99].map(|share| share * part.1).into();
-        record
+        let medians = [1.0, 1.01, 0.99].map(|share| share * part.1);
+        smoke::record("memory.latency", &case.params(), part.1, 0.1)
+            .with_summary(|it| it.process_medians = medians.into())
     };
     sets.map(record).collect()
 }

@@ -5,9 +5,8 @@ use crate::smoke;
 
 fn record(page: Page, set_bytes: usize, medians: &[f64]) -> Record {
     let case = ChaseCase { pattern: Pattern::Random, page, set_bytes };
-    let mut record = smoke::record("memory.latency", &case.params(), medians[0], 0.1);
-    record.summary.as_mut().unwrap().process_medians = medians.into();
-    record
+    smoke::record("memory.latency", &case.params(), medians[0], 0.1)
+        .with_summary(|it| it.process_medians = medians.into())
 }
 
 fn pair(set_bytes: usize) -> Vec<Record> {
