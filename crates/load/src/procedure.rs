@@ -32,7 +32,7 @@ use crate::records;
 use crate::run::{Observed, Run, duration, shuffled, whole_time};
 use crate::seconds::Watched;
 use crate::step::{COMPLETIONS_NEEDED, Judged, SWEEPS, Step};
-use crate::target::{LOOPBACK, Target, token};
+use crate::target::{LOOPBACK, Target, check_pattern, token};
 use crate::used::between;
 
 /// Descriptors of the process besides those of the clients.
@@ -68,6 +68,7 @@ impl Procedure for Load {
             let text = format!("{option} is of an open loop: give --rate or --find-max");
             return Err(ProcedureError::usage(text));
         }
+        self.urls.as_deref().map_or(Ok(()), check_pattern)?;
         self.check_descriptors()?;
         self.metrics_token()?;
         self.congestion.as_deref().map_or(Ok(()), check_congestion)
