@@ -1,6 +1,7 @@
 //! The request, checked as a whole before anything starts, and the commands in it.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use fathom_analysis::limits::Limit;
@@ -137,6 +138,7 @@ impl Request {
     fn check_machine(&self) -> Result<(), ProcedureError> {
         let Settings { input, output, cold, cpu, .. } = &self.settings;
         for path in input.iter().chain(cold) {
+            refuse_pipe(path)?;
             fs::File::open(path).map_err(|error| failed(path, &error))?;
         }
         if let Some(path) = cold.iter().find(|path| !path.is_file()) {
@@ -144,6 +146,7 @@ impl Request {
             return Err(ProcedureError::failed(text));
         }
         if let Output::File(path) = output {
+            refuse_pipe(path)?;
             let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
             if path.is_dir() || !folder.unwrap_or(Path::new(".")).is_dir() {
                 let text = format!("--output {}: not a file in an existing folder", path.display());
@@ -214,6 +217,20 @@ fn shell_program(shell: &str) -> Result<Program, ProcedureError> {
     let words = [shell, "-c", ""].map(str::to_owned);
     let program = Program::new(&program_path(shell)?, &words);
     program.ok_or_else(|| ProcedureError::usage("a zero byte in the name of the shell"))
+}
+
+/// Opening a pipe waits for its other end, maybe for ever. Those of the shell, as in `<(CMD)`, have
+/// one.
+pub(crate) fn refuse_pipe(path: &Path) -> Result<(), ProcedureError> {
+    let is_of_shell = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
+    let is_pipe = fs::metadata(path).is_ok_and(|facts| facts.file_type().is_fifo());
+    match is_pipe && !is_of_shell {
+        true => {
+            let text = format!("{}: a pipe, which may wait for ever; name a file", path.display());
+            Err(ProcedureError::failed(text))
+        }
+        false => Ok(()),
+    }
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> ProcedureError {

@@ -7,6 +7,7 @@ use std::path::Path;
 use fathom_metric::ProcedureError;
 use fathom_record::{Activity, system_cause};
 
+use crate::check::refuse_pipe;
 use crate::request::Request;
 
 /// The largest file.
@@ -21,6 +22,7 @@ pub(crate) fn read(path: &Path) -> Result<Request, ProcedureError> {
         ProcedureError::failed(format!("open {shown}: {cause}"))
     };
     let mut text = String::new();
+    refuse_pipe(path)?;
     let file = File::open(path).map_err(failed)?;
     file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > BYTES_MAX {

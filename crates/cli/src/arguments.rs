@@ -307,11 +307,9 @@ fn percent(text: &str) -> Result<f64, NotationError> {
 const BUDGET: std::ops::RangeInclusive<u64> = 5..=86_400;
 
 fn budget(text: &str) -> Result<Duration, String> {
-    let time = time(text).map_err(|error| error.to_string())?;
-    match BUDGET.contains(&time.as_secs()) {
-        true => Ok(time),
-        false => Err("must be between 5s and 24h".to_owned()),
-    }
+    let wrong = || NotationError::new(text, "a time from 5s to 24h, such as 20s, 2min or 1h");
+    let time = time(text).map_err(|_| wrong().to_string())?;
+    BUDGET.contains(&time.as_secs()).then_some(time).ok_or_else(|| wrong().to_string())
 }
 
 /// How long a run takes, and with it how many processes each number is of.

@@ -166,9 +166,8 @@ pub fn warn(text: &str) {
 }
 
 fn warning(text: &str) -> String {
-    // It has no colour: an escape is part of a name.
-    let text = text.replace('\u{1b}', r"\u001b");
-    format!("fathom: {}\n", visible(&shortened(&text, WARNING_CHARS_MAX)))
+    // It has no colour, and one line: others are parts of names.
+    format!("fathom: {}\n", escaped(&shortened(text, WARNING_CHARS_MAX)))
 }
 
 /// Reports each panic in one line, which ends with what follows from it.

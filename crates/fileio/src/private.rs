@@ -42,7 +42,7 @@ fn checked(path: &Path, above: usize) -> io::Result<PathBuf> {
         // In a sticky folder others cannot rename what is of this user.
         let is_sticky = above > 0 && facts.mode() & 0o1000 != 0;
         let is_own = is_of_this_user(&facts) || is_of_root;
-        if !facts.is_dir() || !is_own || (is_writable_by_others(&facts) && !is_sticky) {
+        if !facts.is_dir() || !is_own || (is_writable_by_others(folder, &facts) && !is_sticky) {
             return Err(foreign(folder, &facts));
         }
         // Who can change what is above the home of a user is trusted, as by sshd.
@@ -61,7 +61,11 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
     let facts = file.metadata()?;
-    if !facts.is_file() || !is_of_this_user(&facts) || is_writable_by_others(&facts) {
+    if !facts.is_file() {
+        let text = format!("{} is not a regular file", path.display());
+        return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    }
+    if !is_of_this_user(&facts) || is_writable_by_others(path, &facts) {
         return Err(foreign(path, &facts));
     }
     let mut content = Vec::new();
@@ -84,9 +88,16 @@ fn is_of_this_user(facts: &Metadata) -> bool {
     facts.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// A group with the number of the user is the user's alone.
-fn is_writable_by_others(facts: &Metadata) -> bool {
-    facts.mode() & if facts.gid() == facts.uid() { 0o002 } else { 0o022 } != 0
+/// A group with the number of the user is the user's alone, but that of root. With an access list
+/// the bits of the group are what the list allows to any other.
+fn is_writable_by_others(path: &Path, facts: &Metadata) -> bool {
+    let has_own_group = facts.gid() == facts.uid() && facts.uid() != 0 && !has_access_list(path);
+    facts.mode() & if has_own_group { 0o002 } else { 0o022 } != 0
+}
+
+fn has_access_list(path: &Path) -> bool {
+    rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0_u8; 0])
+        .is_ok_and(|size| size > 0)
 }
 
 fn foreign(path: &Path, facts: &Metadata) -> io::Error {
@@ -113,6 +124,7 @@ mod tests {
         for (changed, mode, is_refused) in [
             (&inner, 0o1777, true),
             (&inner, 0o757, true),
+            (&inner, 0o770, rustix::process::geteuid().is_root()),
             (&above, 0o1777, false),
             (&above, 0o757, true),
         ] {

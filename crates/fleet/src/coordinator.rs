@@ -16,7 +16,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{Shutdown, SocketFlags, acceptfrom_with, shutdown, sockopt};
+use rustix::net::{Shutdown, SocketFlags, acceptfrom_with, getsockname, shutdown, sockopt};
 
 use self::greeting::{Greeted, Greeting};
 pub use self::plan::{Counts, Ended, Failure, Joined, Outcome, Plan, Present, Skew, WorkOf};
@@ -54,11 +54,11 @@ pub(crate) mod fuzz {
 /// Who follows a coordinator.
 pub trait Audience {
     /// Looks at a host before it joins. May give it the id by its name, to keep it apart from
-    /// another host that is known by its id.
+    /// another host that is known by its id. `is_local`: it is connected from this machine.
     ///
     /// # Errors
     /// Why it is refused.
-    fn examine(&mut self, _: &mut Join) -> Result<(), String> {
+    fn examine(&mut self, _: &mut Join, _is_local: bool) -> Result<(), String> {
         Ok(())
     }
 
@@ -105,6 +105,8 @@ impl Party {
 struct Peer {
     wire: Wire,
     ip: IpAddr,
+    /// Whether both ends have one address.
+    is_local: bool,
     party: Party,
     since_ns: u64,
     /// Whether the kernel is asked when it can send.
@@ -276,8 +278,10 @@ impl Coordinator<'_, '_> {
         let data = EventData::new_u64(slot as u64);
         if epoll::add(&self.epoll, &socket, data, EventFlags::IN).is_ok() {
             let (party, since_ns) = (Party::Stranger(Greeting::Hello), (self.plan.clock)());
-            let wire = Wire::new(socket);
-            self.peers[slot] = Some(Peer { wire, ip, party, since_ns, waits_to_send: false });
+            let near = getsockname(&socket).ok().and_then(|it| SocketAddr::try_from(it).ok());
+            let is_local = near.is_some_and(|near| near.ip().to_canonical() == ip);
+            let (wire, waits_to_send) = (Wire::new(socket), false);
+            self.peers[slot] = Some(Peer { wire, ip, is_local, party, since_ns, waits_to_send });
         }
     }
 
@@ -351,13 +355,14 @@ impl Coordinator<'_, '_> {
         message: ToCoordinator,
     ) -> Result<(), String> {
         let token: &Token = &self.plan.token;
-        let Some(ip) = self.peers[slot].as_ref().map(|peer| peer.ip) else { return Ok(()) };
+        let Some(peer) = &self.peers[slot] else { return Ok(()) };
+        let (ip, is_local) = (peer.ip, peer.is_local);
         let greeted = greeting.hears(message, token).map_err(|error| error.to_string())?;
         let (party, answer) = match greeted {
             Greeted::Goes(next, answer) => (Party::Stranger(next), answer),
             Greeted::Joins(mut join) => {
                 join.check()?;
-                self.audience.examine(&mut join)?;
+                self.audience.examine(&mut join, is_local)?;
                 let at = self.roster.admit(*join, ip, (self.plan.clock)())?;
                 self.slots.push(Some(slot));
                 self.audience.joined(self.roster.member(at));

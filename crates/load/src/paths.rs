@@ -10,10 +10,21 @@ pub fn expand(pattern: &str) -> Result<Vec<String>, NotationError> {
     let Some((head, rest)) = pattern.split_once('{') else { return Ok(vec![pattern.to_owned()]) };
     let (range, tail) = rest.split_once('}').ok_or_else(wrong)?;
     let (from, to) = range.split_once("..").ok_or_else(wrong)?;
-    let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
-    let (first, last) = (number(from)?, number(to)?);
-    if first > last || last - first >= PATHS_MAX || tail.contains('{') {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    if !is_number(from) || !is_number(to) || tail.contains('{') {
         return Err(wrong());
+    }
+    let beyond = || {
+        let what = format!("at most {PATHS_MAX} paths, with numbers up to {}", u32::MAX);
+        NotationError::new(&shown(pattern), what)
+    };
+    let number = |text: &str| text.parse::<u32>().map_err(|_| beyond());
+    let (first, last) = (number(from)?, number(to)?);
+    if first > last {
+        return Err(wrong());
+    }
+    if last - first >= PATHS_MAX {
+        return Err(beyond());
     }
     let width = if from.starts_with('0') && from.len() > 1 { from.len() } else { 0 };
     let bytes = u64::from(last - first + 1) * (head.len() + width + tail.len()) as u64;

@@ -31,7 +31,7 @@ use crate::records;
 use crate::run::{Run, duration, shuffled, whole_time};
 use crate::seconds::Watched;
 use crate::step::Step;
-use crate::target::{LOOPBACK, Target, token};
+use crate::target::{LOOPBACK, Target, check_pattern, token};
 
 /// Descriptors of the process besides those of the clients.
 const DESCRIPTORS: u64 = 64;
@@ -66,6 +66,7 @@ impl Procedure for Load {
             let text = format!("{option} is of an open loop: give --rate or --find-max");
             return Err(ProcedureError::usage(text));
         }
+        self.urls.as_deref().map_or(Ok(()), check_pattern)?;
         self.check_descriptors()?;
         self.metrics_token()?;
         self.congestion.as_deref().map_or(Ok(()), check_congestion)

@@ -3,6 +3,8 @@
 
 mod list;
 
+pub use list::check_pattern;
+
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;

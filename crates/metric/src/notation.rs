@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fathom_record::{escaped, shortened};
+
 const LIST_LENGTH_MAX: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +16,7 @@ pub struct NotationError {
 impl NotationError {
     /// `expected` names the limits or an example.
     pub fn new(got: &str, expected: impl Into<String>) -> Self {
-        Self { got: got.to_owned(), expected: expected.into() }
+        Self { got: escaped(&shortened(got, 200)), expected: expected.into() }
     }
 }
 

@@ -5,7 +5,7 @@ use fathom_analysis::fleet::{HOSTS_MIN, HostAnswer, HostJudgement, OddHost};
 use fathom_analysis::limits::{Answer, Judged, Judgement};
 use fathom_analysis::typical::distance;
 use fathom_record::quantity::quantity;
-use fathom_record::{Document, Headline, Position, Record, Typical, Unit};
+use fathom_record::{Document, Headline, Position, Record, Typical, Unit, shortened};
 
 use crate::case::{counted, subject};
 use crate::fleet::{Row, fact, ratios, rows, word};
@@ -14,6 +14,8 @@ use crate::opening::minute;
 
 /// Nagios keeps 8 KiB of a line: the values of the worst cases come first.
 const LINE_MAX: usize = 7_000;
+/// Characters of a name or a limit, which their file may have written at any length.
+const SHOWN_MAX: usize = 200;
 /// Cases and facts named.
 const NAMED: usize = 3;
 
@@ -63,7 +65,8 @@ impl Health {
         let words = |row: &Judged| {
             let why = row.why.as_deref().unwrap_or_else(|| row.answer.words());
             let value = row.value.map_or(why.to_owned(), |it| quantity(it, row.unit));
-            format!("{} {value} (limit {})", row.name, row.written)
+            let [name, written] = [&row.name, &row.written].map(|it| shortened(it, SHOWN_MAX));
+            format!("{name} {value} (limit {written})")
         };
         let named: Vec<String> = worst.take(NAMED).map(words).collect();
         let state = match judgement.answer {

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -151,8 +151,13 @@ fn has_beside(path: &Path, suffix: &str) -> bool {
 /// for ever.
 pub(crate) fn require_regular_beside(path: &Path) -> Result<(), StoreError> {
     for other in ["-wal", "-journal", "-shm"].map(|suffix| beside(path, suffix)) {
-        if std::fs::metadata(&other).is_ok_and(|facts| !facts.is_file()) {
+        let Ok(facts) = std::fs::metadata(&other) else { continue };
+        if !facts.is_file() {
             return Err(StoreError::other("open", &other, "not a regular file"));
+        }
+        if facts.nlink() > 1 {
+            let text = "a file with another name in the place of a log; remove it";
+            return Err(StoreError::other("open", &other, text));
         }
     }
     Ok(())

@@ -9,7 +9,9 @@ use crate::tables::{APPLICATION_ID, CHANGES, OLDEST, TABLES, VERSION};
 
 /// The version of the tables in the file; 0 for a new file.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
-    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    // A number below 0 is of no version that is known, as one above all of them.
+    Ok(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
 pub(crate) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {

@@ -24,6 +24,10 @@ const BYTES_MAX: u64 = 64 << 20;
 /// As many as a run of that size has: texts with the names of fields, and elements of lists.
 const TEXTS_MAX: u64 = 2 << 20;
 const ELEMENTS_MAX: u64 = 4 << 20;
+/// A text takes some times more memory than its quotes. A document has one in about 20 bytes; so many
+/// more may be close together, such as the flags of a CPU.
+const BYTES_A_TEXT: u64 = 8;
+const TEXTS_CLOSE: u64 = 1 << 16;
 
 /// Reads all documents, and passes on each one when it is valid.
 ///
@@ -177,7 +181,9 @@ struct Limited<'l, R> {
 impl<R: Read> Read for Limited<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut left = self.left.get();
+        let (bytes, texts) = (self.limit - left.bytes, TEXTS_MAX - left.quotes.div_ceil(2));
         let exceeded = match left {
+            _ if texts > TEXTS_CLOSE + bytes / BYTES_A_TEXT => "a text in 8 bytes".to_owned(),
             Left { bytes: 0, .. } => format!("{} MiB", self.limit >> 20),
             Left { quotes: 0, .. } => format!("{TEXTS_MAX} texts"),
             Left { commas: 0, .. } => format!("{ELEMENTS_MAX} elements"),
@@ -239,7 +245,10 @@ impl<'de> Visitor<'de> for FirstFieldVisitor {
         };
         if !FIELDS.contains(&first.as_str()) {
             let shown = shortened(&first);
-            let text = format!("its first field is `{shown}`, not one of a run");
+            let text = format!(
+                "its first field is `{shown}`, not one of a run; `fathom import --format TOOL` reads \
+                 results of other programs"
+            );
             return Err(A::Error::custom(text));
         }
         let mut schema = None;
@@ -418,7 +427,7 @@ mod tests {
         }
         // Their strings and numbers would take some times the memory of the text.
         for (begin, then, why) in [
-            (&br#"{"schema": 3, "tool": ["#[..], &br#""","#[..], "exceeds 2097152 texts"),
+            (&br#"{"schema": 3, "tool": ["#[..], &br#""","#[..], "exceeds a text in 8 bytes"),
             (br#"{"schema": 3, "tool": ["#, b"1,", "exceeds 4194304 elements"),
         ] {
             count.set(0);

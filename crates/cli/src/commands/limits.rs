@@ -41,7 +41,7 @@ impl Limits {
         };
         let facts = fs::metadata(path).map_err(failed)?;
         if !facts.is_file() {
-            bail!("{shown}: not a regular file");
+            bail!("{shown}: not a regular file; write the limits into one");
         }
         let mut text = String::new();
         File::open(path)

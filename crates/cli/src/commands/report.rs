@@ -12,7 +12,7 @@ use fathom_analysis::history::{self, Series};
 use fathom_analysis::reference::{self as published, Beneath, CLASSIC};
 use fathom_metric::{About, Entry};
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, Params, Record, Run, RunState};
+use fathom_record::{Document, Params, Record, Run, RunState, escaped};
 use fathom_report::page::{self, MARK, MARK_WITHIN};
 use fathom_report::paper::{self, Described, Form};
 use fathom_report::tiles;
@@ -246,5 +246,5 @@ fn written(path: &Path, bytes: usize, what: &str) -> String {
     let size = super::scratch_folder::size(bytes as u64);
     let is_page = path.extension() != Some(OsStr::new("md"));
     let open = if is_page { " Open it in a browser." } else { "" };
-    format!("Wrote {} ({size}): {what}.{open}\n", path.display())
+    format!("Wrote {} ({size}): {what}.{open}\n", escaped(&path.display().to_string()))
 }

@@ -77,6 +77,7 @@ fn worst() -> Vec<(&'static str, String, bool)> {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "times for `make bench-import`")]
 fn import_is_bounded_by_the_size_of_its_file() {
     let env = TestEnv::new();
     for (at, (tool, file, is_imported)) in worst().into_iter().enumerate() {

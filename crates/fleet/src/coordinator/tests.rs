@@ -24,7 +24,7 @@ struct Heard {
 }
 
 impl Audience for Heard {
-    fn examine(&mut self, join: &mut Join) -> Result<(), String> {
+    fn examine(&mut self, join: &mut Join, _: bool) -> Result<(), String> {
         if join.host.name == "evil" { Err("the id of a".to_owned()) } else { Ok(()) }
     }
 

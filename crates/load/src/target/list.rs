@@ -15,6 +15,14 @@ const WEIGHT_MAX: u32 = 1_000;
 /// Bytes of a path, at most: servers accept less.
 const PATH_BYTES_MAX: usize = 16 << 10;
 
+/// Before the server is asked for anything.
+pub fn check_pattern(urls: &str) -> Result<(), ProcedureError> {
+    match urls.starts_with('/') && !Path::new(urls).is_file() {
+        true => expand(urls).map(drop).map_err(ProcedureError::usage),
+        false => Ok(()),
+    }
+}
+
 /// Paths of a pattern, or the lines of a file if it may be read, with their weights if one has one.
 pub(super) fn by_option(
     urls: &str,

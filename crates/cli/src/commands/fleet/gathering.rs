@@ -98,8 +98,8 @@ impl Gathering {
 }
 
 impl Audience for Gathering {
-    fn examine(&mut self, join: &mut Join) -> Result<(), String> {
-        let warning = self.hosts.examine(join)?;
+    fn examine(&mut self, join: &mut Join, is_local: bool) -> Result<(), String> {
+        let warning = self.hosts.examine(join, is_local)?;
         warning.iter().for_each(|warning| self.warn(warning));
         Ok(())
     }

@@ -21,20 +21,25 @@ impl KnownHosts {
         Self { here: host::read(), boot_id: boot_id(&Reader::live()), store }
     }
 
-    /// Gives a member the id by its name if its own id is that of another host; the warning.
+    /// Gives a member the id by its name if its own id is that of another host; the warning. This
+    /// host is one that connects from here, by `is_local`: boot ids are no secret.
     ///
     /// # Errors
     /// If it has no other id.
-    pub(super) fn examine(&self, join: &mut Join) -> Result<Option<String>, String> {
+    pub(super) fn examine(
+        &self,
+        join: &mut Join,
+        is_local: bool,
+    ) -> Result<Option<String>, String> {
         let name = &join.host.name;
-        let named = join.named_id.clone().filter(|id| self.owner(id, join).is_none());
-        let owner = match (self.owner(join.host.identity(), join), &join.named_id) {
+        let named = join.named_id.clone().filter(|id| self.owner(id, join, is_local).is_none());
+        let owner = match (self.owner(join.host.identity(), join, is_local), &join.named_id) {
             (Some(owner), _) => owner,
             // Clones within the fleet get the id by their names later.
             (None, Some(_)) if named.is_none() => "another host".to_owned(),
             (None, _) => return Ok(None),
         };
-        let differs = format!("{name} has the id of {owner}, but another name or boot id");
+        let differs = format!("{name} has the id of {owner}, but another name, boot id or address");
         if named.is_none() {
             return Err(format!("{differs}: name it by {NAME_VARIABLE}"));
         }
@@ -43,10 +48,10 @@ impl KnownHosts {
     }
 
     /// The other host that has this id.
-    fn owner(&self, id: &str, join: &Join) -> Option<String> {
+    fn owner(&self, id: &str, join: &Join, is_local: bool) -> Option<String> {
         let (name, boot_id) = (&join.host.name, &join.boot_id);
         if id == self.here.identity() {
-            let is_here = *name == self.here.name && *boot_id == self.boot_id;
+            let is_here = is_local && *name == self.here.name && *boot_id == self.boot_id;
             return (!is_here || boot_id.is_empty())
                 .then(|| format!("this host, {}", self.here.name));
         }
@@ -92,16 +97,18 @@ mod tests {
             (join("new", Some("new"), "any"), false),
         ] {
             let before = same.clone();
-            let warning = known.examine(&mut same).unwrap();
+            let warning = known.examine(&mut same, true).unwrap();
             assert_eq!(warning.is_some(), is_apart, "{before:?}");
             let id = if is_apart { &before.named_id } else { &before.host.id };
             assert_eq!(same.host.id, *id);
         }
+        let elsewhere = known.examine(&mut join("head", Some("own"), "boot"), false).unwrap();
+        assert!(elsewhere.is_some());
         for id in ["own", "id of db1"] {
             let by_name = Join { named_id: Some(id.to_owned()), ..join("evil", Some("x"), "any") };
             let no_other = Join { named_id: None, ..join("evil", Some(id), "any") };
             for mut join in [by_name, no_other] {
-                let refused = known.examine(&mut join).unwrap_err();
+                let refused = known.examine(&mut join, true).unwrap_err();
                 assert!(refused.ends_with("name it by FATHOM_HOST"), "{refused}");
             }
         }
