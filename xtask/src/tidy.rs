@@ -10,6 +10,7 @@ mod code;
 mod layout;
 mod links;
 mod mood;
+mod names;
 mod reach;
 mod structure;
 mod visibility;
@@ -19,6 +20,7 @@ use std::fs;
 use std::path::Path;
 
 use code::Code;
+use names::Names;
 
 /// Files and folders that are not part of the project. `.git` is a file in a second worktree.
 const SKIPPED: &[&str] = &["target", ".git", "node_modules", "dist"];
@@ -78,13 +80,15 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     found.extend(reach::of_sources(&files));
     found.extend(mood::of_tests(&files));
     found.extend(structure::of_sources(&files));
+    found.extend(Names::count(&files).refused());
     found.extend(vocabulary::of_texts(&files));
     found
 }
 
-/// Circles and arrows up inside each crate and the page, and their lines.
+/// Circles and arrows up inside each crate and the page, their lines, and names that are shared.
 pub(crate) fn structure(root: &Path) -> String {
-    structure::page(&structure::of_packages(&files(root, &mut Vec::new())))
+    let files = files(root, &mut Vec::new());
+    structure::page(&structure::of_packages(&files)) + "\n" + &Names::count(&files).page()
 }
 
 fn files(root: &Path, found: &mut Vec<String>) -> Vec<File> {
