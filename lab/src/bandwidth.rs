@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result, ensure};
 use fathom_record::{FactValue, Record};
 
-use crate::limited::{Files, Limit, Limited, PAYLOAD};
+use crate::limited::{ImposedLimit, LabLimited, LimitedFiles, PAYLOAD};
 
 const METRIC: &str = "network.tcp.bandwidth";
-const FILES: Files = Files { count: 1, bytes: 4096, are_cold: false };
+const FILES: LimitedFiles = LimitedFiles { count: 1, bytes: 4096, are_cold: false };
 
 /// The bandwidth in a direction (`send` or `receive`) to a far end that is limited. `name` is of
 /// cgroups and namespaces, the folder is for files of the service.
@@ -18,12 +18,12 @@ const FILES: Files = Files { count: 1, bytes: 4096, are_cold: false };
 /// [`crate::Unmet`] if the limit is not possible here; otherwise if a program fails.
 pub fn measured(
     place: (&Path, &Path, &str),
-    limit: Limit,
+    limit: ImposedLimit,
     direction: &str,
     stop: &AtomicBool,
 ) -> Result<Record> {
-    let limited = Limited::start(place, limit, FILES)?;
-    if matches!(limit, Limit::ServerCpu(_)) {
+    let limited = LabLimited::start(place, limit, FILES)?;
+    if matches!(limit, ImposedLimit::ServerCpu(_)) {
         // A larger one takes in all that is sent while the reader waits for its CPU.
         limited.receive_buffer(128 << 10)?;
     }

@@ -8,19 +8,19 @@ use std::time::Duration;
 /// A client that waits longer was not answered.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-pub struct Client {
+pub struct LabClient {
     pub stream: TcpStream,
     arrived: Vec<u8>,
 }
 
 #[derive(Debug)]
-pub struct Reply {
+pub struct ClientReply {
     pub status: u16,
     pub head: String,
     pub body: Vec<u8>,
 }
 
-impl Reply {
+impl ClientReply {
     pub fn field(&self, name: &str) -> Option<&str> {
         let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
         let mut named = fields.filter(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -32,7 +32,7 @@ impl Reply {
     }
 }
 
-impl Client {
+impl LabClient {
     /// # Panics
     /// If nothing listens there.
     pub fn connect(address: SocketAddr) -> Self {
@@ -54,7 +54,7 @@ impl Client {
         method: &str,
         target: &str,
         fields: &[&str],
-    ) -> io::Result<Reply> {
+    ) -> io::Result<ClientReply> {
         let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
         self.send(format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
         self.reply_to(method)
@@ -62,19 +62,19 @@ impl Client {
 
     /// # Panics
     /// If no response comes.
-    pub fn request(&mut self, method: &str, target: &str, fields: &[&str]) -> Reply {
+    pub fn request(&mut self, method: &str, target: &str, fields: &[&str]) -> ClientReply {
         self.try_request(method, target, fields).expect("a response")
     }
 
     /// # Panics
     /// If no response comes.
-    pub fn get(&mut self, target: &str) -> Reply {
+    pub fn get(&mut self, target: &str) -> ClientReply {
         self.request("GET", target, &[])
     }
 
     /// # Panics
     /// If no response comes.
-    pub fn reply(&mut self) -> Reply {
+    pub fn reply(&mut self) -> ClientReply {
         self.reply_to("GET").expect("a response")
     }
 
@@ -85,7 +85,7 @@ impl Client {
     ///
     /// # Panics
     /// If it is malformed.
-    pub fn reply_to(&mut self, method: &str) -> io::Result<Reply> {
+    pub fn reply_to(&mut self, method: &str) -> io::Result<ClientReply> {
         let end = loop {
             if let Some(at) = self.arrived.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
@@ -94,7 +94,7 @@ impl Client {
         };
         let head = String::from_utf8(self.arrived.drain(..end).collect()).expect("UTF-8");
         let status = head[9..12].parse().expect("a status");
-        let mut reply = Reply { status, head, body: Vec::new() };
+        let mut reply = ClientReply { status, head, body: Vec::new() };
         let length = reply.field("Content-Length").map_or(0, |text| text.parse().expect("digits"));
         let length = if method == "HEAD" { 0 } else { length };
         while self.arrived.len() < length {

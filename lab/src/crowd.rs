@@ -130,7 +130,7 @@ impl Emulated {
 
 /// How it ended for a crowd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct CrowdEnding {
     pub delivered: usize,
     /// Connections that were over without that.
     pub lost: usize,
@@ -152,11 +152,11 @@ pub fn join(
     token: &Token,
     documents: impl ExactSizeIterator<Item = Document>,
     (lost, together, seed): (usize, bool, u64),
-) -> Result<Ending> {
-    let mut random = Seeded::of(seed, "crowd");
+) -> Result<CrowdEnding> {
+    let mut random = Seeded::for_part(seed, "crowd");
     let chosen: Vec<usize> = random.shuffled(documents.len()).into_iter().take(lost).collect();
     let mut members = Vec::new();
-    let mut ending = Ending { delivered: 0, lost: 0 };
+    let mut ending = CrowdEnding { delivered: 0, lost: 0 };
     for (at, document) in documents.enumerate() {
         let mut member = Emulated::connect(address, token, &document)?;
         if chosen.contains(&at) {
@@ -180,7 +180,7 @@ pub fn join(
     Ok(ending)
 }
 
-impl Ending {
+impl CrowdEnding {
     fn count(&mut self, over: &[Emulated]) {
         let delivered = over.iter().filter(|it| it.has_delivered).count();
         self.delivered += delivered;

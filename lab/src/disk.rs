@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use state::State;
-pub(crate) use state::{Change, ROOT};
+use state::DiskState;
+pub(crate) use state::{DiskChange, ROOT};
 
 /// Unsynced data that survives a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,28 +41,28 @@ pub struct Faults {
 
 /// Clones share the disk.
 #[derive(Clone, Debug)]
-pub struct Disk(Arc<Mutex<Inner>>);
+pub struct LabDisk(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    state: State,
+    state: DiskState,
     faults: Faults,
     reads: u64,
-    history: Option<Vec<Change>>,
+    history: Option<Vec<DiskChange>>,
 }
 
-impl Disk {
+impl LabDisk {
     /// An empty disk that does not record its changes.
     pub fn new() -> Self {
-        Self::with_state(State::default(), None)
+        Self::with_state(DiskState::default(), None)
     }
 
     /// An empty disk that records its changes.
     pub fn recording() -> Self {
-        Self::with_state(State::default(), Some(Vec::new()))
+        Self::with_state(DiskState::default(), Some(Vec::new()))
     }
 
-    fn with_state(state: State, history: Option<Vec<Change>>) -> Self {
+    fn with_state(state: DiskState, history: Option<Vec<DiskChange>>) -> Self {
         Self(Arc::new(Mutex::new(Inner { state, history, ..Inner::default() })))
     }
 
@@ -88,7 +88,7 @@ impl Disk {
     /// Replays the disk's history from the start.
     pub fn past(&self) -> Past {
         let history = self.lock().history.clone().unwrap_or_default();
-        Past { state: State::default(), history, done: 0 }
+        Past { state: DiskState::default(), history, done: 0 }
     }
 
     /// A new disk with the content after a power cut now.
@@ -105,14 +105,14 @@ impl Disk {
     }
 
     /// Makes a change and records it.
-    pub(crate) fn change(&self, change: Change) -> Result<u64, rustix::io::Errno> {
+    pub(crate) fn change(&self, change: DiskChange) -> Result<u64, rustix::io::Errno> {
         let mut inner = self.lock();
         let done = inner.state.apply(&change)?;
         inner.history.as_mut().into_iter().for_each(|history| history.push(change.clone()));
         Ok(done)
     }
 
-    pub(crate) fn query<T>(&self, query: impl FnOnce(&State) -> T) -> T {
+    pub(crate) fn query<T>(&self, query: impl FnOnce(&DiskState) -> T) -> T {
         query(&self.lock().state)
     }
 
@@ -144,7 +144,7 @@ impl Disk {
     }
 }
 
-impl Default for Disk {
+impl Default for LabDisk {
     fn default() -> Self {
         Self::new()
     }
@@ -152,8 +152,8 @@ impl Default for Disk {
 
 /// A replay of a disk's history.
 pub struct Past {
-    state: State,
-    history: Vec<Change>,
+    state: DiskState,
+    history: Vec<DiskChange>,
     done: usize,
 }
 
@@ -170,8 +170,8 @@ impl Past {
     }
 
     /// A disk with the content after a power cut at this point.
-    pub fn after_power_cut(&self, survivors: Survivors) -> Disk {
-        Disk::with_state(self.state.after_power_cut(survivors), None)
+    pub fn after_power_cut(&self, survivors: Survivors) -> LabDisk {
+        LabDisk::with_state(self.state.after_power_cut(survivors), None)
     }
 
     /// Describes the last change.

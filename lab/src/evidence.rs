@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const FOLDER: &str = "docs/evidence";
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct EvidencePage {
     /// The file's name in `FOLDER`.
     pub name: &'static str,
     pub title: &'static str,
@@ -20,33 +20,45 @@ pub struct Page {
     pub command: &'static str,
 }
 
-pub const ANSWERS: Page =
-    Page { name: "ANSWERS.md", title: "Known answers", command: "make lab PART=answers" };
-pub const FAULTS: Page = Page { name: "FAULTS.md", title: "Faults", command: "make soak" };
-pub const FLAKY: Page = Page {
+pub const ANSWERS: EvidencePage =
+    EvidencePage { name: "ANSWERS.md", title: "Known answers", command: "make lab PART=answers" };
+pub const FAULTS: EvidencePage =
+    EvidencePage { name: "FAULTS.md", title: "Faults", command: "make soak" };
+pub const FLAKY: EvidencePage = EvidencePage {
     name: "FLAKY.md",
     title: "Tests under load, without privileges, twice",
     command: "make flaky",
 };
-pub const FLEET: Page =
-    Page { name: "FLEET.md", title: "Many members", command: "make lab PART=fleet-members" };
-pub const FUZZ: Page = Page { name: "FUZZ.md", title: "Fuzzing", command: "make fuzz" };
-pub const HTTP_PEERS: Page = Page {
+pub const FLEET: EvidencePage = EvidencePage {
+    name: "FLEET.md",
+    title: "Many members",
+    command: "make lab PART=fleet-members",
+};
+pub const FUZZ: EvidencePage =
+    EvidencePage { name: "FUZZ.md", title: "Fuzzing", command: "make fuzz" };
+pub const HTTP_PEERS: EvidencePage = EvidencePage {
     name: "HTTP-PEERS.md",
     title: "Fathom and other servers on the same requests",
     command: "make http-peers",
 };
-pub const LOAD_LAB: Page =
-    Page { name: "LOAD-LAB.md", title: "Known answers of a load", command: "make lab PART=load" };
-pub const REPEATABILITY: Page =
-    Page { name: "REPEATABILITY.md", title: "Repeatability", command: "make repeatability" };
-pub const SABOTAGE: Page =
-    Page { name: "SABOTAGE.md", title: "Sabotage", command: "make lab PART=sabotage" };
-pub const SIMULATION: Page =
-    Page { name: "SIMULATION.md", title: "Simulation", command: "make simulate" };
-pub const ZOO: Page = Page { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
+pub const LOAD_LAB: EvidencePage = EvidencePage {
+    name: "LOAD-LAB.md",
+    title: "Known answers of a load",
+    command: "make lab PART=load",
+};
+pub const REPEATABILITY: EvidencePage = EvidencePage {
+    name: "REPEATABILITY.md",
+    title: "Repeatability",
+    command: "make repeatability",
+};
+pub const SABOTAGE: EvidencePage =
+    EvidencePage { name: "SABOTAGE.md", title: "Sabotage", command: "make lab PART=sabotage" };
+pub const SIMULATION: EvidencePage =
+    EvidencePage { name: "SIMULATION.md", title: "Simulation", command: "make simulate" };
+pub const ZOO: EvidencePage =
+    EvidencePage { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&Page; 11] = [
+pub const PAGES: [&EvidencePage; 11] = [
     &ANSWERS,
     &FAULTS,
     &FLAKY,
@@ -65,7 +77,7 @@ pub const FIELDS: [&str; 4] = ["Command", "Commit", "Machine", "Date (UTC)"];
 
 /// From which commit, on which machine and when a page or a part of it was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct EvidenceOrigin {
     /// The short hash of the last commit of other files than pages of evidence, with a `+` if such
     /// files were changed since.
     pub commit: String,
@@ -81,16 +93,16 @@ pub struct Criterion {
 }
 
 /// The contents of a page.
-pub struct Contents<'c> {
+pub struct EvidenceContents<'c> {
     /// Parameters of the command.
     pub parameters: &'c [(&'c str, String)],
     /// The origin of each part, with its name; the name of a single part is not shown.
-    pub origins: &'c [(&'c str, &'c Origin)],
+    pub origins: &'c [(&'c str, &'c EvidenceOrigin)],
     pub criteria: &'c [Criterion],
     pub body: &'c str,
 }
 
-impl Origin {
+impl EvidenceOrigin {
     /// Of what is measured now; `root` is the folder of the project.
     pub fn here(root: &Path) -> Self {
         let host = fathom_measure::host::read();
@@ -139,14 +151,14 @@ impl Criterion {
     }
 }
 
-impl Page {
+impl EvidencePage {
     /// The path below the folder of the project.
     pub fn path(&self) -> String {
         format!("{FOLDER}/{}", self.name)
     }
 
-    pub fn text(&self, contents: &Contents) -> String {
-        let Contents { parameters, origins, criteria, body } = contents;
+    pub fn text(&self, contents: &EvidenceContents) -> String {
+        let EvidenceContents { parameters, origins, criteria, body } = contents;
         let mut command = self.command.to_owned();
         for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
             let quote = if value.contains(' ') { "'" } else { "" };
@@ -172,7 +184,7 @@ impl Page {
     }
 
     /// Writes it, and returns the missed criteria.
-    pub fn write(&self, root: &Path, contents: &Contents) -> io::Result<Vec<String>> {
+    pub fn write(&self, root: &Path, contents: &EvidenceContents) -> io::Result<Vec<String>> {
         let path = root.join(self.path());
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{path:?}: {error}"));
         std::fs::write(&path, self.text(contents)).map_err(named)?;
@@ -182,7 +194,7 @@ impl Page {
 }
 
 /// A value of all parts, or each value with the names of its parts.
-fn of_parts(origins: &[(&str, &Origin)], of: impl Fn(&Origin) -> &str) -> String {
+fn of_parts(origins: &[(&str, &EvidenceOrigin)], of: impl Fn(&EvidenceOrigin) -> &str) -> String {
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for &(name, origin) in origins {
         match values.iter_mut().find(|(value, _)| *value == of(origin)) {
@@ -203,15 +215,15 @@ fn of_parts(origins: &[(&str, &Origin)], of: impl Fn(&Origin) -> &str) -> String
 /// Results of the parts of a page, kept in the target folder: the page is written when it has all.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound = "T: Serialize + DeserializeOwned")]
-pub struct Parts<T> {
+pub struct EvidenceParts<T> {
     #[serde(skip)]
     path: PathBuf,
     /// Parts with other parameters belong to another page.
     parameters: Vec<String>,
-    parts: BTreeMap<String, (Origin, T)>,
+    parts: BTreeMap<String, (EvidenceOrigin, T)>,
 }
 
-impl<T: Serialize + DeserializeOwned> Parts<T> {
+impl<T: Serialize + DeserializeOwned> EvidenceParts<T> {
     /// The kept parts with these parameters.
     pub fn load(path: PathBuf, parameters: &[String]) -> Self {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -222,13 +234,13 @@ impl<T: Serialize + DeserializeOwned> Parts<T> {
     }
 
     /// Replaces a part, and keeps it.
-    pub fn set(&mut self, name: &str, origin: &Origin, result: T) -> io::Result<()> {
+    pub fn set(&mut self, name: &str, origin: &EvidenceOrigin, result: T) -> io::Result<()> {
         self.parts.insert(name.to_owned(), (origin.clone(), result));
         std::fs::write(&self.path, serde_json::to_string_pretty(self)?)
     }
 
     /// These parts, in their order; `None` if one is missing.
-    pub fn all(&self, names: &[&'static str]) -> Option<Vec<(&'static str, &Origin, &T)>> {
+    pub fn all(&self, names: &[&'static str]) -> Option<Vec<(&'static str, &EvidenceOrigin, &T)>> {
         let part = |name: &&'static str| {
             self.parts.get(*name).map(|(origin, result)| (*name, origin, result))
         };
@@ -240,9 +252,9 @@ impl<T: Serialize + DeserializeOwned> Parts<T> {
 mod tests {
     use super::*;
 
-    fn origin(commit: &str) -> Origin {
+    fn origin(commit: &str) -> EvidenceOrigin {
         let [machine, date] = ["A CPU", "2026-11-25"].map(str::to_owned);
-        Origin { commit: commit.to_owned(), machine, date }
+        EvidenceOrigin { commit: commit.to_owned(), machine, date }
     }
 
     #[test]
@@ -251,7 +263,7 @@ mod tests {
         let parameters = [("RUNS", "10".to_owned()), ("ONLY", String::new())];
         let criteria = [Criterion::new("no error", false), Criterion::new("no end", true)];
         let origins = [("a", &one), ("b", &other), ("c", &one)];
-        let contents = Contents {
+        let contents = EvidenceContents {
             parameters: &parameters,
             origins: &origins,
             criteria: &criteria,
@@ -271,8 +283,12 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(root.path().join(FOLDER)).expect("the folder of the pages");
         let (one, criteria) = (origin("1a2b3c4d"), [Criterion::new("no error", false)]);
-        let contents =
-            Contents { parameters: &[], origins: &[("", &one)], criteria: &criteria, body: "x" };
+        let contents = EvidenceContents {
+            parameters: &[],
+            origins: &[("", &one)],
+            criteria: &criteria,
+            body: "x",
+        };
         let missed = FAULTS.write(root.path(), &contents).expect("it is written");
         assert_eq!(missed, ["docs/evidence/FAULTS.md: MISSED: no error"]);
         let text = std::fs::read_to_string(root.path().join(FAULTS.path())).expect("a page");
@@ -323,7 +339,7 @@ mod tests {
     fn page_is_complete_with_all_parts_of_its_parameters() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("parts.json");
-        let load = |runs: &str| Parts::<u32>::load(path.clone(), &[runs.to_owned()]);
+        let load = |runs: &str| EvidenceParts::<u32>::load(path.clone(), &[runs.to_owned()]);
         load("10").set("a", &origin("1"), 7).expect("it is kept");
         let mut parts = load("10");
         assert_eq!(parts.all(&["a", "b"]), None, "b is missing");

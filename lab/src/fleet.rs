@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, Result, bail, ensure};
 use fathom_far::Token;
 use fathom_lab::crowd;
-use fathom_lab::evidence::{Contents, Criterion, FLEET, Origin};
+use fathom_lab::evidence::{Criterion, EvidenceContents, EvidenceOrigin, FLEET};
 use fathom_lab::relay::Relay;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::Document;
@@ -72,8 +72,8 @@ pub(crate) fn run(root: &Path, program: &str, members: usize, seed: u64) -> Resu
         format!("{REAL} real members: median skew at most {SKEW_MS_MAX} ms"),
         median <= SKEW_MS_MAX,
     ));
-    let origin = Origin::here(root);
-    let contents = Contents {
+    let origin = EvidenceOrigin::here(root);
+    let contents = EvidenceContents {
         parameters: &[("MEMBERS", members.to_string()), ("SEED", seed.to_string())],
         origins: &[("", &origin)],
         criteria: &criteria,
@@ -120,14 +120,14 @@ fn of_host(document: &Document, at: usize) -> Document {
 }
 
 /// A coordinator, and where its members join.
-struct Coordinator {
+struct FleetCoordinator {
     child: Child,
     address: SocketAddr,
     errors: JoinHandle<String>,
     begun_ns: u64,
 }
 
-impl Coordinator {
+impl FleetCoordinator {
     fn start(program: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
         let begun_ns = monotonic_raw_ns();
         let mut command = Command::new(program);
@@ -191,7 +191,7 @@ fn crowd_of(
     let options = ["--members", &count, "--together", "cpu"];
     let options: Vec<&str> =
         options.into_iter().filter(|word| together || *word != "--together").collect();
-    let coordinator = Coordinator::start(program, folder, &options)?;
+    let coordinator = FleetCoordinator::start(program, folder, &options)?;
     let documents = (0..members).map(|at| of_host(document, at));
     let chosen = (lost, together, seed);
     let ending = crowd::join(coordinator.address, &Token::new(TOKEN), documents, chosen)?;
@@ -208,7 +208,7 @@ fn together(program: &Path, folder: &Path) -> Result<Value> {
     let metric = ["--only", "--quick", "cpu.clock.resolution"];
     let mut options = vec!["--members", &count, "--same-host", "--together"];
     options.extend(metric);
-    let coordinator = Coordinator::start(program, folder, &options)?;
+    let coordinator = FleetCoordinator::start(program, folder, &options)?;
     let join = coordinator.address.to_string();
     let member = |at: usize| {
         let mut command = Command::new(program);

@@ -23,7 +23,7 @@ use fuser::{
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use crate::disk::{Change, Disk, ROOT};
+use crate::disk::{DiskChange, LabDisk, ROOT};
 
 /// The kernel does not cache names and attributes.
 const TTL: Duration = Duration::ZERO;
@@ -33,17 +33,17 @@ const BLOCK_BYTES: u32 = 4096;
 
 /// A mounted disk. Dropping it forces the unmount, as if the disk were pulled: later accesses fail.
 #[derive(Debug)]
-pub struct Mount {
+pub struct FuseMount {
     folder: PathBuf,
     session: Option<BackgroundSession>,
 }
 
-impl Mount {
+impl FuseMount {
     /// Mounts a disk on a folder, inside [`crate::mounts`].
     ///
     /// # Errors
     /// If `/dev/fuse` is missing or mounting is not permitted.
-    pub fn new(disk: &Disk, folder: &Path) -> io::Result<Self> {
+    pub fn new(disk: &LabDisk, folder: &Path) -> io::Result<Self> {
         Self::of_type(disk, folder, "fuse.fathom-lab")
     }
 
@@ -51,7 +51,7 @@ impl Mount {
     ///
     /// # Errors
     /// As there.
-    pub fn of_type(disk: &Disk, folder: &Path, kind: &str) -> io::Result<Self> {
+    pub fn of_type(disk: &LabDisk, folder: &Path, kind: &str) -> io::Result<Self> {
         // Not mounted by `fuser`, which tries fusermount and cannot force the unmount.
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
         let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
@@ -67,7 +67,7 @@ impl Mount {
     }
 }
 
-impl Drop for Mount {
+impl Drop for FuseMount {
     fn drop(&mut self) {
         // FORCE: pending requests fail, and the session ends.
         let _ = unmount(&self.folder, UnmountFlags::FORCE | UnmountFlags::DETACH);
@@ -79,7 +79,7 @@ impl Drop for Mount {
 
 /// Serves the disk to the kernel. Unimplemented requests fail with ENOSYS.
 /// Reads of a disk that hangs wait here.
-struct DiskServer(Disk, Mutex<Vec<ReplyData>>);
+struct DiskServer(LabDisk, Mutex<Vec<ReplyData>>);
 
 impl DiskServer {
     fn attributes(&self, node: u64) -> Result<FileAttr, Errno> {
@@ -112,12 +112,12 @@ impl DiskServer {
         mode: u32,
         is_folder: bool,
     ) -> Result<FileAttr, Errno> {
-        let change = Change::Create { folder: folder.0, name: text(name)?, mode, is_folder };
+        let change = DiskChange::Create { folder: folder.0, name: text(name)?, mode, is_folder };
         self.attributes(self.0.change(change)?)
     }
 
     fn remove(&self, folder: INodeNo, name: &OsStr, is_folder: bool) -> Result<u64, Errno> {
-        self.0.change(Change::Remove { folder: folder.0, name: text(name)?, is_folder })
+        self.0.change(DiskChange::Remove { folder: folder.0, name: text(name)?, is_folder })
     }
 
     fn open_flags(&self) -> FopenFlags {
@@ -187,8 +187,8 @@ impl Filesystem for DiskServer {
         reply: ReplyAttr,
     ) {
         let node = node.0;
-        let resize = length.map(|length| Change::Resize { node, length });
-        let set_mode = mode.map(|mode| Change::SetMode { node, mode: mode & 0o7777 });
+        let resize = length.map(|length| DiskChange::Resize { node, length });
+        let set_mode = mode.map(|mode| DiskChange::SetMode { node, mode: mode & 0o7777 });
         let mut changes = resize.into_iter().chain(set_mode);
         let changed = changes.try_for_each(|change| self.0.change(change).map(drop));
         let changed = changed.and_then(|()| self.attributes(node));
@@ -246,7 +246,7 @@ impl Filesystem for DiskServer {
         }
         let places = text(name).and_then(|name| Ok((name, text(new_name)?)));
         let renamed = places.and_then(|(from, to)| {
-            self.0.change(Change::Rename { from: (parent.0, from), to: (new_parent.0, to) })
+            self.0.change(DiskChange::Rename { from: (parent.0, from), to: (new_parent.0, to) })
         });
         answer!(renamed, reply, _ => reply.ok());
     }
@@ -286,12 +286,12 @@ impl Filesystem for DiskServer {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = self.0.change(Change::Write { node: node.0, at, bytes: bytes.to_vec() });
+        let written = self.0.change(DiskChange::Write { node: node.0, at, bytes: bytes.to_vec() });
         answer!(written, reply, _ => reply.written(bytes.len() as u32));
     }
 
     fn fsync(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer!(self.0.change(Change::Sync { node: node.0 }), reply, _ => reply.ok());
+        answer!(self.0.change(DiskChange::Sync { node: node.0 }), reply, _ => reply.ok());
     }
 
     fn fsyncdir(

@@ -14,7 +14,7 @@ const REMOVE_ATTEMPTS: u32 = 200;
 const REMOVE_PAUSE: Duration = Duration::from_millis(10);
 
 /// A cgroup of one controller.
-pub struct Group(PathBuf);
+pub struct LabGroup(PathBuf);
 
 /// The path of this process's cgroup `name` of a controller.
 ///
@@ -34,7 +34,7 @@ pub fn path(controller: &str, name: &str) -> Result<PathBuf, Unmet> {
     Ok(root.ok_or_else(missing)?.join(format!("fathom-lab-{name}-{}", std::process::id())))
 }
 
-impl Group {
+impl LabGroup {
     /// Creates the cgroup at [`path`] with limits: file name and value.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for LabGroup {
     fn drop(&mut self) {
         for _ in 0..REMOVE_ATTEMPTS {
             match std::fs::remove_dir(&self.0) {

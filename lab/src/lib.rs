@@ -39,7 +39,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fathom_measure::Clock;
-use fathom_measure::clock::{Source, Specification, wall_ns};
+use fathom_measure::clock::{ClockSource, Specification, wall_ns};
 
 /// Why a fault cannot be injected on this machine; its test is skipped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +48,7 @@ pub struct Unmet(pub String);
 
 /// The kernel's raw clock with approximate constants.
 pub fn clock() -> Clock {
-    let source = Source::MonotonicRaw;
+    let source = ClockSource::MonotonicRaw;
     Clock::from_specification(Specification::uncalibrated(source))
 }
 

@@ -12,8 +12,8 @@ use fathom_measure::process::Running;
 use fathom_record::{Document, FactValue, Interval, Record, State, Value};
 
 use crate::Unmet;
-use crate::group::Group;
-use crate::link::{ADDRESSES, Link};
+use crate::group::LabGroup;
+use crate::link::{ADDRESSES, LabLink};
 use crate::nginx::{self, Evictor};
 
 /// Payload of a full Ethernet frame of 1514 bytes: TCP with timestamps.
@@ -25,7 +25,7 @@ const WAITS_MAX: u32 = 60_000;
 
 /// What limits the throughput.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Limit {
+pub enum ImposedLimit {
     /// Of the link, in bits per second.
     Network(f64),
     /// Of reads of the server from the disk, in bytes per second.
@@ -38,7 +38,7 @@ pub enum Limit {
     Serial(f64),
 }
 
-impl Limit {
+impl ImposedLimit {
     /// The expected value of `load.bottleneck`.
     pub fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Limit {
 
 /// Files to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Files {
+pub struct LimitedFiles {
     pub count: u32,
     pub bytes: u64,
     /// Evicted from the page cache after each response.
@@ -82,33 +82,37 @@ pub struct Files {
 
 /// The program of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
+pub enum LimitedServer {
     /// `fathom serve`.
     Fathom,
     Nginx,
 }
 
 /// A server with a limit. Fields are dropped in this order.
-pub struct Limited {
+pub struct LabLimited {
     _evictor: Option<Evictor>,
     server: Running,
-    kind: Server,
+    kind: LimitedServer,
     /// Of the load generator.
-    generator: Option<Group>,
-    _groups: Vec<Group>,
-    link: Link,
+    generator: Option<LabGroup>,
+    _groups: Vec<LabGroup>,
+    link: LabLink,
     program: PathBuf,
     folder: PathBuf,
 }
 
-impl Limited {
+impl LabLimited {
     /// Makes files in a new folder `set` of `folder` and serves them. `name` is of cgroups and
     /// namespaces.
     ///
     /// # Errors
     /// [`Unmet`] if the limit is not possible here; otherwise if a program fails.
-    pub fn start(place: (&Path, &Path, &str), limit: Limit, files: Files) -> Result<Self> {
-        Self::start_as(Server::Fathom, place, limit, files)
+    pub fn start(
+        place: (&Path, &Path, &str),
+        limit: ImposedLimit,
+        files: LimitedFiles,
+    ) -> Result<Self> {
+        Self::start_as(LimitedServer::Fathom, place, limit, files)
     }
 
     /// The same with another server, which has no serial section.
@@ -116,31 +120,31 @@ impl Limited {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_as(
-        kind: Server,
+        kind: LimitedServer,
         (program, folder, name): (&Path, &Path, &str),
-        limit: Limit,
-        files: Files,
+        limit: ImposedLimit,
+        files: LimitedFiles,
     ) -> Result<Self> {
-        let link = Link::new(name)?;
+        let link = LabLink::new(name)?;
         let quota = |cpus: f64| {
             let quota = (cpus * PERIOD_US as f64).round() as u64;
             let limits = [("cpu.cfs_period_us", PERIOD_US), ("cpu.cfs_quota_us", quota)];
-            Group::new("cpu", name, &limits)
+            LabGroup::new("cpu", name, &limits)
         };
         let (mut groups, mut generator) = (Vec::new(), None);
         match limit {
-            Limit::Network(bits_s) => link.limit(0, bits_s as u64)?,
-            Limit::Disk(bytes_s) => {
-                let group = Group::new("blkio", name, &[])?;
+            ImposedLimit::Network(bits_s) => link.limit(0, bits_s as u64)?,
+            ImposedLimit::Disk(bytes_s) => {
+                let group = LabGroup::new("blkio", name, &[])?;
                 let text = format!("{} {}", device(folder)?, bytes_s as u64);
                 let file = group.file("blkio.throttle.read_bps_device");
                 std::fs::write(file, &text)
                     .map_err(|error| Unmet(format!("limit reads to {text}: {error}")))?;
                 groups.push(group);
             }
-            Limit::ServerCpu(cpus) => groups.push(quota(cpus)?),
-            Limit::Client(cpus) => generator = Some(quota(cpus)?),
-            Limit::Serial(_) => {}
+            ImposedLimit::ServerCpu(cpus) => groups.push(quota(cpus)?),
+            ImposedLimit::Client(cpus) => generator = Some(quota(cpus)?),
+            ImposedLimit::Serial(_) => {}
         }
         let set = format!("{}x{}", files.count, files.bytes);
         let made = Command::new(program)
@@ -151,18 +155,18 @@ impl Limited {
         ensure!(made.status.success(), "make {set}: {}", String::from_utf8_lossy(&made.stderr));
         let address = format!("{}:{PORT}", ADDRESSES[0]);
         let serve = match kind {
-            Server::Fathom => serve(program, folder, &address, limit, files),
-            Server::Nginx => nginx::command(folder, &address)?,
+            LimitedServer::Fathom => serve(program, folder, &address, limit, files),
+            LimitedServer::Nginx => nginx::command(folder, &address)?,
         };
         let server = || -> std::io::Result<Command> {
-            let prefix = groups.iter().flat_map(Group::words).collect();
+            let prefix = groups.iter().flat_map(LabGroup::words).collect();
             let mut there = link.at(0, &after(prefix, &serve));
             there.stdin(Stdio::null()).stdout(Stdio::piped());
             there.stderr(File::create(folder.join("serve.err"))?);
             Ok(there)
         };
         let server = Running::start_tied(server, &[]).context("start the server")?;
-        let evictor = (kind == Server::Nginx && files.are_cold)
+        let evictor = (kind == LimitedServer::Nginx && files.are_cold)
             .then(|| Evictor::start(&folder.join("set")))
             .transpose()?;
         let (program, folder) = (program.to_owned(), folder.to_owned());
@@ -176,7 +180,7 @@ impl Limited {
             program,
             folder,
         };
-        if kind == Server::Nginx {
+        if kind == LimitedServer::Nginx {
             nginx::await_start(&this.folder, &mut this.server)?;
             return Ok(this);
         }
@@ -190,10 +194,10 @@ impl Limited {
 
     /// The command of a load on this server, at the other end of the link.
     fn load(&self, options: &str) -> Command {
-        let prefix = self.generator.iter().flat_map(Group::words).collect();
+        let prefix = self.generator.iter().flat_map(LabGroup::words).collect();
         let mut load = prefixed(prefix, &self.program);
         load.arg("load").arg(self.url());
-        if self.kind == Server::Fathom {
+        if self.kind == LimitedServer::Fathom {
             load.args(["--token-file", "token"]);
         }
         load.args(["--json", "--store"]);
@@ -279,14 +283,20 @@ impl Limited {
 }
 
 /// The command of `fathom serve`.
-fn serve(program: &Path, folder: &Path, address: &str, limit: Limit, files: Files) -> Command {
+fn serve(
+    program: &Path,
+    folder: &Path,
+    address: &str,
+    limit: ImposedLimit,
+    files: LimitedFiles,
+) -> Command {
     let mut serve = Command::new(program);
     serve.args(["serve", "set", "--token-file", "token", "--listen", address]);
     serve.current_dir(folder);
     if files.are_cold {
         serve.arg("--cold");
     }
-    if let Limit::Serial(seconds) = limit {
+    if let ImposedLimit::Serial(seconds) = limit {
         serve.env("FATHOM_SERIALIZE", format!("{:.3}ms", 1e3 * seconds));
     }
     serve
@@ -324,36 +334,36 @@ fn device(folder: &Path) -> Result<String, Unmet> {
 
 /// A number with its interval.
 #[derive(Clone, Copy, Debug)]
-pub struct Number {
+pub struct LimitedNumber {
     pub value: f64,
     pub interval: Option<Interval>,
 }
 
 /// What a load found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct LimitedFound {
     pub name: String,
     /// Why the bottleneck is undetermined, or the throughput not saturated.
     pub why: Vec<String>,
     pub proof: Option<String>,
-    pub saturation: Option<Number>,
-    pub knee: Option<Number>,
-    pub clients_95: Option<Number>,
+    pub saturation: Option<LimitedNumber>,
+    pub knee: Option<LimitedNumber>,
+    pub clients_95: Option<LimitedNumber>,
     /// The utilisation of each resource.
     pub utilisations: Vec<(String, f64)>,
     /// Clients, requests per second and the state of each step.
     pub steps: Vec<(i64, Option<f64>, State)>,
 }
 
-impl Found {
+impl LimitedFound {
     /// The records of the first case of a run.
-    pub fn of(document: &Document) -> Self {
+    pub fn from_document(document: &Document) -> Self {
         let all = |metric: &'static str| {
             document.records.iter().filter(move |record| record.metric.as_str() == metric)
         };
         let number = |metric| {
             let summary = all(metric).next()?.summary.as_ref()?;
-            Some(Number { value: summary.median, interval: summary.interval })
+            Some(LimitedNumber { value: summary.median, interval: summary.interval })
         };
         let bottleneck = all("load.bottleneck").next();
         let name = match bottleneck.and_then(|record| record.value.as_ref()) {

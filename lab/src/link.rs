@@ -9,9 +9,9 @@ use crate::relay::Relay;
 pub const ADDRESSES: [&str; 2] = ["10.213.7.1", "10.213.7.2"];
 
 /// Two namespaces, removed when dropped. Processes in them end first: they would keep them.
-pub struct Link([String; 2]);
+pub struct LabLink([String; 2]);
 
-impl Link {
+impl LabLink {
     /// # Errors
     /// Without root or `ip`.
     pub fn new(name: &str) -> Result<Self, Unmet> {
@@ -107,7 +107,7 @@ pub(crate) fn inside(words: &[String], command: &Command) -> Command {
     there
 }
 
-impl Drop for Link {
+impl Drop for LabLink {
     fn drop(&mut self) {
         for name in &self.0 {
             let _ = run(&format!("ip netns delete {name}"));

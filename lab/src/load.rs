@@ -12,12 +12,12 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use fathom_lab::Unmet;
-use fathom_lab::evidence::{Criterion, Origin, Parts};
-use fathom_lab::limited::{Found, Limit, Limited, Server};
+use fathom_lab::evidence::{Criterion, EvidenceOrigin, EvidenceParts};
+use fathom_lab::limited::{ImposedLimit, LabLimited, LimitedFound, LimitedServer};
 use fathom_lab::seeded::Seeded;
 use serde::{Deserialize, Serialize};
 
-use row::{Outcome, Row};
+use row::{LabRow, LoadOutcome};
 use trial::Trial;
 
 /// Undetermined ones of all runs with a random limit.
@@ -33,8 +33,8 @@ const PARTS: [&str; 5] = [FIXED, trial::RANDOM, NGINX, THEORY, FLEET];
 
 /// The result of a part.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Part {
-    rows: Vec<Row>,
+struct LoadPart {
+    rows: Vec<LabRow>,
     /// The limits that are not possible on this machine, and why.
     skipped: Vec<String>,
 }
@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) 
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let program = std::fs::canonicalize(program).with_context(|| program.to_owned())?;
-    let mut random = Seeded::of(seed, "load");
+    let mut random = Seeded::for_part(seed, "load");
     let mut trials = trial::fixed();
     trials.extend((0..runs).map(|number| Trial::random(number, &mut random)));
     let on_nginx: Vec<Trial> = trials.iter().filter_map(Trial::on_nginx).collect();
@@ -56,8 +56,8 @@ pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) 
     // Last, as they are mostly waiting.
     trials.sort_by_key(|trial| trial.think_s > 0.0 && trial.part != trial::RANDOM);
     let parameters = [runs.to_string(), seed.to_string()];
-    let mut parts = Parts::load(root.join(KEPT), &parameters);
-    let origin = Origin::here(root);
+    let mut parts = EvidenceParts::load(root.join(KEPT), &parameters);
+    let origin = EvidenceOrigin::here(root);
     let mut good = true;
     println!("{}", page::line(&row::HEAD.map(str::to_owned)));
     for name in PARTS {
@@ -84,9 +84,9 @@ pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) 
 
 fn part_of(trial: &Trial) -> &'static str {
     match trial.server {
-        Server::Nginx => NGINX,
-        Server::Fathom if trial.part == trial::RANDOM => trial::RANDOM,
-        Server::Fathom => FIXED,
+        LimitedServer::Nginx => NGINX,
+        LimitedServer::Fathom if trial.part == trial::RANDOM => trial::RANDOM,
+        LimitedServer::Fathom => FIXED,
     }
 }
 
@@ -94,8 +94,8 @@ fn measure_all<'t>(
     program: &Path,
     trials: impl Iterator<Item = &'t Trial>,
     stop: &AtomicBool,
-) -> Result<Part> {
-    let mut part = Part::default();
+) -> Result<LoadPart> {
+    let mut part = LoadPart::default();
     for trial in trials {
         match measure(program, trial, stop) {
             Ok(row) => {
@@ -114,20 +114,20 @@ fn measure_all<'t>(
 }
 
 /// One load.
-fn measure(program: &Path, trial: &Trial, stop: &AtomicBool) -> Result<Row> {
+fn measure(program: &Path, trial: &Trial, stop: &AtomicBool) -> Result<LabRow> {
     let folder = tempfile::tempdir_in("/var/tmp").context("create a folder")?;
     let place = (program, folder.path(), "load");
-    let limited = Limited::start_as(trial.server, place, trial.limit, trial.files)?;
+    let limited = LabLimited::start_as(trial.server, place, trial.limit, trial.files)?;
     let rate = match trial.limit {
-        Limit::ServerCpu(_) => by_wrk(&limited),
+        ImposedLimit::ServerCpu(_) => by_wrk(&limited),
         limit => limit.throughput(trial.files.bytes),
     };
     let document = limited.measure(&trial.options, stop)?;
-    Ok(Row::of(trial, rate, &Found::of(&document)))
+    Ok(LabRow::from_trial(trial, rate, &LimitedFound::from_document(&document)))
 }
 
 /// The throughput of another load generator with as many clients. `None` without wrk.
-fn by_wrk(limited: &Limited) -> Option<f64> {
+fn by_wrk(limited: &LabLimited) -> Option<f64> {
     let token = limited.token().unwrap_or_default();
     let authorization = format!("Authorization: Bearer {token}");
     let mut wrk = std::process::Command::new("wrk");
@@ -138,12 +138,12 @@ fn by_wrk(limited: &Limited) -> Option<f64> {
     rate?.trim().parse().ok()
 }
 
-impl Part {
+impl LoadPart {
     /// What the answers must be.
     fn criteria(&self, part: &str) -> Vec<Criterion> {
         let count = |outcome| self.rows.iter().filter(|row| row.outcome == outcome).count();
         let of = self.rows.len();
-        let (right, undetermined) = (count(Outcome::Right), count(Outcome::Undetermined));
+        let (right, undetermined) = (count(LoadOutcome::Right), count(LoadOutcome::Undetermined));
         let one_of_all = match part {
             FIXED => Some("every fixed limit right"),
             THEORY => Some("every load as in theory"),

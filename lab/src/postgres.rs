@@ -18,7 +18,7 @@ const NOBODY: u32 = 65_534;
 pub const ADMIN: &str = "fathom";
 const READY: &str = "database system is ready to accept connections";
 
-pub struct Postgres {
+pub struct LabPostgres {
     folder: TempDir,
     programs: PathBuf,
     port: u16,
@@ -28,7 +28,7 @@ pub struct Postgres {
     is_durable: bool,
 }
 
-impl Postgres {
+impl LabPostgres {
     /// A new cluster and its server. With a certificate and its key, both in PEM, logins over
     /// loopback need TLS and a password.
     ///
@@ -185,7 +185,7 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for LabPostgres {
     fn drop(&mut self) {
         self.crash();
     }

@@ -31,7 +31,7 @@ const IDLE_NS: u64 = 50_000_000;
 
 /// What the relay does with packets, and what it has done.
 #[derive(Debug, Default)]
-struct Shared {
+struct RelayShared {
     stops: AtomicBool,
     spins: AtomicBool,
     /// From 0 to 1, and from 1 to 0.
@@ -66,7 +66,7 @@ impl Log {
 /// The thread that passes packets. Dropping it ends the connection of both namespaces.
 #[derive(Debug)]
 pub struct Relay {
-    shared: Arc<Shared>,
+    shared: Arc<RelayShared>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -77,7 +77,7 @@ impl Relay {
     /// Without root or TUN devices.
     pub fn start(namespaces: &[String; 2], device: &str) -> Result<Self, Unmet> {
         let ends = [tun(&namespaces[0], device)?, tun(&namespaces[1], device)?];
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(RelayShared::default());
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("relay".to_owned());
         let thread = thread.spawn(move || pass(&ends, &of_thread));
@@ -143,7 +143,7 @@ struct Packet {
     due_ns: u64,
 }
 
-fn pass(ends: &[OwnedFd; 2], shared: &Shared) {
+fn pass(ends: &[OwnedFd; 2], shared: &RelayShared) {
     // Without slack, timers end when they are due.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut queues: [VecDeque<Packet>; 2] = Default::default();
@@ -205,7 +205,7 @@ fn become_idle() {
     debug_assert_eq!(outcome, 0, "every thread may become idle");
 }
 
-fn is_lost(shared: &Shared, from: usize, (count, bytes): (u64, usize)) -> bool {
+fn is_lost(shared: &RelayShared, from: usize, (count, bytes): (u64, usize)) -> bool {
     let [one_in, most] = [&shared.loses_one_in, &shared.bytes_max].map(|it| it.load(Relaxed));
     (from == 0 && one_in > 0 && count % one_in == 0) || (most > 0 && bytes as u64 > most)
 }

@@ -32,10 +32,10 @@ use full_speed::{FullSpeed, OFF_MAX};
 use guard::{Guard, NoGuard};
 use machine_state::MachineState;
 pub(crate) use processor::{NEIGHBOUR, neighbour};
-use program::{Bench, Launch, RunResult, is_shape};
-use results::{Part, Results, SLOPE};
+use program::{Launch, ProgramBench, RunResult, is_shape};
+use results::{SLOPE, SabotagePart, SabotageResults};
 use scenario::Sabotage;
-use table::{Count, Outcome, Row, SUMMARY};
+use table::{SUMMARY, SabotageCount, SabotageOutcome, SabotageRow};
 
 /// All sabotages with the part of the lab that each belongs to, in the order of the table.
 const ALL: [(&str, Sabotage); 15] = [
@@ -70,18 +70,18 @@ fn is_chosen(only: &str, part: &str, name: &str) -> bool {
 }
 
 struct Laboratory {
-    bench: Bench,
+    bench: ProgramBench,
     runs: u32,
     seed: u64,
-    results: Results,
+    results: SabotageResults,
 }
 
 /// Runs the sabotages of a part, or whose name contains `only`; true if the program was right often
 /// enough.
 pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) -> Result<bool> {
-    let bench = Bench::with(program)?;
+    let bench = ProgramBench::with(program)?;
     println!("seed {seed}, {runs} runs of each, CPU {}, load {}", bench.cpu, load());
-    let results = Results::load(root, runs, seed);
+    let results = SabotageResults::load(root, runs, seed);
     let mut laboratory = Laboratory { bench, runs, seed, results };
     let good = laboratory.all(only)?;
     let names = ALL.iter().map(|(_, one)| one.name).chain(damage::NAMES).chain([SLOPE]);
@@ -101,19 +101,20 @@ impl Laboratory {
             }
         }
         for name in damage::NAMES.into_iter().filter(|name| is_chosen(only, PROGRAM, name)) {
-            let mut random = Seeded::of(self.seed, name);
+            let mut random = Seeded::for_part(self.seed, name);
             let damaged = damage::rows(&self.bench, name, self.runs, &mut random)?;
             damaged.iter().for_each(|row| println!("{}", table::line(row.cells())));
-            self.results.set(name, Part::Runs(damaged.clone()))?;
+            self.results.set(name, SabotagePart::Runs(damaged.clone()))?;
             rows.extend(damaged);
         }
         // The share of noisy cases with a cause is one of all parts.
-        let count = Count::of(&rows);
+        let count = SabotageCount::from_rows(&rows);
         let mut good = count.is_right() && count.alarms == 0;
         if is_chosen(only, SLOPE, SLOPE) {
-            let (text, right) = slope::measure(&self.bench, &mut Seeded::of(self.seed, SLOPE))?;
+            let (text, right) =
+                slope::measure(&self.bench, &mut Seeded::for_part(self.seed, SLOPE))?;
             println!("{text}");
-            self.results.set(SLOPE, Part::Slope(text, right))?;
+            self.results.set(SLOPE, SabotagePart::Slope(text, right))?;
             good &= right;
         }
         println!("{}", SUMMARY.join(", "));
@@ -124,12 +125,12 @@ impl Laboratory {
 
     fn skip(&mut self, sabotage: &Sabotage, why: &Unmet) -> Result<()> {
         println!("{}: skipped: {why}", sabotage.name);
-        self.results.set(sabotage.name, Part::Skipped(why.to_string()))
+        self.results.set(sabotage.name, SabotagePart::Skipped(why.to_string()))
     }
 
     /// Makes the runs of one sabotage and judges them when all are done.
-    fn each(&mut self, sabotage: &Sabotage) -> Result<Vec<Row>> {
-        let mut random = Seeded::of(self.seed, sabotage.name);
+    fn each(&mut self, sabotage: &Sabotage) -> Result<Vec<SabotageRow>> {
+        let mut random = Seeded::for_part(self.seed, sabotage.name);
         let mut runs = Vec::new();
         for sabotaged in halves(&mut random, self.runs) {
             let before = MachineState::now();
@@ -141,12 +142,12 @@ impl Laboratory {
             }
         }
         let undisturbed = runs.iter().filter(|(_, dose)| dose.is_none());
-        let undisturbed = FullSpeed::of(undisturbed.map(|(run, _)| run));
+        let undisturbed = FullSpeed::from_runs(undisturbed.map(|(run, _)| run));
         if let Err(why) = (sabotage.usable)(&undisturbed) {
             self.skip(sabotage, &why)?;
             return Ok(Vec::new());
         }
-        let row = |(run, dose): &(RunResult, Option<f64>)| Row {
+        let row = |(run, dose): &(RunResult, Option<f64>)| SabotageRow {
             sabotage: sabotage.name.to_owned(),
             sabotaged: dose.is_some(),
             dose: dose.map(sabotage.dose_text).unwrap_or_default(),
@@ -155,16 +156,16 @@ impl Laboratory {
                 None => judge_undisturbed(sabotage, run, &undisturbed),
             }
         };
-        let rows: Vec<Row> = runs.iter().map(row).collect();
+        let rows: Vec<SabotageRow> = runs.iter().map(row).collect();
         rows.iter().for_each(|row| println!("{}", table::line(row.cells())));
-        self.results.set(sabotage.name, Part::Runs(rows.clone()))?;
+        self.results.set(sabotage.name, SabotagePart::Runs(rows.clone()))?;
         Ok(rows)
     }
 }
 
 /// One run with its dose; `None` if undisturbed.
 fn run_once(
-    bench: &Bench,
+    bench: &ProgramBench,
     sabotage: &Sabotage,
     sabotaged: bool,
     random: &mut Seeded,
@@ -189,7 +190,7 @@ fn judge_sabotaged(
     run: &RunResult,
     undisturbed: &FullSpeed,
     dose: f64,
-) -> Row {
+) -> SabotageRow {
     let all: Vec<&Record> = sabotage.affected_records(run).collect();
     let is_slowed = |record: &&Record| undisturbed.off(record, run).is_none_or(|off| off > OFF_MAX);
     let slowed: Vec<&Record> = all.iter().copied().filter(is_slowed).collect();
@@ -203,27 +204,27 @@ fn judge_sabotaged(
     let is_right = |cause: Option<Cause>| cause.is_some_and(|cause| expected.contains(&cause));
     let (truth, fits) = (sabotage.truth)(sabotage, run, undisturbed, dose);
     let outcome = match (fits, expected.is_empty() || is_right(first), is_right(next)) {
-        (true, true, _) => Outcome::Right,
-        (true, false, true) => Outcome::AfterAnother,
-        _ => Outcome::Wrong,
+        (true, true, _) => SabotageOutcome::Right,
+        (true, false, true) => SabotageOutcome::AfterAnother,
+        _ => SabotageOutcome::Wrong,
     };
-    Row { truth, outcome, ..row(&all, expected, first) }
+    SabotageRow { truth, outcome, ..row(&all, expected, first) }
 }
 
 /// An undisturbed run: the machine's counters must confirm every first cause.
-fn judge_undisturbed(sabotage: &Sabotage, run: &RunResult, undisturbed: &FullSpeed) -> Row {
+fn judge_undisturbed(sabotage: &Sabotage, run: &RunResult, undisturbed: &FullSpeed) -> SabotageRow {
     let records: Vec<&Record> = run.of_metric(sabotage.metric).collect();
-    let mut outcome = Outcome::Right;
+    let mut outcome = SabotageOutcome::Right;
     for record in &records {
         match first_cause(record).map(|cause| run.confirms(cause, record)) {
             None | Some(Some(true)) => {}
-            Some(Some(false)) => outcome = Outcome::FalseAlarm,
-            Some(None) if outcome == Outcome::Right => outcome = Outcome::Shape,
+            Some(Some(false)) => outcome = SabotageOutcome::FalseAlarm,
+            Some(None) if outcome == SabotageOutcome::Right => outcome = SabotageOutcome::Shape,
             Some(None) => {}
         }
     }
     if run.document.run.clock.wall_step_ns.is_some() {
-        outcome = Outcome::FalseAlarm;
+        outcome = SabotageOutcome::FalseAlarm;
     }
     let first = most_frequent(&records, first_cause);
     let off = records.iter().filter_map(|record| undisturbed.off(record, run)).reduce(f64::max);
@@ -236,14 +237,14 @@ fn judge_undisturbed(sabotage: &Sabotage, run: &RunResult, undisturbed: &FullSpe
         10.0 * stolen_ticks,
         10.0 * interrupt_ticks
     );
-    Row { truth, outcome, ..row(&records, &[], first) }
+    SabotageRow { truth, outcome, ..row(&records, &[], first) }
 }
 
 fn first_cause(record: &Record) -> Option<Cause> {
     record.verdict.reasons.first().map(|reason| reason.cause)
 }
 
-fn row(records: &[&Record], expected: &[Cause], first: Option<Cause>) -> Row {
+fn row(records: &[&Record], expected: &[Cause], first: Option<Cause>) -> SabotageRow {
     let noisy = || records.iter().filter(|it| it.verdict.state == fathom_record::State::Noisy);
     let is_cause = |cause| expected.contains(&cause) || !is_shape(cause);
     let named = noisy().filter(|it| it.verdict.reasons.iter().any(|one| is_cause(one.cause)));
@@ -251,12 +252,12 @@ fn row(records: &[&Record], expected: &[Cause], first: Option<Cause>) -> Row {
     let verdict = with_cause.map_or("-", |record| record.verdict.state.word());
     let word = first.and_then(|cause| serde_json::to_value(cause).ok());
     let cause = word.as_ref().and_then(|word| word.as_str()).unwrap_or("-").to_owned();
-    Row {
+    SabotageRow {
         verdict: verdict.to_owned(),
         cause,
         noisy: noisy().count(),
         named: named.count(),
-        ..Row::default()
+        ..SabotageRow::default()
     }
 }
 

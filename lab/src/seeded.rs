@@ -5,7 +5,7 @@ pub struct Seeded(pub u64);
 
 impl Seeded {
     /// Seeds from a seed and a name (FNV-1a), so that each name has an independent sequence.
-    pub fn of(seed: u64, part: &str) -> Self {
+    pub fn for_part(seed: u64, part: &str) -> Self {
         let mixed = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         Self(part.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, mixed))
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
+pub enum StraceFault {
     /// The call is skipped and fails with this error, such as `ENOSPC`.
     Error(&'static str),
     /// The process gets SIGKILL at the call.
@@ -22,12 +22,12 @@ pub struct Injection {
     pub at: usize,
     /// The number of consecutive calls; `None` is all from `at` on.
     pub times: Option<usize>,
-    pub fault: Fault,
+    pub fault: StraceFault,
 }
 
 impl Injection {
     /// The fault at call `at` only.
-    pub fn once(call: &str, at: usize, fault: Fault) -> Self {
+    pub fn once(call: &str, at: usize, fault: StraceFault) -> Self {
         Self { call: call.to_owned(), at, times: Some(1), fault }
     }
 
@@ -35,9 +35,9 @@ impl Injection {
     fn expression(&self) -> String {
         let Self { call, at, times, fault } = self;
         let fault = match fault {
-            Fault::Error(name) => format!("error={name}"),
-            Fault::Kill => "signal=KILL".to_owned(),
-            Fault::Interrupt => "signal=INT".to_owned(),
+            StraceFault::Error(name) => format!("error={name}"),
+            StraceFault::Kill => "signal=KILL".to_owned(),
+            StraceFault::Interrupt => "signal=INT".to_owned(),
         };
         let when = match times {
             None => format!("{at}+"),
@@ -57,9 +57,9 @@ impl std::fmt::Display for Injection {
             Some(times) => format!("×{times}"),
         };
         let fault = match self.fault {
-            Fault::Error(name) => name,
-            Fault::Kill => "KILL",
-            Fault::Interrupt => "INT",
+            StraceFault::Error(name) => name,
+            StraceFault::Kill => "KILL",
+            StraceFault::Interrupt => "INT",
         };
         write!(f, "{} {}{times} {fault}", self.call, self.at)
     }
@@ -112,7 +112,7 @@ pub fn under(command: &Command, injection: Option<&Injection>, log: &Path) -> Co
 
 /// A logged system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct StraceCall {
     pub name: String,
     /// The number among calls of this name, from 1.
     pub number: usize,
@@ -121,7 +121,7 @@ pub struct Call {
 }
 
 /// The calls in a log of one thread.
-pub fn calls(log: &Path) -> Vec<Call> {
+pub fn calls(log: &Path) -> Vec<StraceCall> {
     let bytes = std::fs::read(log).unwrap_or_default();
     let mut counts = std::collections::BTreeMap::new();
     let mut calls = Vec::new();
@@ -134,7 +134,7 @@ pub fn calls(log: &Path) -> Vec<Call> {
         }
         let number = counts.entry(name.clone()).or_insert(0);
         *number += 1;
-        calls.push(Call { name, number: *number, line: line.to_owned() });
+        calls.push(StraceCall { name, number: *number, line: line.to_owned() });
     }
     calls
 }
@@ -143,8 +143,8 @@ pub fn calls(log: &Path) -> Vec<Call> {
 pub fn happened(injection: &Injection, log: &Path) -> bool {
     let calls = calls(log);
     match injection.fault {
-        Fault::Error(_) => calls.iter().any(|call| call.line.ends_with("(INJECTED)")),
+        StraceFault::Error(_) => calls.iter().any(|call| call.line.ends_with("(INJECTED)")),
         // A call that was interrupted by a signal is not marked.
-        Fault::Kill | Fault::Interrupt => calls.len() >= injection.at,
+        StraceFault::Kill | StraceFault::Interrupt => calls.len() >= injection.at,
     }
 }

@@ -13,13 +13,13 @@ use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use fathom_lab::Unmet;
-use fathom_lab::evidence::{Contents, Origin, ZOO};
+use fathom_lab::evidence::{EvidenceContents, EvidenceOrigin, ZOO};
 use fathom_measure::clock::monotonic_ns;
 use serde_json::Value;
 
-use boot::{Booted, Place};
-use expected::Check;
-use machine::Machine;
+use boot::{BootPlace, Booted};
+use expected::ExpectedCheck;
+use machine::ZooMachine;
 
 /// Machines that run at a time.
 const AT_A_TIME: usize = 2;
@@ -27,7 +27,7 @@ const AT_A_TIME: usize = 2;
 const QUICK: &str = "quick";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum ZooOutcome {
     Right,
     Wrong,
     Skipped,
@@ -35,10 +35,10 @@ enum Outcome {
 
 /// A machine and what was found.
 #[derive(Clone, Debug, Default)]
-struct Row {
+struct ZooRow {
     name: String,
     given: String,
-    checks: Vec<Check>,
+    checks: Vec<ExpectedCheck>,
     /// The program's id of the machine.
     id: Option<String>,
     seconds: f64,
@@ -51,7 +51,7 @@ struct Row {
 pub(crate) fn run(root: &Path, [x86, arm]: [&str; 2], only: &str) -> Result<bool> {
     let is_there = [x86, arm].iter().any(|program| Path::new(program).is_file());
     ensure!(is_there, "no static program for x86_64 or aarch64; run `make dist`");
-    let place = Place {
+    let place = BootPlace {
         scripts: root.join("lab/zoo"),
         folder: root.join("target/zoo"),
         x86: PathBuf::from(x86),
@@ -71,12 +71,12 @@ pub(crate) fn run(root: &Path, [x86, arm]: [&str; 2], only: &str) -> Result<bool
     let rows = boot_all(&place, &machines)?;
     let minutes = (monotonic_ns() - began) as f64 / 60e9;
     let criteria = page::criteria(&rows, minutes);
-    let is_good = rows.iter().all(|row| row.outcome() != Outcome::Wrong);
+    let is_good = rows.iter().all(|row| row.outcome() != ZooOutcome::Wrong);
     if !only.is_empty() {
         return Ok(is_good);
     }
-    let origin = Origin::here(root);
-    let contents = Contents {
+    let origin = EvidenceOrigin::here(root);
+    let contents = EvidenceContents {
         parameters: &[],
         origins: &[("", &origin)],
         criteria: &criteria,
@@ -87,7 +87,7 @@ pub(crate) fn run(root: &Path, [x86, arm]: [&str; 2], only: &str) -> Result<bool
     Ok(missed.is_empty())
 }
 
-fn boot_all(place: &Place, machines: &[Machine]) -> Result<Vec<Row>> {
+fn boot_all(place: &BootPlace, machines: &[ZooMachine]) -> Result<Vec<ZooRow>> {
     let waiting = Mutex::new(machines.iter().enumerate());
     let rows = Mutex::new(Vec::new());
     let next = || waiting.lock().ok()?.next();
@@ -112,7 +112,7 @@ fn boot_all(place: &Place, machines: &[Machine]) -> Result<Vec<Row>> {
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-fn boot(place: &Place, machine: &Machine) -> Result<Row> {
+fn boot(place: &BootPlace, machine: &ZooMachine) -> Result<ZooRow> {
     let kernel = machine.kernel;
     let given = format!(
         "{} · Linux {} {} · {}",
@@ -121,16 +121,16 @@ fn boot(place: &Place, machine: &Machine) -> Result<Row> {
         kernel.architecture.name(),
         machine.command_line()
     );
-    let row = Row { name: machine.name.to_owned(), given, ..Row::default() };
+    let row = ZooRow { name: machine.name.to_owned(), given, ..ZooRow::default() };
     let began = monotonic_ns();
     let booted = place.boot(machine);
     let seconds = (monotonic_ns() - began) as f64 / 1e9;
     match booted {
         Ok(Booted { output, release }) => {
             let id = output.find("doctor/host/id").and_then(Value::as_str).map(str::to_owned);
-            Ok(Row { checks: fact::compare(machine, &release, &output), id, seconds, ..row })
+            Ok(ZooRow { checks: fact::compare(machine, &release, &output), id, seconds, ..row })
         }
-        Err(why) if why.is::<Unmet>() => Ok(Row { skipped: Some(why.to_string()), ..row }),
+        Err(why) if why.is::<Unmet>() => Ok(ZooRow { skipped: Some(why.to_string()), ..row }),
         Err(why) => Err(why),
     }
 }

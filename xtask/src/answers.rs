@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use fathom_lab::evidence::{ANSWERS, Contents, Criterion, Origin};
+use fathom_lab::evidence::{ANSWERS, Criterion, EvidenceContents, EvidenceOrigin};
 
-use crate::runner::{Ended, Outcome};
+use crate::runner::{RunnerEnded, RunnerOutcome};
 
 const PREFACE: &str = "\
 The tests whose answer depends on the real machine: shaped links, throttled disks, limits of
@@ -18,7 +18,7 @@ cgroups, neighbours, the wall clock. Each runs alone, in a process of its own.
 const IGNORED: &str = "#[ignore = \"";
 
 /// Writes the page of all tests. Of those whose name contains `part` no page is written.
-pub(crate) fn write(root: &Path, part: &str, ended: &[Ended]) -> Result<()> {
+pub(crate) fn write(root: &Path, part: &str, ended: &[RunnerEnded]) -> Result<()> {
     if !part.is_empty() {
         println!("{} stays as it is: it is written by all tests only", ANSWERS.path());
         return Ok(());
@@ -27,13 +27,14 @@ pub(crate) fn write(root: &Path, part: &str, ended: &[Ended]) -> Result<()> {
     for folder in ["crates", "lab", "xtask"] {
         collect(&root.join(folder), &mut reasons)?;
     }
-    let rows: Vec<Row> = ended.iter().map(|one| Row::of(one, &reasons)).collect();
+    let rows: Vec<AnswerRow> =
+        ended.iter().map(|one| AnswerRow::from_ended(one, &reasons)).collect();
     let count = |word: &str| rows.iter().filter(|row| row.outcome.starts_with(word)).count();
     let [passed, failed, skipped] = [PASSED, FAILED, SKIPPED].map(count);
     let counts = format!("{passed} passed, {failed} failed, {skipped} skipped.");
-    let contents = Contents {
+    let contents = EvidenceContents {
         parameters: &[],
-        origins: &[("", &Origin::here(root))],
+        origins: &[("", &EvidenceOrigin::here(root))],
         criteria: &[
             Criterion::new(format!("no test fails: {failed}"), failed == 0),
             Criterion::new(format!("any test passes: {passed}"), passed > 0),
@@ -49,30 +50,30 @@ const FAILED: &str = "FAILED";
 const SKIPPED: &str = "skipped";
 
 #[derive(Debug, PartialEq)]
-struct Row {
+struct AnswerRow {
     test: String,
     reason: String,
     outcome: String,
     seconds: f64,
 }
 
-impl Row {
-    fn of(ended: &Ended, reasons: &BTreeMap<String, Vec<String>>) -> Self {
+impl AnswerRow {
+    fn from_ended(ended: &RunnerEnded, reasons: &BTreeMap<String, Vec<String>>) -> Self {
         let test = ended.test.full_name();
         let function = test.rsplit([':', ' ']).next().unwrap_or(&test);
         let reason = reasons.get(function).map(|all| all.join(" / ")).unwrap_or_default();
         let outcome = match &ended.outcome {
-            Outcome::Passed => PASSED.to_owned(),
-            Outcome::Skipped(why) => format!("{SKIPPED}: {why}"),
-            Outcome::Failed { how, .. } => format!("{FAILED}: {how}"),
+            RunnerOutcome::Passed => PASSED.to_owned(),
+            RunnerOutcome::Skipped(why) => format!("{SKIPPED}: {why}"),
+            RunnerOutcome::Failed { how, .. } => format!("{FAILED}: {how}"),
         };
         Self { test, reason, outcome, seconds: ended.seconds }
     }
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[AnswerRow]) -> String {
     let mut text = "| test | why in the lab | outcome | s |\n|---|---|---|---:|\n".to_owned();
-    for Row { test, reason, outcome, seconds } in rows {
+    for AnswerRow { test, reason, outcome, seconds } in rows {
         let cells = [test, reason, outcome].map(|cell| cell.replace(['|', '\n'], " "));
         text += &format!("| `{}` | {} | {} | {seconds:.1} |\n", cells[0], cells[1], cells[2]);
     }
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn cells_of_a_test_fit_its_row() {
         let [test, reason, outcome] = ["a b::c", "a link", "FAILED: x | y\nz"].map(str::to_owned);
-        let row = Row { test, reason, outcome, seconds: 1.26 };
+        let row = AnswerRow { test, reason, outcome, seconds: 1.26 };
         let table = table(&[row]);
         assert_eq!(table.lines().last(), Some("| `a b::c` | a link | FAILED: x   y z | 1.3 |"));
     }

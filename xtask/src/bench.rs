@@ -10,13 +10,13 @@ use serde_json::Value;
 
 /// A program and a folder for its stores. Ctrl-C ends it between two commands, so that what was
 /// changed on the machine is put back.
-pub(crate) struct Bench {
+pub(crate) struct XtaskBench {
     program: String,
     folder: tempfile::TempDir,
     stop: Arc<AtomicBool>,
 }
 
-impl Bench {
+impl XtaskBench {
     pub(crate) fn new(program: &str) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -68,7 +68,7 @@ impl Bench {
 
 /// Words of cases that nothing was done to.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Words {
+pub(crate) struct BenchWords {
     pub(crate) pairs: usize,
     cases: usize,
     inconclusive: usize,
@@ -76,7 +76,7 @@ pub(crate) struct Words {
     flagged: Vec<String>,
 }
 
-impl Words {
+impl BenchWords {
     /// Counts the rows of a comparison that pass `untouched`.
     pub(crate) fn count(&mut self, comparison: &Value, untouched: impl Fn(&Value) -> bool) {
         self.pairs += 1;
@@ -145,7 +145,7 @@ mod tests {
             row("os.syscall", "unchanged"),
             row("os.syscall", "inconclusive"),
         ]});
-        let mut words = Words::default();
+        let mut words = BenchWords::default();
         words.count(&comparison, |row| row["metric"] != "cpu.call");
         assert_eq!((words.pairs, words.cases, words.inconclusive), (1, 4, 1));
         assert_eq!(words.flagged, ["os.syscall{}"]);

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use fathom_analysis::statistics::median;
-use fathom_lab::postgres::Postgres;
+use fathom_lab::postgres::LabPostgres;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_store::Place;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(program: &str, runs: usize, records: usize) -> Result<()> {
         time_commands(program, folder.path().join("runs.db").as_os_str(), runs, records)?;
     slow.extend(ingest::rate(&Place::File(folder.path().join("writers.db")))?);
     // Not in the folder, which is of this user alone.
-    match Postgres::durable(Path::new("/var/tmp")) {
+    match LabPostgres::durable(Path::new("/var/tmp")) {
         Err(why) => println!("skipped: {why}"),
         Ok(server) => {
             let address = OsString::from(server.new_database("runs").context("a database")?);

@@ -11,7 +11,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::bench::{Bench, Words, rows};
+use crate::bench::{BenchWords, XtaskBench, rows};
 
 /// The metric that does more work, and how much more.
 const SPUN: (&str, &str) = ("cpu.call", "5%");
@@ -26,7 +26,7 @@ const NAMED_MIN: f64 = 0.9;
 /// Measures all pairs, prints what their comparisons said, and fails where a change was missed.
 pub(crate) fn run(program: &str, pairs: usize) -> Result<()> {
     ensure!(pairs > 0, "{pairs} pairs: at least 1 is needed");
-    let bench = Bench::new(program)?;
+    let bench = XtaskBench::new(program)?;
     let (metric, dose) = SPUN;
     let (named, others) = more_work(&bench, pairs)?;
     println!("{metric} does {dose} more work: named in {named} of {pairs} pairs");
@@ -50,12 +50,12 @@ pub(crate) fn run(program: &str, pairs: usize) -> Result<()> {
 }
 
 /// In how many pairs the metric was flagged, and the words of what is beside it.
-fn more_work(bench: &Bench, pairs: usize) -> Result<(usize, Words)> {
+fn more_work(bench: &XtaskBench, pairs: usize) -> Result<(usize, BenchWords)> {
     let store = bench.path("work.db");
     let (metric, dose) = SPUN;
     let imposed = format!("{metric}={dose}");
     let metrics = [&BESIDE[..], &[metric]].concat();
-    let (mut named, mut others) = (0, Words::default());
+    let (mut named, mut others) = (0, BenchWords::default());
     for pair in 0..pairs {
         eprintln!("more work: pair {} of {pairs}", pair + 1);
         bench.measure(&store, &[], &metrics, &[])?;
@@ -77,11 +77,11 @@ fn is_named_worse(comparison: &Value, metric: &str) -> bool {
 }
 
 /// The kernel's setting of huge pages, put back in the end.
-struct Setting {
+struct CompareCheckSetting {
     before: String,
 }
 
-impl Setting {
+impl CompareCheckSetting {
     /// `None` where it cannot be changed.
     fn taken() -> Option<Self> {
         let text = std::fs::read_to_string(HUGE).ok()?;
@@ -92,7 +92,7 @@ impl Setting {
     }
 }
 
-impl Drop for Setting {
+impl Drop for CompareCheckSetting {
     fn drop(&mut self) {
         if let Err(error) = std::fs::write(HUGE, &self.before) {
             eprintln!("put {HUGE} back to {}: {error}", self.before);
@@ -100,10 +100,10 @@ impl Drop for Setting {
     }
 }
 
-fn huge_pages(bench: &Bench, pairs: usize) -> Result<Option<(usize, Words)>> {
-    let Some(_setting) = Setting::taken() else { return Ok(None) };
+fn huge_pages(bench: &XtaskBench, pairs: usize) -> Result<Option<(usize, BenchWords)>> {
+    let Some(_setting) = CompareCheckSetting::taken() else { return Ok(None) };
     let store = bench.path("huge.db");
-    let (mut named, mut others) = (0, Words::default());
+    let (mut named, mut others) = (0, BenchWords::default());
     for pair in 0..pairs {
         eprintln!("huge pages: pair {} of {pairs}", pair + 1);
         for value in ["never", "always"] {

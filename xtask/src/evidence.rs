@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use fathom_lab::evidence::{FIELDS, FOLDER, PAGES, Page};
+use fathom_lab::evidence::{EvidencePage, FIELDS, FOLDER, PAGES};
 
 /// What is wrong with pages, by their names.
 fn problems(pages: &BTreeMap<String, String>, makefile: &str) -> Vec<String> {
@@ -21,7 +21,7 @@ fn problems(pages: &BTreeMap<String, String>, makefile: &str) -> Vec<String> {
     found
 }
 
-fn of_page(page: &Page, text: &str, makefile: &str) -> Vec<String> {
+fn of_page(page: &EvidencePage, text: &str, makefile: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = text.lines();
     let title = format!("# {}", page.title);
@@ -43,7 +43,7 @@ fn of_page(page: &Page, text: &str, makefile: &str) -> Vec<String> {
 }
 
 /// Whether a command is the page's, with parameters that the Makefile reads.
-fn of_command(page: &Page, command: &str, makefile: &str) -> Result<(), String> {
+fn of_command(page: &EvidencePage, command: &str, makefile: &str) -> Result<(), String> {
     let rest = command.strip_prefix(page.command).filter(|it| it.is_empty() || it.starts_with(' '));
     let rest = rest.ok_or_else(|| format!("`{command}` is not its command"))?;
     let mut words = page.command.split(' ').skip(1);

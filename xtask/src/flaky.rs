@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use fathom_lab::evidence::{Contents, Criterion, FLAKY, Origin};
+use fathom_lab::evidence::{Criterion, EvidenceContents, EvidenceOrigin, FLAKY};
 use fathom_measure::clock::monotonic_raw_ns;
 
 /// The whole suite, this many times each.
@@ -32,7 +32,7 @@ whatever commit.
 
 /// A run, as a row of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Row {
+struct FlakyRow {
     condition: String,
     /// Its number, or the beginning of the names of its tests.
     run: String,
@@ -45,7 +45,7 @@ struct Row {
     failed: String,
 }
 
-impl Row {
+impl FlakyRow {
     fn parse(line: &str) -> Option<Self> {
         let cells: Vec<&str> = line.strip_prefix("| ")?.split('|').map(str::trim).collect();
         let [condition, run, commit, date, minutes, result, failed, ""] = cells[..] else {
@@ -75,7 +75,7 @@ pub(crate) fn run(root: &Path, condition: &str, program: Option<&str>) -> Result
         "{condition}: expected {}, or repeated NAME",
         CONDITIONS.join(", ")
     );
-    let origin = Origin::here(root);
+    let origin = EvidenceOrigin::here(root);
     ensure!(!origin.commit.ends_with('+'), "commit the changes first: the clones have the commit");
     let mut rows = read(root);
     // The page exists before `make test` checks it.
@@ -96,13 +96,13 @@ pub(crate) fn run(root: &Path, condition: &str, program: Option<&str>) -> Result
 }
 
 /// The number of the next run of a condition.
-fn next(rows: &[Row], condition: &str) -> usize {
+fn next(rows: &[FlakyRow], condition: &str) -> usize {
     let of_condition = rows.iter().filter(|row| row.condition == condition);
     1 + of_condition.filter_map(|row| row.run.parse().ok()).max().unwrap_or(0)
 }
 
 /// Adds a row. It replaces that of the same tests, or the oldest of its condition.
-fn add(rows: &mut Vec<Row>, row: Row) {
+fn add(rows: &mut Vec<FlakyRow>, row: FlakyRow) {
     rows.retain(|other| {
         let is_replaced = match (other.run.parse::<usize>(), row.run.parse::<usize>()) {
             (Ok(other), Ok(run)) => other + RUNS <= run,
@@ -114,17 +114,17 @@ fn add(rows: &mut Vec<Row>, row: Row) {
 }
 
 /// Whether the latest runs of a condition have all passed.
-fn passes(rows: &[Row], condition: &str) -> bool {
-    let is_green = |row: &&Row| row.condition == condition && row.failed.is_empty();
+fn passes(rows: &[FlakyRow], condition: &str) -> bool {
+    let is_green = |row: &&FlakyRow| row.condition == condition && row.failed.is_empty();
     rows.iter().filter(is_green).count() >= RUNS
 }
 
-fn read(root: &Path) -> Vec<Row> {
+fn read(root: &Path) -> Vec<FlakyRow> {
     let text = fs::read_to_string(root.join(FLAKY.path())).unwrap_or_default();
-    text.lines().filter_map(Row::parse).collect()
+    text.lines().filter_map(FlakyRow::parse).collect()
 }
 
-fn measure(root: &Path, condition: &str, name: &str, origin: &Origin) -> Result<Row> {
+fn measure(root: &Path, condition: &str, name: &str, origin: &EvidenceOrigin) -> Result<FlakyRow> {
     let log = root.join(format!("target/flaky-{condition}-{name}.log"));
     println!("{condition} {name}: {}", log.display());
     let output = File::create(&log).with_context(|| log.display().to_string())?;
@@ -144,7 +144,7 @@ fn measure(root: &Path, condition: &str, name: &str, origin: &Origin) -> Result<
     if !status.success() && failed.is_empty() {
         failed = format!("{status}");
     }
-    Ok(Row {
+    Ok(FlakyRow {
         condition: condition.to_owned(),
         // As it is read back.
         run: name.trim().to_owned(),
@@ -177,21 +177,21 @@ fn outcome(log: &str) -> (String, String) {
     (result, failed.join(", ").replace('|', " "))
 }
 
-fn write(root: &Path, rows: &[Row], origin: &Origin) -> Result<Vec<String>> {
+fn write(root: &Path, rows: &[FlakyRow], origin: &EvidenceOrigin) -> Result<Vec<String>> {
     let criteria = CONDITIONS.map(|condition| {
-        let is_green = |row: &&Row| row.condition == condition && row.failed.is_empty();
+        let is_green = |row: &&FlakyRow| row.condition == condition && row.failed.is_empty();
         let green = rows.iter().filter(is_green).count();
         let text = format!("{condition}: the last {RUNS} runs pass: {green}");
         Criterion::new(text, passes(rows, condition))
     });
-    let repeated = |row: &&Row| !CONDITIONS.contains(&row.condition.as_str());
-    let of_tests: Vec<&Row> = rows.iter().filter(repeated).collect();
+    let repeated = |row: &&FlakyRow| !CONDITIONS.contains(&row.condition.as_str());
+    let of_tests: Vec<&FlakyRow> = rows.iter().filter(repeated).collect();
     let failed = of_tests.iter().filter(|row| !row.failed.is_empty()).count();
     let text = format!("repeated: no test fails: {failed} of {} rows with one", of_tests.len());
     let mut all = criteria.to_vec();
     all.push(Criterion::new(text, failed == 0 && !of_tests.is_empty()));
-    let table: String = rows.iter().map(Row::text).collect();
-    let contents = Contents {
+    let table: String = rows.iter().map(FlakyRow::text).collect();
+    let contents = EvidenceContents {
         parameters: &[],
         origins: &[("", origin)],
         criteria: &all,
@@ -208,18 +208,18 @@ mod tests {
     fn rows_are_read_back() {
         let words = ["loaded", "1", "1a2b3c4d", "2026-11-25", "3.1", "9 passed", "a b::c"];
         let [condition, run, commit, date, minutes, result, failed] = words.map(str::to_owned);
-        let row = Row { condition, run, commit, date, minutes, result, failed };
-        assert_eq!(Row::parse(row.text().trim_end()), Some(row));
-        assert!(PREFACE.lines().all(|line| Row::parse(line).is_none()));
+        let row = FlakyRow { condition, run, commit, date, minutes, result, failed };
+        assert_eq!(FlakyRow::parse(row.text().trim_end()), Some(row));
+        assert!(PREFACE.lines().all(|line| FlakyRow::parse(line).is_none()));
     }
 
     #[test]
     fn failure_counts_until_five_later_runs_have_passed() {
-        let row = |run: usize, failed: &str| Row {
+        let row = |run: usize, failed: &str| FlakyRow {
             condition: "loaded".to_owned(),
             run: run.to_string(),
             failed: failed.to_owned(),
-            ..Row::default()
+            ..FlakyRow::default()
         };
         let mut rows = vec![row(1, ""), row(2, "a b::c")];
         for run in 3..8 {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use fathom_lab::evidence::{Contents, Criterion, FUZZ, Origin};
+use fathom_lab::evidence::{Criterion, EvidenceContents, EvidenceOrigin, FUZZ};
 
 const SECONDS_MIN: u64 = 900;
 
@@ -21,7 +21,7 @@ the inputs that reach new code, with those of fuzz/corpus, which tests replay.
 /// Fuzzes, and returns the missed criteria.
 pub(crate) fn run(root: &Path, seconds: &str, targets: &[&str]) -> Result<Vec<String>> {
     let limit: u64 = seconds.parse().with_context(|| format!("{seconds} is not a time in s"))?;
-    let origin = Origin::here(root);
+    let origin = EvidenceOrigin::here(root);
     let mut command = Command::new(root.join("fuzz/run.sh"));
     command.arg(seconds).args(targets).stdout(Stdio::piped());
     let mut child = command.spawn().context("fuzz/run.sh")?;
@@ -42,7 +42,7 @@ pub(crate) fn run(root: &Path, seconds: &str, targets: &[&str]) -> Result<Vec<St
         Criterion::new(no_failure, failed.is_empty() && !rows.is_empty()),
         Criterion::new(format!("each for at least {SECONDS_MIN} s"), limit >= SECONDS_MIN),
     ];
-    let contents = Contents {
+    let contents = EvidenceContents {
         parameters: &[("SECONDS", seconds.to_owned())],
         origins: &[("", &origin)],
         criteria: &criteria,

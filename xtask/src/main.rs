@@ -34,7 +34,7 @@ mod web;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use runner::Suite;
+use runner::RunnerSuite;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | structure | docs | docs --check | \
                      test [PART] | lab [PART] | repeat TIMES NAME | \
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         ["soak"] => report(lines(soak::write(&root, None))),
         ["soak", name] => report(lines(soak::write(&root, Some(name)))),
         ["test"] => test::everything(&root),
-        ["test", part] => test::named(&root, Suite::Deterministic, part),
+        ["test", part] => test::named(&root, RunnerSuite::Deterministic, part),
         ["repeat", times, part] => match times.parse() {
             Ok(times) => test::repeated(&root, times, part),
             Err(_) => report(vec![format!("{times} is not a number of runs")]),
@@ -82,8 +82,8 @@ fn main() -> ExitCode {
         ["typical", files @ ..] if !files.is_empty() => {
             report(typical::add(&root, files).err().into_iter().collect())
         }
-        ["lab"] => test::named(&root, Suite::Lab, ""),
-        ["lab", part] => test::named(&root, Suite::Lab, part),
+        ["lab"] => test::named(&root, RunnerSuite::Lab, ""),
+        ["lab", part] => test::named(&root, RunnerSuite::Lab, part),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

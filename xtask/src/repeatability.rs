@@ -11,11 +11,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use fathom_analysis::statistics;
-use fathom_lab::evidence::{Contents, Criterion, Origin, REPEATABILITY};
+use fathom_lab::evidence::{Criterion, EvidenceContents, EvidenceOrigin, REPEATABILITY};
 use fathom_record::{Document, State, Summary, Unit};
 use serde_json::Value;
 
-use crate::bench::{Bench, Words, rows, share};
+use crate::bench::{BenchWords, XtaskBench, rows, share};
 
 /// Of all cases of neighbouring runs.
 const FLAGGED_MAX: f64 = 0.05;
@@ -36,7 +36,7 @@ How well results repeat on this machine; run the command on yours for your own f
 
 /// A case over all runs.
 #[derive(Default)]
-struct Case {
+struct RepeatabilityCase {
     headlines: Vec<f64>,
     within: Vec<f64>,
     between: Vec<f64>,
@@ -48,7 +48,7 @@ struct Case {
 #[derive(Default)]
 struct Unchanged {
     /// Of neighbouring runs.
-    neighbours: Words,
+    neighbours: BenchWords,
     /// Valid cases of runs that were compared with a copy of themselves, and the unchanged of them.
     copies: (usize, usize),
 }
@@ -62,8 +62,8 @@ pub(crate) fn write(
     metrics: &[&str],
 ) -> Result<Vec<String>> {
     ensure!(runs >= 2, "{runs} runs: at least 2 are needed");
-    let bench = Bench::new(program)?;
-    let origin = Origin::here(root);
+    let bench = XtaskBench::new(program)?;
+    let origin = EvidenceOrigin::here(root);
     let store = bench.path("runs.db");
     let mut documents: Vec<Document> = Vec::new();
     for run in 0..runs {
@@ -73,7 +73,7 @@ pub(crate) fn write(
         documents.push(serde_json::from_str(&text).context("read an exported run")?);
     }
     let unchanged = compare(&bench, &store, &documents)?;
-    let contents = Contents {
+    let contents = EvidenceContents {
         parameters: &[("RUNS", runs.to_string()), ("METRICS", metrics.join(" "))],
         origins: &[("", &origin)],
         criteria: &unchanged.criteria(),
@@ -84,7 +84,7 @@ pub(crate) fn write(
 
 /// Each run with the one before and with a copy of itself. All are kept by now, so that each
 /// comparison knows the noise between the other runs.
-fn compare(bench: &Bench, store: &Path, documents: &[Document]) -> Result<Unchanged> {
+fn compare(bench: &XtaskBench, store: &Path, documents: &[Document]) -> Result<Unchanged> {
     let mut unchanged = Unchanged::default();
     for (at, document) in documents.iter().enumerate() {
         let id = document.run.id.as_str();
@@ -137,14 +137,14 @@ impl Unchanged {
     }
 }
 
-fn cases(documents: &[Document]) -> Vec<(String, Case)> {
+fn cases(documents: &[Document]) -> Vec<(String, RepeatabilityCase)> {
     let mut order = Vec::new();
-    let mut cases: BTreeMap<String, Case> = BTreeMap::new();
+    let mut cases: BTreeMap<String, RepeatabilityCase> = BTreeMap::new();
     for record in documents.iter().flat_map(|document| &document.records) {
         let name = record.name();
         let case = cases.entry(name.clone()).or_insert_with(|| {
             order.push(name);
-            Case::default()
+            RepeatabilityCase::default()
         });
         case.unit = Some(record.unit);
         case.marked += usize::from(record.verdict.state != State::Valid);
@@ -155,7 +155,7 @@ fn cases(documents: &[Document]) -> Vec<(String, Case)> {
     order.into_iter().filter_map(|name| cases.remove(&name).map(|case| (name, case))).collect()
 }
 
-impl Case {
+impl RepeatabilityCase {
     fn add(&mut self, summary: &Summary) {
         self.headlines.push(summary.median);
         self.within.push(summary.spread_within);
@@ -205,7 +205,7 @@ fn page(documents: &[Document], unchanged: &Unchanged) -> String {
     text
 }
 
-fn row(name: &str, case: &Case, runs: usize) -> String {
+fn row(name: &str, case: &RepeatabilityCase, runs: usize) -> String {
     let percent = |share: Option<f64>| match share {
         Some(share) if share.is_finite() => format!("{:.2}", 100.0 * share),
         _ => "–".to_owned(),
@@ -236,7 +236,10 @@ mod tests {
 
     #[test]
     fn spread_between_runs_is_relative_and_asks_for_two() {
-        let case = |headlines: &[f64]| Case { headlines: headlines.to_vec(), ..Case::default() };
+        let case = |headlines: &[f64]| RepeatabilityCase {
+            headlines: headlines.to_vec(),
+            ..RepeatabilityCase::default()
+        };
         assert_eq!(case(&[100.0]).between_runs(), None);
         let (deviation, range) = case(&[90.0, 100.0, 110.0]).between_runs().unwrap();
         assert!((deviation - 0.1).abs() < 1e-12 && (range - 2.0 / 9.0).abs() < 1e-12);

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 
 use anyhow::{Context, Result, ensure};
 use fathom_measure::clock::monotonic_raw_ns;
-use fathom_measure::process::{CollectError, Limits, Running};
+use fathom_measure::process::{CollectError, OutputLimits, Running};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// What a test prints, with the reason, if it cannot run on this machine.
@@ -20,13 +20,13 @@ const SKIPPED: &str = "skipped: ";
 
 /// The slowest test takes 10 s. Beside ten others on one CPU it still has five times as long as it
 /// needs.
-const LIMITS: Limits = Limits { time_ns: 600_000_000_000, output_bytes: 0 };
+const LIMITS: OutputLimits = OutputLimits { time_ns: 600_000_000_000, output_bytes: 0 };
 
 /// What is printed of the end of a failed test's output.
 const OUTPUT_BYTES_MAX: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Test {
+pub(crate) struct RunnerTest {
     program: PathBuf,
     /// The folder of its package, in which it runs.
     folder: PathBuf,
@@ -35,14 +35,14 @@ pub(crate) struct Test {
     name: String,
 }
 
-impl Test {
+impl RunnerTest {
     pub(crate) fn full_name(&self) -> String {
         format!("{} {}", self.target, self.name)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum RunnerOutcome {
     Passed,
     /// The reason.
     Skipped(String),
@@ -54,21 +54,21 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub(crate) test: Test,
-    pub(crate) outcome: Outcome,
+pub(crate) struct RunnerEnded {
+    pub(crate) test: RunnerTest,
+    pub(crate) outcome: RunnerOutcome,
     pub(crate) seconds: f64,
 }
 
 /// Which tests: `#[ignore]` marks those of `make lab`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Suite {
+pub(crate) enum RunnerSuite {
     Deterministic,
     Lab,
 }
 
 /// Builds the test programs of the workspace and lists their tests.
-pub(crate) fn list(root: &Path, suite: Suite) -> Result<Vec<Test>> {
+pub(crate) fn list(root: &Path, suite: RunnerSuite) -> Result<Vec<RunnerTest>> {
     let mut found = Vec::new();
     for (target, program, folder) in build(root)? {
         let names = |more: &[&str]| -> Result<Vec<String>> {
@@ -81,12 +81,12 @@ pub(crate) fn list(root: &Path, suite: Suite) -> Result<Vec<Test>> {
             Ok(names.map(str::to_owned).collect())
         };
         let mut chosen = names(&["--ignored"])?;
-        if suite == Suite::Deterministic {
+        if suite == RunnerSuite::Deterministic {
             let ignored = chosen;
             chosen = names(&[])?.into_iter().filter(|name| !ignored.contains(name)).collect();
         }
         let (program, folder) = (&program, &folder);
-        found.extend(chosen.into_iter().map(|name| Test {
+        found.extend(chosen.into_iter().map(|name| RunnerTest {
             program: program.clone(),
             folder: folder.clone(),
             target: target.clone(),
@@ -126,9 +126,9 @@ fn program_of(message: &str) -> Option<(String, PathBuf, PathBuf)> {
 /// Runs the tests, `at_once` at a time, and hands over each as it ends. SIGINT and SIGTERM end the
 /// running ones, with all that they started; returns whether that was so.
 pub(crate) fn run(
-    tests: &[Test],
+    tests: &[RunnerTest],
     at_once: usize,
-    mut show: impl FnMut(Ended),
+    mut show: impl FnMut(RunnerEnded),
 ) -> std::io::Result<bool> {
     let (stop, signalled) = std::io::pipe()?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -161,17 +161,17 @@ fn is_readable(pipe: BorrowedFd<'_>) -> bool {
     poll(&mut [PollFd::from_borrowed_fd(pipe, PollFlags::IN)], Some(&now)).is_ok_and(|it| it > 0)
 }
 
-fn run_one(test: &Test, limits: Limits, stop: BorrowedFd<'_>) -> Ended {
+fn run_one(test: &RunnerTest, limits: OutputLimits, stop: BorrowedFd<'_>) -> RunnerEnded {
     let begun_ns = monotonic_raw_ns();
-    let outcome = try_run(test, limits, stop).unwrap_or_else(|error| Outcome::Failed {
+    let outcome = try_run(test, limits, stop).unwrap_or_else(|error| RunnerOutcome::Failed {
         how: format!("{error:#}"),
         output: String::new(),
     });
     let seconds = (monotonic_raw_ns() - begun_ns) as f64 / 1e9;
-    Ended { test: test.clone(), outcome, seconds }
+    RunnerEnded { test: test.clone(), outcome, seconds }
 }
 
-fn try_run(test: &Test, limits: Limits, stop: BorrowedFd<'_>) -> Result<Outcome> {
+fn try_run(test: &RunnerTest, limits: OutputLimits, stop: BorrowedFd<'_>) -> Result<RunnerOutcome> {
     // Both streams in one file, so that their lines keep their order.
     let mut file = tempfile::tempfile().context("a file for the output")?;
     let command = || {
@@ -198,15 +198,15 @@ fn end_of(file: &mut File) -> Result<String> {
 }
 
 /// The outcome of a test by how it ended and what it printed.
-fn judge(end: std::result::Result<ExitStatus, CollectError>, output: String) -> Outcome {
+fn judge(end: std::result::Result<ExitStatus, CollectError>, output: String) -> RunnerOutcome {
     let how = match end {
         Err(error) => error.to_string(),
         Ok(status) if status.success() => {
             if let Some(reason) = output.lines().find_map(|line| line.strip_prefix(SKIPPED)) {
-                return Outcome::Skipped(reason.to_owned());
+                return RunnerOutcome::Skipped(reason.to_owned());
             }
             if output.contains("test result: ok. 1 passed") {
-                return Outcome::Passed;
+                return RunnerOutcome::Passed;
             }
             // Something in it called exit(0).
             "ended before its result".to_owned()
@@ -217,7 +217,7 @@ fn judge(end: std::result::Result<ExitStatus, CollectError>, output: String) -> 
             None => format!("ended before its result, with {status}"),
         },
     };
-    Outcome::Failed { how, output }
+    RunnerOutcome::Failed { how, output }
 }
 
 #[cfg(test)]
@@ -228,14 +228,14 @@ mod tests {
     use super::*;
 
     /// A program that behaves like a test program with one test.
-    fn scripted(script: &str) -> (tempfile::TempDir, Test) {
+    fn scripted(script: &str) -> (tempfile::TempDir, RunnerTest) {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let [target, name] = ["program", "it"].map(str::to_owned);
-        let test = Test { program, folder: folder.path().to_owned(), target, name };
+        let test = RunnerTest { program, folder: folder.path().to_owned(), target, name };
         (folder, test)
     }
 
@@ -256,9 +256,9 @@ mod tests {
             let (_folder, test) = scripted(&script);
             let (never, _stop) = std::io::pipe().unwrap();
             let outcome = match run_one(&test, LIMITS, never.as_fd()).outcome {
-                Outcome::Passed => Ok(None),
-                Outcome::Skipped(reason) => Ok(Some(reason)),
-                Outcome::Failed { how, .. } => Err(how),
+                RunnerOutcome::Passed => Ok(None),
+                RunnerOutcome::Skipped(reason) => Ok(Some(reason)),
+                RunnerOutcome::Failed { how, .. } => Err(how),
             };
             assert_eq!(outcome, expected.map(|it| it.map(str::to_owned)), "{script}");
         }
@@ -272,7 +272,7 @@ mod tests {
             let held = folder.path().join("held");
             assert!(Command::new("mkfifo").arg(&held).status().unwrap().success());
             let (stop, mut signalled) = std::io::pipe().unwrap();
-            let limit = Limits { time_ns: u64::from(is_stopped) * LIMITS.time_ns, ..LIMITS };
+            let limit = OutputLimits { time_ns: u64::from(is_stopped) * LIMITS.time_ns, ..LIMITS };
             let ended = std::thread::scope(|scope| {
                 let running = scope.spawn(|| run_one(&test, limit, stop.as_fd()));
                 if is_stopped {
@@ -282,7 +282,7 @@ mod tests {
                 }
                 running.join().unwrap()
             });
-            let Outcome::Failed { how, .. } = ended.outcome else { panic!("it ended") };
+            let RunnerOutcome::Failed { how, .. } = ended.outcome else { panic!("it ended") };
             let expected =
                 if is_stopped { "was stopped" } else { "timed out after 0 s, was killed" };
             assert_eq!(how, expected);
@@ -292,10 +292,10 @@ mod tests {
     #[test]
     fn all_tests_are_run_once() {
         let (folder, test) = scripted(&format!("echo $2 >> ran; {OK}"));
-        let named = |at: u32| Test { name: at.to_string(), ..test.clone() };
-        let tests: Vec<Test> = (0..20).map(named).collect();
+        let named = |at: u32| RunnerTest { name: at.to_string(), ..test.clone() };
+        let tests: Vec<RunnerTest> = (0..20).map(named).collect();
         let mut ended = 0;
-        let show = |one: Ended| ended += u32::from(one.outcome == Outcome::Passed);
+        let show = |one: RunnerEnded| ended += u32::from(one.outcome == RunnerOutcome::Passed);
         assert!(!run(&tests, 3, show).unwrap(), "not interrupted");
         assert_eq!(ended, 20);
         let ran = fs::read_to_string(folder.path().join("ran")).unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use fathom_lab::evidence::{Contents, Criterion, Origin, SIMULATION};
+use fathom_lab::evidence::{Criterion, EvidenceContents, EvidenceOrigin, SIMULATION};
 use fathom_simulation::{Findings, Trials, simulate};
 
 pub(crate) fn trials(runs: &str, seed: &str) -> Result<Trials> {
@@ -17,12 +17,12 @@ pub(crate) fn trials(runs: &str, seed: &str) -> Result<Trials> {
 
 /// Simulates, writes the page, and returns the violated guarantees.
 pub(crate) fn write(root: &Path, trials: Trials) -> Result<Vec<String>> {
-    let origin = Origin::here(root);
+    let origin = EvidenceOrigin::here(root);
     let Findings { page, violations } =
         simulate(trials, &mut |part| eprintln!("simulating {part}"));
     let mut criteria = vec![Criterion::new("every guarantee is kept", violations.is_empty())];
     criteria.extend(violations.into_iter().map(|violation| Criterion::new(violation, false)));
-    let contents = Contents {
+    let contents = EvidenceContents {
         parameters: &[("RUNS", trials.runs.to_string()), ("SEED", trials.seed.to_string())],
         origins: &[("", &origin)],
         criteria: &criteria,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use fathom_lab::evidence::{Contents, Criterion, FAULTS, Origin};
+use fathom_lab::evidence::{Criterion, EvidenceContents, EvidenceOrigin, FAULTS};
 
 /// Package and arguments of `cargo test`.
 const TESTS: [(&str, &[&str]); 4] = [
@@ -37,7 +37,7 @@ pub(crate) fn write(root: &Path, name: Option<&str>) -> Result<Vec<String>> {
     // Remove the tables of an earlier soak.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-    let origin = Origin::here(root);
+    let origin = EvidenceOrigin::here(root);
     let mut failed = Vec::new();
     for (package, part) in TESTS {
         // cargo would run the tests of either name.
@@ -63,7 +63,7 @@ pub(crate) fn write(root: &Path, name: Option<&str>) -> Result<Vec<String>> {
         let missed = criteria.into_iter().filter(|criterion| !criterion.is_met);
         return Ok(missed.map(|criterion| format!("MISSED: {}", criterion.text)).collect());
     }
-    let contents = Contents {
+    let contents = EvidenceContents {
         parameters: &[],
         origins: &[("", &origin)],
         criteria: &criteria,

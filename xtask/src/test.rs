@@ -5,21 +5,21 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use crate::runner::{self, Ended, Outcome, Suite};
+use crate::runner::{self, RunnerEnded, RunnerOutcome, RunnerSuite};
 use crate::{answers, docs, tidy, web};
 
 /// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
 
 #[derive(Debug, Default)]
-struct Count {
+struct TestCount {
     passed: u64,
     skipped: u64,
     /// The names of the failed.
     failed: Vec<String>,
 }
 
-impl Count {
+impl TestCount {
     /// The names are repeated here: a log may keep no more than its end.
     fn exit(&self) -> ExitCode {
         let Self { passed, skipped, failed } = self;
@@ -31,7 +31,7 @@ impl Count {
 
 /// Runs all steps, also after a failure, and prints the count.
 pub(crate) fn everything(root: &Path) -> ExitCode {
-    let mut count = Count::default();
+    let mut count = TestCount::default();
     step(&mut count, "tidy", tidy::check(root));
     step(&mut count, "generated files", docs::check(root));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -40,7 +40,7 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
     let lints =
         ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
     command(&mut count, "lints", root, &cargo, &lints);
-    tests(&mut count, root, Suite::Deterministic, cpus(), 1, |_| true);
+    tests(&mut count, root, RunnerSuite::Deterministic, cpus(), 1, |_| true);
     if has_page {
         let page = web::tests(root);
         count.passed += page.passed;
@@ -51,11 +51,11 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
 }
 
 /// Runs the tests whose name contains `part`; those of the lab one at a time.
-pub(crate) fn named(root: &Path, suite: Suite, part: &str) -> ExitCode {
-    let mut count = Count::default();
-    let at_once = if suite == Suite::Lab { 1 } else { cpus() };
+pub(crate) fn named(root: &Path, suite: RunnerSuite, part: &str) -> ExitCode {
+    let mut count = TestCount::default();
+    let at_once = if suite == RunnerSuite::Lab { 1 } else { cpus() };
     let ended = tests(&mut count, root, suite, at_once, 1, |name| name.contains(part));
-    if suite == Suite::Lab
+    if suite == RunnerSuite::Lab
         && let Err(error) = answers::write(root, part, &ended)
     {
         step(&mut count, "page of answers", vec![format!("{error:#}")]);
@@ -65,9 +65,9 @@ pub(crate) fn named(root: &Path, suite: Suite, part: &str) -> ExitCode {
 
 /// Runs the tests whose name begins so, each so many times, beside each other: six for each CPU.
 pub(crate) fn repeated(root: &Path, times: usize, beginning: &str) -> ExitCode {
-    let mut count = Count::default();
+    let mut count = TestCount::default();
     let is_chosen = |name: &str| name.starts_with(beginning);
-    tests(&mut count, root, Suite::Deterministic, 6 * cpus(), times, is_chosen);
+    tests(&mut count, root, RunnerSuite::Deterministic, 6 * cpus(), times, is_chosen);
     count.exit()
 }
 
@@ -75,17 +75,17 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn step(count: &mut Count, name: &str, problems: Vec<String>) {
+fn step(count: &mut TestCount, name: &str, problems: Vec<String>) {
     problems.iter().for_each(|problem| println!("{problem}"));
     note(count, name, problems.is_empty());
 }
 
-fn command(count: &mut Count, name: &str, root: &Path, program: &str, arguments: &[&str]) {
+fn command(count: &mut TestCount, name: &str, root: &Path, program: &str, arguments: &[&str]) {
     let status = Command::new(program).args(arguments).current_dir(root).status();
     note(count, name, status.is_ok_and(|status| status.success()));
 }
 
-fn note(count: &mut Count, name: &str, good: bool) {
+fn note(count: &mut TestCount, name: &str, good: bool) {
     println!("check {name} ... {}", if good { "ok" } else { "FAILED" });
     if good {
         count.passed += 1;
@@ -96,7 +96,7 @@ fn note(count: &mut Count, name: &str, good: bool) {
 
 /// Builds the page of `fathom report` and compares it with the packaged one. Returns whether it can
 /// be tested.
-fn page(count: &mut Count, root: &Path) -> bool {
+fn page(count: &mut TestCount, root: &Path) -> bool {
     match web::build(root) {
         web::Build::Skipped => {
             count.skipped += 1;
@@ -111,13 +111,13 @@ fn page(count: &mut Count, root: &Path) -> bool {
 
 /// Runs the chosen tests so many times; then prints the failed ones and the slowest.
 fn tests(
-    count: &mut Count,
+    count: &mut TestCount,
     root: &Path,
-    suite: Suite,
+    suite: RunnerSuite,
     at_once: usize,
     times: usize,
     is_chosen: impl Fn(&str) -> bool,
-) -> Vec<Ended> {
+) -> Vec<RunnerEnded> {
     let tests = match runner::list(root, suite) {
         Ok(tests) => tests,
         Err(error) => {
@@ -143,32 +143,34 @@ fn tests(
     }
     for one in &ended {
         match one.outcome {
-            Outcome::Passed => count.passed += 1,
-            Outcome::Skipped(_) => count.skipped += 1,
-            Outcome::Failed { .. } => count.failed.push(one.test.full_name()),
+            RunnerOutcome::Passed => count.passed += 1,
+            RunnerOutcome::Skipped(_) => count.skipped += 1,
+            RunnerOutcome::Failed { .. } => count.failed.push(one.test.full_name()),
         }
     }
     ended
 }
 
-fn line(one: &Ended) -> String {
+fn line(one: &RunnerEnded) -> String {
     let (name, seconds) = (one.test.full_name(), one.seconds);
     match &one.outcome {
-        Outcome::Passed => format!("test {name} ... ok {seconds:.2} s"),
-        Outcome::Skipped(reason) => format!("test {name} ... skipped: {reason}"),
-        Outcome::Failed { how, .. } => format!("test {name} ... FAILED: {how}, {seconds:.2} s"),
+        RunnerOutcome::Passed => format!("test {name} ... ok {seconds:.2} s"),
+        RunnerOutcome::Skipped(reason) => format!("test {name} ... skipped: {reason}"),
+        RunnerOutcome::Failed { how, .. } => {
+            format!("test {name} ... FAILED: {how}, {seconds:.2} s")
+        }
     }
 }
 
 /// The output of the failed tests, and the slowest of all.
-fn summary(ended: &[Ended]) -> String {
+fn summary(ended: &[RunnerEnded]) -> String {
     let mut text = String::new();
     for one in ended {
-        if let Outcome::Failed { output, .. } = &one.outcome {
+        if let RunnerOutcome::Failed { output, .. } = &one.outcome {
             text += &format!("\n---- {}\n{output}", line(one));
         }
     }
-    let mut slowest: Vec<&Ended> = ended.iter().collect();
+    let mut slowest: Vec<&RunnerEnded> = ended.iter().collect();
     slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     text += "\nslowest tests:\n";
     for one in slowest.into_iter().take(SLOWEST) {

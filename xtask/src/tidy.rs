@@ -20,7 +20,7 @@ use std::fs;
 use std::path::Path;
 
 use code::Code;
-use names::Names;
+use names::SharedNames;
 
 /// Files and folders that are not part of the project. `.git` is a file in a second worktree.
 const SKIPPED: &[&str] = &["target", ".git", "node_modules", "dist"];
@@ -66,7 +66,7 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
         found.extend(layout::of_any(file));
         found.extend(bans::of_any(file));
         if file.is("rs") {
-            let code = Code::of(&file.text);
+            let code = Code::from_text(&file.text);
             found.extend(layout::of_rust(file, &code));
             found.extend(bans::of_rust(file, &code));
         }
@@ -80,7 +80,7 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     found.extend(reach::of_sources(&files));
     found.extend(mood::of_tests(&files));
     found.extend(structure::of_sources(&files));
-    found.extend(Names::count(&files).refused());
+    found.extend(SharedNames::count(&files).refused());
     found.extend(vocabulary::of_texts(&files));
     found
 }
@@ -88,7 +88,7 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
 /// Circles and arrows up inside each crate and the page, their lines, and names that are shared.
 pub(crate) fn structure(root: &Path) -> String {
     let files = files(root, &mut Vec::new());
-    structure::page(&structure::of_packages(&files)) + "\n" + &Names::count(&files).page()
+    structure::page(&structure::of_packages(&files)) + "\n" + &SharedNames::count(&files).page()
 }
 
 fn files(root: &Path, found: &mut Vec<String>) -> Vec<File> {

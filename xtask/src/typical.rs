@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use fathom_analysis::typical::{GROUP_MIN, Machine, collection, rows};
+use fathom_analysis::typical::{GROUP_MIN, TypicalMachine, collection, rows};
 
 const COLLECTION: &str = "data/typical/machines.csv";
 
@@ -38,11 +38,12 @@ pub(crate) fn add(root: &Path, files: &[&str]) -> Result<(), String> {
 
 /// All machines, and how many are new or replace another.
 fn merged(
-    known: Vec<Machine>,
-    added: Vec<Machine>,
-) -> Result<(Vec<Machine>, usize, usize), String> {
-    let key = |one: &Machine| (one.provider.clone(), one.name.clone());
-    let mut all: BTreeMap<_, Machine> = known.into_iter().map(|one| (key(&one), one)).collect();
+    known: Vec<TypicalMachine>,
+    added: Vec<TypicalMachine>,
+) -> Result<(Vec<TypicalMachine>, usize, usize), String> {
+    let key = |one: &TypicalMachine| (one.provider.clone(), one.name.clone());
+    let mut all: BTreeMap<_, TypicalMachine> =
+        known.into_iter().map(|one| (key(&one), one)).collect();
     let (mut new, mut replaced) = (0, 0);
     for one in added {
         match all.get(&key(&one)) {
@@ -66,7 +67,7 @@ fn merged(
 mod tests {
     use super::*;
 
-    fn machine(name: &str, date: &str, ns: f64) -> Machine {
+    fn machine(name: &str, date: &str, ns: f64) -> TypicalMachine {
         let text = format!(
             "provider,type,cpu_vendor,cpu_family,cpu_model,cpu_name,cpus,hypervisor,l3_bytes,date,\
              latency_ns,read_bytes_per_s,write_bytes_per_s,copy_bytes_per_s\n\

@@ -50,14 +50,14 @@ fn is_packaged(root: &Path) -> bool {
 
 /// How the browser tests ended.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct WebEnded {
     pub(crate) passed: u64,
     pub(crate) skipped: u64,
     /// Their names.
     pub(crate) failed: Vec<String>,
 }
 
-impl Ended {
+impl WebEnded {
     /// Reads a line of TAP: `not ok 3 - table is sorted`, and the totals at its end, `# pass 9`.
     fn read(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("not ok ") {
@@ -72,8 +72,8 @@ impl Ended {
 
 /// Runs the browser tests with the program in the folder of this one. An incomplete run is a
 /// failure.
-pub(crate) fn tests(root: &Path) -> Ended {
-    let mut ended = Ended::default();
+pub(crate) fn tests(root: &Path) -> WebEnded {
+    let mut ended = WebEnded::default();
     let is_complete = (|| {
         let program = std::env::current_exe()?.with_file_name("fathom");
         let mut command = Command::new("npm");
@@ -103,11 +103,11 @@ mod tests {
 
     #[test]
     fn totals_and_failures_of_tap_are_read() {
-        let mut ended = Ended::default();
+        let mut ended = WebEnded::default();
         let lines = ["ok 1 - it is # SKIP no browser", "not ok 2 - table is sorted", "# tests 12"];
         lines.iter().for_each(|line| ended.read(line));
         ["# pass 9", "# fail 1", "# skipped 1"].iter().for_each(|line| ended.read(line));
         let failed = vec!["2 - table is sorted".to_owned()];
-        assert_eq!(ended, Ended { passed: 9, skipped: 1, failed });
+        assert_eq!(ended, WebEnded { passed: 9, skipped: 1, failed });
     }
 }

@@ -30,7 +30,7 @@ pub struct Distances {
 impl Distances {
     /// From all readings of a run.
     #[must_use]
-    pub fn of<'s>(samples: impl Iterator<Item = &'s Sample>) -> Self {
+    pub fn from_samples<'s>(samples: impl Iterator<Item = &'s Sample>) -> Self {
         // Cases of one visit have the same readings.
         let mut seen = BTreeSet::new();
         let mut is_new = |it: &&Sample| {
@@ -94,7 +94,10 @@ pub struct Choice {
 impl Choice {
     /// All of these visits.
     #[must_use]
-    pub fn of<'s>(samples: impl IntoIterator<Item = &'s Sample>, notes: Vec<String>) -> Self {
+    pub fn from_samples<'s>(
+        samples: impl IntoIterator<Item = &'s Sample>,
+        notes: Vec<String>,
+    ) -> Self {
         let samples: Vec<Sample> = samples.into_iter().cloned().collect();
         Self { distance_ns: distance_of(&samples, |_| true), samples, notes }
     }
@@ -119,7 +122,7 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Choice {
     let (missed, kept): (Vec<&Sample>, Vec<&Sample>) =
         samples.iter().partition(|sample| sample.missed.is_some());
     if missed.len() >= kept.len() || samples.iter().any(is_wrong) {
-        return Choice::of(samples, Vec::new());
+        return Choice::from_samples(samples, Vec::new());
     }
     let mut notes = Vec::new();
     if let Some(why) = missed.first().and_then(|first| first.missed.as_ref()) {
@@ -137,15 +140,15 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Choice {
             notes.push(format!(
                 "{counts} left out: CPUs {elsewhere:.0} ns apart, not {at:.0} (median {value})"
             ));
-            Choice::of(usual, notes)
+            Choice::from_samples(usual, notes)
         }
         // Too few visits are known to be in the usual state.
         (_, Some(elsewhere)) => {
             notes
                 .push(format!("{counts} with CPUs {elsewhere:.0} ns apart, not as in most visits"));
-            Choice { distance_ns: None, ..Choice::of(kept, notes) }
+            Choice { distance_ns: None, ..Choice::from_samples(kept, notes) }
         }
-        (_, None) => Choice::of(kept, notes),
+        (_, None) => Choice::from_samples(kept, notes),
     }
 }
 
@@ -178,7 +181,7 @@ mod tests {
     #[test]
     fn case_is_reported_for_the_usual_state_of_the_run() {
         let samples = visits();
-        let choice = choose(&samples, &Distances::of(samples.iter()), Unit::Nanoseconds);
+        let choice = choose(&samples, &Distances::from_samples(samples.iter()), Unit::Nanoseconds);
         assert_eq!(processes(&choice), [0, 1, 4, 6, 7, 9, 10, 11], "unknown ones are not left out");
         let note = "4 of 12 processes left out: CPUs 7 ns apart, not 68 (median 12.00 ns)";
         assert_eq!(
@@ -187,14 +190,14 @@ mod tests {
         );
         // Of a visit that was moved, the readings in that state say nothing of the other one.
         let moved = [samples[0].clone(), samples[5].clone()];
-        let choice = choose(&moved, &Distances::of(samples.iter()), Unit::Nanoseconds);
+        let choice = choose(&moved, &Distances::from_samples(samples.iter()), Unit::Nanoseconds);
         assert_eq!(
             choice.notes,
             ["1 of 2 processes left out: CPUs 7 ns apart, not 62 (median 8.000 ns)"]
         );
         // A case without a visit in that state keeps all, and is of no state.
         let near = [samples[2].clone(), samples[3].clone()];
-        let choice = choose(&near, &Distances::of(samples.iter()), Unit::Nanoseconds);
+        let choice = choose(&near, &Distances::from_samples(samples.iter()), Unit::Nanoseconds);
         let note = "2 of 2 processes with CPUs 7 ns apart, not as in most visits";
         assert_eq!((processes(&choice), choice.distance_ns), (vec![2, 3], None));
         assert_eq!(choice.notes, [note]);
@@ -205,7 +208,7 @@ mod tests {
         // Eight cases of one visit, far from the others.
         let mut samples: Vec<Sample> = (0..40).map(|at| sample(at, 1.0, &[28.0])).collect();
         samples.extend((0..8).map(|_| Sample { started_ns: Some(7), ..sample(40, 1.0, &[900.0]) }));
-        assert_eq!(Distances::of(samples.iter()).limits.len(), 0);
+        assert_eq!(Distances::from_samples(samples.iter()).limits.len(), 0);
     }
 
     #[test]
@@ -213,7 +216,7 @@ mod tests {
         let of = |ns: [f64; 4]| {
             let samples: Vec<Sample> =
                 (0..40).map(|at| sample(at, 1.0, &[ns[at as usize % 4]])).collect();
-            Distances::of(samples.iter()).limits.len()
+            Distances::from_samples(samples.iter()).limits.len()
         };
         assert_eq!(of([55.0, 75.0, 104.0, 140.0]), 0);
         assert_eq!(of([55.0, 60.0, 104.0, 140.0]), 1);
@@ -221,8 +224,8 @@ mod tests {
         // One outlier is no state.
         let mut samples: Vec<Sample> = (0..40).map(|at| sample(at, 1.0, &[28.0])).collect();
         samples.push(sample(40, 1.0, &[900.0]));
-        assert_eq!(Distances::of(samples.iter()).limits.len(), 0);
-        assert_eq!(Distances::of([].iter()).limits.len(), 0);
+        assert_eq!(Distances::from_samples(samples.iter()).limits.len(), 0);
+        assert_eq!(Distances::from_samples([].iter()).limits.len(), 0);
     }
 
     #[test]
@@ -245,7 +248,7 @@ mod tests {
         }
         let mut samples = visits();
         samples[2].checks = vec![check(false)];
-        let all = choose(&samples, &Distances::of(samples.iter()), Unit::Nanoseconds);
+        let all = choose(&samples, &Distances::from_samples(samples.iter()), Unit::Nanoseconds);
         assert_eq!(all.samples.len(), 12, "wrong work elsewhere is wrong work");
     }
 }

@@ -14,7 +14,8 @@ pub(crate) use core_speed::{RunRecord, stratum_of};
 pub(crate) use weigh::{changed_word, word_of};
 
 pub use comparison::{
-    Answer, Case, Compared, Comparison, Gate, Loss, Needs, NotComparable, NotGateable, Side, Word,
+    Compared, Comparison, ComparisonAnswer, ComparisonCase, ComparisonSide, ComparisonWord, Gate,
+    Loss, Needs, NotComparable, NotGateable,
 };
 pub use noise::{Noise, NoiseBy};
 pub use weigh::{UNCHANGED_MIN, UNCHANGED_TIMES};
@@ -95,7 +96,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
 
 /// A comparison of two sides that are no runs, by its rows.
 pub(crate) fn of_rows(
-    [a, b]: [Side; 2],
+    [a, b]: [ComparisonSide; 2],
     differences: Vec<Difference>,
     (mut rows, not_comparable): (Vec<Compared>, Vec<NotComparable>),
     seed: u64,
@@ -145,10 +146,10 @@ fn hours_apart(a: &Document, b: &Document) -> Option<f64> {
 }
 
 /// A case, with what the host at its far end is known by; empty without one.
-type Key<'a> = (&'a MetricId, &'a Params, &'a str);
+type CompareKey<'a> = (&'a MetricId, &'a Params, &'a str);
 
 /// The records of each case, one of each run that has it.
-type ByCase<'a> = BTreeMap<Key<'a>, Vec<RunRecord<'a>>>;
+type ByCase<'a> = BTreeMap<CompareKey<'a>, Vec<RunRecord<'a>>>;
 
 fn by_case<'a>(documents: &[&'a Document]) -> ByCase<'a> {
     let mut cases = ByCase::new();
@@ -163,8 +164,8 @@ fn by_case<'a>(documents: &[&'a Document]) -> ByCase<'a> {
 }
 
 /// A run with its host as people tell it from `other`.
-fn side(document: &Document, other: &Host) -> Side {
-    Side {
+fn side(document: &Document, other: &Host) -> ComparisonSide {
+    ComparisonSide {
         id: document.run.id.clone(),
         label: document.run.label.clone(),
         started: document.run.started.clone(),
@@ -181,14 +182,17 @@ fn side(document: &Document, other: &Host) -> Side {
     }
 }
 
-fn only(these: &ByCase<'_>, those: &ByCase<'_>) -> Vec<Case> {
-    let has = |(metric, params, _): &Key<'_>| {
+fn only(these: &ByCase<'_>, those: &ByCase<'_>) -> Vec<ComparisonCase> {
+    let has = |(metric, params, _): &CompareKey<'_>| {
         those.keys().any(|(its_metric, its_params, _)| (its_metric, its_params) == (metric, params))
     };
     these
         .keys()
         .filter(|key| !has(key))
-        .map(|(metric, params, _)| Case { metric: (*metric).clone(), params: (*params).clone() })
+        .map(|(metric, params, _)| ComparisonCase {
+            metric: (*metric).clone(),
+            params: (*params).clone(),
+        })
         .collect()
 }
 
@@ -198,7 +202,7 @@ fn other_far_hosts(a: &ByCase<'_>, b: &ByCase<'_>) -> Vec<NotComparable> {
         !b.contains_key(*key) && b.keys().any(|other| (other.0, other.1) == (key.0, key.1))
     });
     let reason = "its far end is another host in B".to_owned();
-    let made = |(metric, params, _): &Key<'_>| NotComparable {
+    let made = |(metric, params, _): &CompareKey<'_>| NotComparable {
         metric: (*metric).clone(),
         params: (*params).clone(),
         reason: reason.clone(),

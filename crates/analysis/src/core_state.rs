@@ -126,7 +126,7 @@ fn fastest_cluster(mut times: Vec<f64>, tolerance: f64) -> Option<f64> {
 
 /// The conditions under which a visit took the rounds of a case, without their values.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Conditions {
+pub struct CoreStateConditions {
     /// Before, between and after the rounds.
     loops: Vec<Loop>,
     /// For each round, whether it was disturbed.
@@ -135,9 +135,9 @@ pub struct Conditions {
     dropped: usize,
 }
 
-impl Conditions {
+impl CoreStateConditions {
     #[must_use]
-    pub fn of(sample: &Sample) -> Self {
+    pub fn from_sample(sample: &Sample) -> Self {
         let per_round = (sample.values_per_round as usize).max(1);
         let dropped = sample.warmup_dropped as usize / per_round;
         let mut disturbed = vec![false; dropped + sample.values.len().div_ceil(per_round)];
@@ -206,10 +206,15 @@ impl CoreStates {
     /// From all loops of a run, those of each visit, and the reference of earlier runs on this CPU.
     /// `None` with too few loops.
     #[must_use]
-    pub fn new(loops: &[Loop], visits: &[Conditions], earlier: Option<Loop>) -> Option<Self> {
+    pub fn new(
+        loops: &[Loop],
+        visits: &[CoreStateConditions],
+        earlier: Option<Loop>,
+    ) -> Option<Self> {
         let idle = idle(loops, earlier)?;
         let mut states = Self { idle, reported: Stratum::AsFound, visits: [0; 3] };
-        let of_visits: Vec<Stratum> = visits.iter().filter_map(|it| states.of(it)).collect();
+        let of_visits: Vec<Stratum> =
+            visits.iter().filter_map(|it| states.stratum_of(it)).collect();
         states.visits = Stratum::STATES
             .map(|state| of_visits.iter().filter(|of_visit| **of_visit == state).count());
         if !states.is_continuum(visits) {
@@ -223,7 +228,7 @@ impl CoreStates {
 
     /// The state of the core in a visit. `None` without loops.
     #[must_use]
-    pub fn of(&self, visit: &Conditions) -> Option<Stratum> {
+    pub fn stratum_of(&self, visit: &CoreStateConditions) -> Option<Stratum> {
         let fast: Vec<bool> = visit.loops.iter().map(|one| one.is_as_fast_as(&self.idle)).collect();
         let typical = visit.typical()?;
         let is_shared = typical.contention() > self.idle.contention() * (1.0 + TOLERANCE);
@@ -245,8 +250,8 @@ impl CoreStates {
 
     /// Whether many visits are just beyond a limit, or faster than the reference, which is then of
     /// no cluster.
-    fn is_continuum(&self, visits: &[Conditions]) -> bool {
-        let typical: Vec<Loop> = visits.iter().filter_map(Conditions::typical).collect();
+    fn is_continuum(&self, visits: &[CoreStateConditions]) -> bool {
+        let typical: Vec<Loop> = visits.iter().filter_map(CoreStateConditions::typical).collect();
         let beyond = |one: &Loop| {
             let contention = one.contention() / self.idle.contention() - 1.0 - TOLERANCE;
             let clock = one.frequency_ns / self.idle.frequency_ns - 1.0 - FREQUENCY_TOLERANCE;
@@ -265,11 +270,14 @@ impl CoreStates {
     ///
     /// # Errors
     /// The reason, if there are too few.
-    pub fn select(&self, visits: &[Conditions]) -> Result<Vec<(usize, Vec<bool>)>, NotSelected> {
+    pub fn select(
+        &self,
+        visits: &[CoreStateConditions],
+    ) -> Result<Vec<(usize, Vec<bool>)>, NotSelected> {
         if self.reported == Stratum::AsFound {
             return Err(NotSelected::Continuum);
         }
-        let is_in = |at: &usize| self.of(&visits[*at]) == Some(self.reported);
+        let is_in = |at: &usize| self.stratum_of(&visits[*at]) == Some(self.reported);
         let chosen: Vec<usize> = (0..visits.len()).filter(is_in).collect();
         if chosen.len() < VISITS_MIN.min(visits.len()) {
             let own: Vec<bool> =

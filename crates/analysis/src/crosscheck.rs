@@ -98,8 +98,12 @@ mod tests {
 
     fn row(ratios: &[f64]) -> CrossRow {
         let metric = MetricId::new("file.read.throughput");
-        let mut row =
-            CrossRow::of(metric, Params::none(), Unit::BytesPerSecond, PeerStatistic::Slope);
+        let mut row = CrossRow::for_metric(
+            metric,
+            Params::none(),
+            Unit::BytesPerSecond,
+            PeerStatistic::Slope,
+        );
         ratios.iter().for_each(|ours| add(&mut row, Turn::new(*ours, 1.0, String::new())));
         row
     }

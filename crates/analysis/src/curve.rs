@@ -14,11 +14,11 @@ const PAYS: f64 = 1.1;
 const FIT_MIN: usize = 3;
 
 /// Block size in bytes, throughput in bytes/s.
-pub type Point = (u64, f64);
+pub type LinePoint = (u64, f64);
 
 /// The model t = calls × c + bytes ÷ b.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fit {
+pub struct CurveFit {
     /// c, in nanoseconds.
     pub call_ns: f64,
     /// b, in bytes/s. `None` if larger blocks take no more time per call.
@@ -31,11 +31,11 @@ pub struct Fit {
 
 /// Fits the time of a call over the block size by least squares of relative errors: with absolute
 /// errors the largest blocks alone would decide the cost per call.
-pub fn fit(curve: &[Point]) -> Option<Fit> {
+pub fn fit(curve: &[LinePoint]) -> Option<CurveFit> {
     if curve.len() < FIT_MIN {
         return None;
     }
-    let ns = |&(block, rate): &Point| 1e9 * block as f64 / rate;
+    let ns = |&(block, rate): &LinePoint| 1e9 * block as f64 / rate;
     // Least squares of (c + s·x − y) ÷ y: sums of 1, x and x² over y², of 1 and x over y.
     let [mut n, mut x, mut xx, mut y, mut xy] = [0.0; 5];
     for point in curve {
@@ -51,8 +51,8 @@ pub fn fit(curve: &[Point]) -> Option<Fit> {
         return None;
     }
     let (call_ns, slope) = ((y * xx - xy * x) / determinant, (n * xy - x * y) / determinant);
-    let off = |point: &Point| (call_ns + slope * point.0 as f64 - ns(point)).abs() / ns(point);
-    Some(Fit {
+    let off = |point: &LinePoint| (call_ns + slope * point.0 as f64 - ns(point)).abs() / ns(point);
+    Some(CurveFit {
         call_ns,
         bandwidth: (slope > 0.0).then(|| 1e9 / slope),
         off: curve.iter().map(off).fold(0.0, f64::max),
@@ -60,14 +60,14 @@ pub fn fit(curve: &[Point]) -> Option<Fit> {
     })
 }
 
-pub fn best(curve: &[Point]) -> Option<Point> {
+pub fn best(curve: &[LinePoint]) -> Option<LinePoint> {
     curve.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// The smallest and largest block of the range around the best block with 95 % of its throughput.
-pub fn knee(curve: &[Point]) -> Option<(u64, u64)> {
+pub fn knee(curve: &[LinePoint]) -> Option<(u64, u64)> {
     let (block, most) = best(curve)?;
-    let is_good = |point: &&Point| point.1 >= AS_GOOD * most;
+    let is_good = |point: &&LinePoint| point.1 >= AS_GOOD * most;
     let at = curve.iter().position(|point| point.0 == block)?;
     let from = curve[..=at].iter().rev().take_while(is_good).last()?;
     let to = curve[at..].iter().take_while(is_good).last()?;
@@ -77,8 +77,8 @@ pub fn knee(curve: &[Point]) -> Option<(u64, u64)> {
 /// Blocks at which the curve dips: slower than both neighbours, and than 0.8 × the line between
 /// them on logarithmic axes, by the throughput and by that of the quickest pass. The first and last
 /// block cannot dip.
-pub fn dips(curve: &[Point], quickest: &[f64]) -> Vec<u64> {
-    let dips = |(three, quickest): &(&[Point], &f64)| {
+pub fn dips(curve: &[LinePoint], quickest: &[f64]) -> Vec<u64> {
+    let dips = |(three, quickest): &(&[LinePoint], &f64)| {
         let [left, here, right] = [three[0].1, three[1].1.max(**quickest), three[2].1];
         let [x0, x, x1] = [0, 1, 2].map(|at: usize| (three[at].0 as f64).ln());
         let line = (left.ln() + (right / left).ln() * (x - x0) / (x1 - x0)).exp();
@@ -89,7 +89,7 @@ pub fn dips(curve: &[Point], quickest: &[f64]) -> Vec<u64> {
 }
 
 /// The smallest block from which threads are 10 % faster at all blocks that both curves have.
-pub fn pays_from(one: &[Point], many: &[Point]) -> Option<u64> {
+pub fn pays_from(one: &[LinePoint], many: &[LinePoint]) -> Option<u64> {
     let rate = |block| one.iter().find(|point| point.0 == block).map(|point| point.1);
     let both = many.iter().filter_map(|(block, many)| Some((*block, *many, rate(*block)?)));
     let mut from = None;
@@ -114,11 +114,11 @@ mod tests {
         1e9 * block as f64 / (200.0 + block as f64 / 8.0)
     }
 
-    fn curve(blocks: &[u64]) -> Vec<Point> {
+    fn curve(blocks: &[u64]) -> Vec<LinePoint> {
         blocks.iter().map(|block| (*block, rate(*block))).collect()
     }
 
-    fn powers() -> Vec<Point> {
+    fn powers() -> Vec<LinePoint> {
         (0..10).map(|power| 1_u64 << (2 * power)).map(|block| (block, rate(block))).collect()
     }
 
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn constant_call_cost_has_no_bandwidth() {
-        let points: Vec<Point> = [1, 2, 4, 8].map(|b| (b, 1e9 * b as f64 / 100.0)).into();
+        let points: Vec<LinePoint> = [1, 2, 4, 8].map(|b| (b, 1e9 * b as f64 / 100.0)).into();
         let fit = fit(&points).expect("a line");
         assert!((fit.call_ns - 100.0).abs() < 1e-9);
         assert!(fit.bandwidth.is_none_or(|bandwidth| bandwidth > 1e15), "{fit:?}");
@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn only_dips_are_reported_as_dips() {
-        let dips = |curve: &[Point]| dips(curve, &curve.iter().map(|it| it.1).collect::<Vec<_>>());
+        let dips =
+            |curve: &[LinePoint]| dips(curve, &curve.iter().map(|it| it.1).collect::<Vec<_>>());
         assert_eq!(dips(&powers()), [0; 0]);
         let mut dipped = powers();
         dipped[3].1 *= 0.7;
@@ -207,8 +208,9 @@ mod tests {
     /// The first two: the cost of a call decides, so that the rate is proportional to the block.
     #[test]
     fn rising_curve_has_no_dips() {
-        let dips = |curve: &[Point]| dips(curve, &curve.iter().map(|it| it.1).collect::<Vec<_>>());
-        let proportional: Vec<Point> =
+        let dips =
+            |curve: &[LinePoint]| dips(curve, &curve.iter().map(|it| it.1).collect::<Vec<_>>());
+        let proportional: Vec<LinePoint> =
             [1, 4, 16, 64, 1 << 16].iter().map(|block| (*block, *block as f64)).collect();
         assert_eq!(dips(&proportional), [0; 0]);
         assert_eq!(dips(&curve(&[1, 3, 1000, 4096, 1 << 20])), [0; 0]);

@@ -51,7 +51,7 @@ fn between_hosts(a: &Host, b: &Host) -> Vec<Difference> {
     all
 }
 
-fn between(a: Vec<Fact>, b: Vec<Fact>) -> impl Iterator<Item = Difference> {
+fn between(a: Vec<DifferenceFact>, b: Vec<DifferenceFact>) -> impl Iterator<Item = Difference> {
     let differ = a.into_iter().zip(b).filter(|((_, a), (_, b))| a != b);
     differ.map(|((what, a), (_, b))| difference(what, a, b))
 }
@@ -77,14 +77,14 @@ fn difference(what: &str, a: Option<String>, b: Option<String>) -> Difference {
     Difference { what: what.to_owned(), a: known(a), b: known(b) }
 }
 
-pub(crate) type Fact = (&'static str, Option<String>);
+pub(crate) type DifferenceFact = (&'static str, Option<String>);
 
 /// The facts compared, in a fixed order.
-pub(crate) fn facts(host: &Host) -> Vec<Fact> {
+pub(crate) fn facts(host: &Host) -> Vec<DifferenceFact> {
     [machine(host), system(host), background(host), network(host)].concat()
 }
 
-fn machine(host: &Host) -> Vec<Fact> {
+fn machine(host: &Host) -> Vec<DifferenceFact> {
     let cpu = &host.cpu;
     vec![
         ("CPU", some(&cpu.model)),
@@ -103,7 +103,7 @@ fn machine(host: &Host) -> Vec<Fact> {
     ]
 }
 
-fn system(host: &Host) -> Vec<Fact> {
+fn system(host: &Host) -> Vec<DifferenceFact> {
     let memory = &host.memory;
     let schedulers: BTreeMap<&str, &str> = host
         .disks
@@ -131,7 +131,7 @@ fn system(host: &Host) -> Vec<Fact> {
 }
 
 /// Kernel features that change memory or scheduling in the background.
-fn background(host: &Host) -> Vec<Fact> {
+fn background(host: &Host) -> Vec<DifferenceFact> {
     let memory = &host.memory;
     vec![
         ("swap", size(memory.swap_bytes)),
@@ -144,7 +144,7 @@ fn background(host: &Host) -> Vec<Fact> {
     ]
 }
 
-fn network(host: &Host) -> Vec<Fact> {
+fn network(host: &Host) -> Vec<DifferenceFact> {
     let tcp = &host.tcp;
     // Virtual links of containers have random names.
     let links = host.network.iter().filter(|link| link.driver.is_some() || link.name == "lo");
@@ -174,7 +174,7 @@ fn offloads(host: &Host) -> Option<String> {
     (!states.is_empty()).then(|| states.join(", "))
 }
 
-fn run(document: &Document) -> Vec<Fact> {
+fn run(document: &Document) -> Vec<DifferenceFact> {
     let run = &document.run;
     let tool = &document.tool;
     let protocol = match run.protocol {

@@ -18,7 +18,7 @@ pub enum DisplayValue<'a> {
 
 impl<'a> DisplayValue<'a> {
     /// The headline of a protocol.
-    pub fn of(record: &'a Record, protocol: Protocol) -> Self {
+    pub fn from_record(record: &'a Record, protocol: Protocol) -> Self {
         if !record.verdict.shows_number() {
             return Self::Withheld;
         }
@@ -63,14 +63,14 @@ mod tests {
             for protocol in [Protocol::Median, Protocol::Trimmed] {
                 record.value = Some(Value::Text("7".to_owned()));
                 assert_eq!(
-                    DisplayValue::of(&record, protocol) != DisplayValue::Withheld,
+                    DisplayValue::from_record(&record, protocol) != DisplayValue::Withheld,
                     shows,
                     "{state:?}"
                 );
                 record.value = None;
                 record.summary = Some(Summary { median: 7.0, ..Summary::default() });
                 assert_eq!(
-                    DisplayValue::of(&record, protocol) != DisplayValue::Withheld,
+                    DisplayValue::from_record(&record, protocol) != DisplayValue::Withheld,
                     shows,
                     "{state:?}"
                 );

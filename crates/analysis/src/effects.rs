@@ -27,7 +27,7 @@ impl Contrast {
         weighted.sum::<Option<f64>>().map(f64::exp)
     }
 
-    fn of(terms: &[Vec<(usize, f64)>]) -> Option<Self> {
+    fn from_terms(terms: &[Vec<(usize, f64)>]) -> Option<Self> {
         let share = 1.0 / terms.len() as f64;
         let weights = terms.iter().flatten().map(|(cell, weight)| (*cell, weight * share));
         let weights: Vec<(usize, f64)> = weights.collect();
@@ -39,7 +39,7 @@ impl Contrast {
 pub fn effect(cells: &[Levels], factor: usize, [from, to]: [u32; 2]) -> Option<Contrast> {
     let pairs = changed(cells, factor, [from, to]);
     let terms: Vec<_> = pairs.map(|[a, b]| vec![(b, 1.0), (a, -1.0)]).collect();
-    Contrast::of(&terms)
+    Contrast::from_terms(&terms)
 }
 
 /// How much the effect of a level differs between two levels of another factor, as a ratio of
@@ -58,7 +58,7 @@ pub fn interaction(
     let term =
         |[a, b]: [usize; 2]| Some(vec![(at(b, to)?, 1.0), (at(a, to)?, -1.0), (b, -1.0), (a, 1.0)]);
     let terms: Vec<_> = pairs.filter_map(term).collect();
-    Contrast::of(&terms)
+    Contrast::from_terms(&terms)
 }
 
 /// Pairs of cells that differ in this factor only.

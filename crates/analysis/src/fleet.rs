@@ -24,9 +24,9 @@ pub use groups::Hardware;
 pub use host::{HostAnswer, HostJudgement, judge_host};
 pub use matrices::Matrix;
 use matrices::matrices;
-pub use numbers::{Case, OddNumber, Subject};
+pub use numbers::{FleetCase, FleetSubject, OddNumber};
 pub use strips::{Drawing, Strip, strips};
-pub use tournament::{Round, WHOLE_MAX, tournament};
+pub use tournament::{TournamentRound, WHOLE_MAX, tournament};
 pub use uniform::{Missed, Uniform};
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub const HOSTS_MIN: usize = 5;
 const BETWEEN: [&str; 2] = ["network.tcp.rtt", "network.tcp.bandwidth"];
 
 /// Noise limits of metrics, as shares: smaller differences are not odd.
-pub type Limits = BTreeMap<&'static str, f64>;
+pub type FleetLimits = BTreeMap<&'static str, f64>;
 
 /// Hosts judged by their peers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -75,7 +75,7 @@ pub struct Group {
     pub not_judged: Vec<NotJudged>,
     /// What is slow on all hosts.
     pub uniform: Vec<Uniform>,
-    pub cases: Vec<Case>,
+    pub cases: Vec<FleetCase>,
 }
 
 /// A host that differs from its group: one finding.
@@ -91,7 +91,7 @@ pub struct OddHost {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NotJudged {
     /// Absent for all numbers of the group.
-    pub subject: Option<Subject>,
+    pub subject: Option<FleetSubject>,
     pub reason: String,
     /// The hosts on the smaller side of what divides the group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -105,7 +105,7 @@ impl Group {
     /// How many cases were judged by peers.
     #[must_use]
     pub fn judged_cases(&self) -> usize {
-        let abstained = |case: &&Case| {
+        let abstained = |case: &&FleetCase| {
             let case = (&case.metric, &case.params, &case.far);
             self.not_judged
                 .iter()
@@ -142,13 +142,13 @@ impl Judgement {
 }
 
 /// A host and its runs.
-struct Member<'a> {
+struct FleetMember<'a> {
     name: String,
     /// The newest first.
     runs: Vec<&'a Document>,
 }
 
-impl<'a> Member<'a> {
+impl<'a> FleetMember<'a> {
     fn host(&self) -> &'a Host {
         &self.runs[0].host
     }
@@ -156,7 +156,7 @@ impl<'a> Member<'a> {
 
 /// Hosts by their hardware, with their facts.
 struct Fleet<'a> {
-    members: Vec<Member<'a>>,
+    members: Vec<FleetMember<'a>>,
     /// The members of each group by index, the largest group first.
     groups: Vec<(Hardware, Vec<usize>)>,
     /// By member.
@@ -164,7 +164,7 @@ struct Fleet<'a> {
 }
 
 impl<'a> Fleet<'a> {
-    fn of(runs: &[&'a Document]) -> Self {
+    fn from_runs(runs: &[&'a Document]) -> Self {
         let members = members(runs);
         let groups = groups::groups(&members);
         let mut facts: Vec<Facts> = vec![Facts::new(); members.len()];
@@ -190,11 +190,11 @@ impl<'a> Fleet<'a> {
         of.iter().map(|at| &self.facts[*at]).collect()
     }
 
-    fn here(&self, group: &[usize]) -> Vec<&Member<'a>> {
+    fn here(&self, group: &[usize]) -> Vec<&FleetMember<'a>> {
         group.iter().map(|at| &self.members[*at]).collect()
     }
 
-    fn judged(&self, group: &(Hardware, Vec<usize>), limits: &Limits) -> Group {
+    fn judged(&self, group: &(Hardware, Vec<usize>), limits: &FleetLimits) -> Group {
         let (hardware, of) = group;
         let here = self.here(of);
         let rows = numbers::rows(&here, limits);
@@ -213,7 +213,7 @@ impl<'a> Fleet<'a> {
         Group {
             hardware: hardware.clone(),
             hosts: here.iter().map(|it| it.name.clone()).collect(),
-            records: Counts::of(records().map(|record| record.verdict.state)),
+            records: Counts::from_states(records().map(|record| record.verdict.state)),
             noise: causes(records(), State::Noisy),
             odd: odd_hosts,
             not_judged: self.not_judged(of, abstained),
@@ -245,8 +245,8 @@ impl<'a> Fleet<'a> {
 /// Judges the hosts of these runs by each other. Several runs of a host are one: of each case its
 /// newest. Clones, which share an id, are distinguished by their names.
 #[must_use]
-pub fn judge(runs: &[&Document], limits: &Limits) -> Judgement {
-    let fleet = Fleet::of(runs);
+pub fn judge(runs: &[&Document], limits: &FleetLimits) -> Judgement {
+    let fleet = Fleet::from_runs(runs);
     let groups = fleet.groups.iter().map(|group| fleet.judged(group, limits)).collect();
     Judgement { hosts: fleet.members.len(), groups, between: matrices(runs) }
 }
@@ -256,7 +256,7 @@ fn key(host: &Host) -> (&str, &str) {
     (host.identity(), &host.name)
 }
 
-fn members<'a>(runs: &[&'a Document]) -> Vec<Member<'a>> {
+fn members<'a>(runs: &[&'a Document]) -> Vec<FleetMember<'a>> {
     let mut hosts: BTreeMap<(&str, &str), Vec<&'a Document>> = BTreeMap::new();
     for run in runs {
         hosts.entry(key(&run.host)).or_default().push(run);
@@ -268,8 +268,8 @@ fn members<'a>(runs: &[&'a Document]) -> Vec<Member<'a>> {
     let runs: Vec<Vec<&Document>> = hosts.into_values().map(newest_first).collect();
     let names: Vec<String> =
         runs.iter().map(|it| it[0].host.label(runs.iter().map(|other| &other[0].host))).collect();
-    let mut members: Vec<Member<'_>> =
-        names.into_iter().zip(runs).map(|(name, runs)| Member { name, runs }).collect();
+    let mut members: Vec<FleetMember<'_>> =
+        names.into_iter().zip(runs).map(|(name, runs)| FleetMember { name, runs }).collect();
     members.sort_by(|a, b| names::order(&a.name).cmp(&names::order(&b.name)));
     members
 }

@@ -7,7 +7,7 @@ use fathom_record::{Document, Unit};
 
 use crate::compare::{Noise, compare};
 use crate::fleet::names::{expand, fold};
-use crate::limits::{Limit, entries};
+use crate::limits::{UserLimit, entries};
 
 /// A list of hosts: folded, it has the same hosts.
 pub fn hosts(data: &[u8]) {
@@ -22,9 +22,9 @@ pub fn limits(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let ranges = entries(text).unwrap_or_else(|_| vec![(String::new(), text.to_owned())]);
     for ((_, range), unit) in ranges.iter().flat_map(|one| Unit::ALL.map(|unit| (one, unit))) {
-        let Ok(limit) = Limit::parse(range, unit) else { continue };
+        let Ok(limit) = UserLimit::parse(range, unit) else { continue };
         let written = limit.text(unit);
-        assert!(Limit::parse(&written, unit).is_ok(), "{range:?} is {written:?}");
+        assert!(UserLimit::parse(&written, unit).is_ok(), "{range:?} is {written:?}");
     }
 }
 
@@ -33,7 +33,7 @@ pub fn document(document: &Document) {
     let comparison = compare(document, document, &Noise::default(), 1);
     assert!(comparison.rows.len() <= document.records.len());
     for record in &document.records {
-        let limit = Limit::around(record, 0.1);
+        let limit = UserLimit::around(record, 0.1);
         limit.inspect(|limit| _ = limit.judge(record));
     }
 }

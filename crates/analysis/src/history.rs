@@ -33,7 +33,7 @@ pub struct History {
     /// The id of the host, or its name if it has none.
     pub host_id: String,
     /// One series per case, in order of first appearance.
-    pub series: Vec<Series>,
+    pub series: Vec<HistorySeries>,
     /// Ids of runs left out because a test setup changed the measurement.
     pub imposed: Vec<String>,
     /// Ids of runs left out because the CPU of an end is emulated.
@@ -46,7 +46,7 @@ pub struct History {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Series {
+pub struct HistorySeries {
     pub params: Params,
     /// The far host, with its id because names are not unique.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct Series {
     /// The state of the core in which at least half of the runs were, else all processes.
     pub stratum: Stratum,
     /// Oldest first.
-    pub points: Vec<Point>,
+    pub points: Vec<HistoryPoint>,
     pub changes: Vec<Change>,
     /// Changes left out because the core frequency changed as much, by a few percent.
     pub explained: usize,
@@ -67,7 +67,7 @@ pub struct Series {
 
 /// The case in one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Point {
+pub struct HistoryPoint {
     pub run: String,
     /// Its label, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,7 +132,7 @@ pub fn history(
         ours.partition(|one| is_imposed(&one.document));
     // Two far hosts are two series even if they have one name.
     let mut numbers: BTreeMap<(&Params, &str, &str), usize> = BTreeMap::new();
-    let mut cases: Vec<Case<'_>> = Vec::new();
+    let mut cases: Vec<HistoryCase<'_>> = Vec::new();
     let mut emulated: Vec<String> = Vec::new();
     for run in &ours {
         for headline in run.headlines.iter().filter(|one| selects(&one.params)) {
@@ -171,22 +171,26 @@ fn newest_hosts(runs: &[Outline]) -> BTreeMap<&str, &Host> {
 }
 
 /// A case in the runs that have it, oldest first.
-type Case<'a> = Vec<(&'a Document, &'a Headline)>;
+type HistoryCase<'a> = Vec<(&'a Document, &'a Headline)>;
 
 /// The series of all cases, in parallel: of thousands of runs each takes a while.
-fn all_series(cases: &[Case<'_>]) -> Vec<Series> {
+fn all_series(cases: &[HistoryCase<'_>]) -> Vec<HistorySeries> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let share = cases.len().div_ceil(threads).max(1);
-    let of_share = |cases: &[Case<'_>]| cases.iter().map(|case| series(case)).collect();
+    let of_share = |cases: &[HistoryCase<'_>]| cases.iter().map(|case| series(case)).collect();
     thread::scope(|scope| {
         // Without a thread for it, a share is computed here.
         let start = |cases| {
             let thread = thread::Builder::new();
-            let worker = thread.spawn_scoped(scope, move || -> Vec<Series> { of_share(cases) });
+            let worker =
+                thread.spawn_scoped(scope, move || -> Vec<HistorySeries> { of_share(cases) });
             worker.map_err(|_| of_share(cases))
         };
         let workers: Vec<_> = cases.chunks(share).map(start).collect();
-        let join = |worker: Result<thread::ScopedJoinHandle<'_, Vec<Series>>, Vec<Series>>| {
+        let join = |worker: Result<
+            thread::ScopedJoinHandle<'_, Vec<HistorySeries>>,
+            Vec<HistorySeries>,
+        >| {
             worker.map_or_else(|done| done, |it| it.join().unwrap_or_else(|it| resume_unwind(it)))
         };
         workers.into_iter().flat_map(join).collect()
@@ -198,7 +202,7 @@ fn is_imposed(document: &Document) -> bool {
 }
 
 /// One case, from at least one headline, oldest first.
-fn series(case: &[(&Document, &Headline)]) -> Series {
+fn series(case: &[(&Document, &Headline)]) -> HistorySeries {
     let first = case[0].1;
     // One stratum per series: a change of stratum is no change of the metric.
     let valued: Vec<&Headline> =
@@ -208,9 +212,9 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
     let stratum = most.filter(|most| count(*most) > 0 && 2 * count(*most) >= valued.len());
     let stratum = stratum.unwrap_or(Stratum::AsFound);
     let is_found = stratum == Stratum::AsFound;
-    let points: Vec<Point> =
+    let points: Vec<HistoryPoint> =
         case.iter().map(|(run, headline)| point(run, headline, stratum)).collect();
-    let compared = Compared::of(case, &points, is_found);
+    let compared = HistoryCompared::from_case(case, &points, is_found);
     let found = compared.changes();
     let all = change_points(&compared.values(), &STRICTNESS).len();
     let explained = all.saturating_sub(found.len());
@@ -220,11 +224,11 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
     let (params, unit, better) = (Params::clone(&first.params), first.unit, first.better);
     let far = case[0].0.far_host(&params).map(|far| name_with_id(&far.name, far.id.as_deref()));
     let effort = case[0].0.run.effort;
-    Series { params, far, unit, better, effort, stratum, points, changes, explained }
+    HistorySeries { params, far, unit, better, effort, stratum, points, changes, explained }
 }
 
 /// The values of one stratum, for the change detection.
-struct Compared {
+struct HistoryCompared {
     unit: Unit,
     values: Vec<Comparable>,
 }
@@ -240,9 +244,9 @@ struct Comparable {
 /// Core frequencies up to this share apart are one speed, as in a clean round.
 const ONE_SPEED: f64 = 0.05;
 
-impl Compared {
+impl HistoryCompared {
     /// The points that are not slow.
-    fn of(case: &[(&Document, &Headline)], points: &[Point], is_found: bool) -> Self {
+    fn from_case(case: &[(&Document, &Headline)], points: &[HistoryPoint], is_found: bool) -> Self {
         let usable = |at: &usize| !points[*at].cut_short && !points[*at].slow;
         Self::at((0..case.len()).filter(usable), case, is_found)
     }
@@ -295,14 +299,14 @@ impl Compared {
 /// state. Slow spells that ended are left out.
 fn slow_for_good(
     case: &[(&Document, &Headline)],
-    points: &[Point],
+    points: &[HistoryPoint],
     is_found: bool,
 ) -> Option<Change> {
     let valued = || points.iter().enumerate().filter(|(_, point)| point.value.is_some());
     let mut fast = valued().filter(|(_, point)| !point.slow).map(|(at, _)| at);
     let last_fast = fast.next_back().filter(|_| !is_found)?;
     let usable = |at: &usize| !points[*at].cut_short && (*at > last_fast || !points[*at].slow);
-    let compared = Compared::at((0..case.len()).filter(usable), case, true);
+    let compared = HistoryCompared::at((0..case.len()).filter(usable), case, true);
     let is_newest = |found: &ChangePoint| compared.values[found.index].at > last_fast;
     let found = compared.changes().into_iter().find(is_newest)?;
     Some(change(&found, &compared, case, true))
@@ -310,7 +314,7 @@ fn slow_for_good(
 
 fn change(
     found: &ChangePoint,
-    compared: &Compared,
+    compared: &HistoryCompared,
     case: &[(&Document, &Headline)],
     as_found: bool,
 ) -> Change {
@@ -330,14 +334,14 @@ fn change(
     }
 }
 
-fn point(document: &Document, headline: &Headline, stratum: Stratum) -> Point {
+fn point(document: &Document, headline: &Headline, stratum: Stratum) -> HistoryPoint {
     let is_found = stratum == Stratum::AsFound;
     // An interrupted case has too few processes to compare.
     let whole = |value: Option<f64>| value.filter(|_| !headline.cut_short);
     let is_elsewhere = !is_found && !headline.stratum.is_of(stratum);
     let slow = is_elsewhere && headline.value.is_some();
     let (value, interval) = headline.in_stratum(is_found || slow).unzip();
-    Point {
+    HistoryPoint {
         slow,
         run: document.run.id.clone(),
         label: document.run.label.clone(),

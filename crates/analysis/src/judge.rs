@@ -76,15 +76,15 @@ pub fn judge(
     if let Some(reason) = failed_check(samples) {
         return Verdict { state: State::Invalid, reasons: vec![reason] };
     }
-    let case = Case { samples, summary, expectation };
+    let case = JudgeCase { samples, summary, expectation };
     // A bound already states that the interval is wide. On an edge it is, and there are several
     // modes, also on a quiet machine.
     let is_on_edge = Fact::are_on_edge(samples.iter().flat_map(|sample| &sample.facts));
     let is_wide = summary.bound.is_none()
         && !is_on_edge
         && summary.relative_half_width().is_some_and(|it| it > expectation.noise_limit);
-    let mut found = case.lost_time(End::Near, is_wide);
-    found.extend(case.lost_time(End::Far, is_wide));
+    let mut found = case.lost_time(JudgeEnd::Near, is_wide);
+    found.extend(case.lost_time(JudgeEnd::Far, is_wide));
     if is_wide {
         found.extend(states.and_then(|states| case.slow_core(states)));
         found.extend(case.slow_device());
@@ -192,14 +192,14 @@ fn lost_ns(of: &Disturbance, expects: Counters) -> [(Cause, f64); 5] {
 
 /// An end of the work.
 #[derive(Clone, Copy, PartialEq)]
-enum End {
+enum JudgeEnd {
     Near,
     Far,
 }
 
-fathom_record::words!(End.words, Near = "", Far = "far end: ");
+fathom_record::words!(JudgeEnd.words, Near = "", Far = "far end: ");
 
-impl End {
+impl JudgeEnd {
     fn counters(self, sample: &Sample) -> Option<&Disturbance> {
         match self {
             Self::Near => Some(&sample.disturbance),
@@ -211,25 +211,27 @@ impl End {
     fn expects(self, near: Counters) -> Counters {
         match self {
             Self::Near => near,
-            Self::Far => near.and(Counters::of(&[Counter::NotRunning, Counter::Interrupts])),
+            Self::Far => {
+                near.and(Counters::from_counters(&[Counter::NotRunning, Counter::Interrupts]))
+            }
         }
     }
 }
 
 /// What a counter or the reference loop shows.
-struct Finding {
+struct JudgeFinding {
     reason: Reason,
     /// Whether it explains the spread, or shifts the headline.
     is_cause: bool,
 }
 
-struct Case<'c> {
+struct JudgeCase<'c> {
     samples: &'c [Sample],
     summary: &'c Summary,
     expectation: Expectation,
 }
 
-impl Case<'_> {
+impl JudgeCase<'_> {
     /// Samples that have values, with their medians.
     fn processes(&self) -> Vec<(&Sample, f64)> {
         let medians = self.samples.iter().map(|sample| (sample, median(&sample.values)));
@@ -296,7 +298,7 @@ impl Case<'_> {
     }
 
     /// What took CPU time at an end, the largest share first.
-    fn lost_time(&self, end: End, is_wide: bool) -> Vec<Finding> {
+    fn lost_time(&self, end: JudgeEnd, is_wide: bool) -> Vec<JudgeFinding> {
         let expects = end.expects(self.expectation.expects);
         let processes = self.processes();
         let counters: Option<Vec<&Disturbance>> =
@@ -304,7 +306,7 @@ impl Case<'_> {
         let Some(counters) = counters else { return Vec::new() };
         let lost: Vec<_> = counters.iter().map(|counted| lost_ns(counted, expects)).collect();
         let takes_turns = expects.has(Counter::Preemptions);
-        let mut found: Vec<(f64, Finding)> = Vec::new();
+        let mut found: Vec<(f64, JudgeFinding)> = Vec::new();
         for (at, (cause, _)) in lost.first().into_iter().flatten().enumerate() {
             let least = match cause {
                 Cause::Throttled => THROTTLED_MIN,
@@ -331,7 +333,7 @@ impl Case<'_> {
             let lost_ns: f64 = theirs().map(|it| lost[it][at].1).sum();
             let share = lost_ns / theirs().map(wall).sum::<f64>();
             let reason = self.reason_of_lost_time(end, *cause, (share, disturbed));
-            found.push((share, Finding { reason, is_cause }));
+            found.push((share, JudgeFinding { reason, is_cause }));
         }
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         found.into_iter().map(|(_, finding)| finding).collect()
@@ -339,7 +341,7 @@ impl Case<'_> {
 
     fn reason_of_lost_time(
         &self,
-        end: End,
+        end: JudgeEnd,
         cause: Cause,
         (share, processes): (f64, usize),
     ) -> Reason {
@@ -390,7 +392,7 @@ impl Case<'_> {
 
     /// Disturbed rounds, if leaving them out shifts the headline or makes a wide interval narrow.
     fn disturbed_rounds(&self, is_wide: bool) -> Option<Reason> {
-        let Case { summary, expectation, .. } = self;
+        let JudgeCase { summary, expectation, .. } = self;
         let gap = (summary.median_undisturbed? / summary.median - 1.0).abs();
         let without: Vec<f64> = self.samples.iter().filter_map(undisturbed_median).collect();
         let is_cause = gap > expectation.noise_limit
@@ -422,7 +424,7 @@ impl Case<'_> {
 
     /// Processes on a slow core, and whether they explain a wide interval. If most cores were slow,
     /// the processes on the slower half are compared with the others.
-    fn slow_core(&self, states: &CoreStates) -> Option<Finding> {
+    fn slow_core(&self, states: &CoreStates) -> Option<JudgeFinding> {
         // Threads of the probe may slow the loop. What slows all of the run is said of the run.
         let is_own = self.summary.not_selected == Some(NotSelected::SecondCpu);
         if is_own || !self.depends_on_core() || of_whole_run(states).is_some() {
@@ -452,7 +454,7 @@ impl Case<'_> {
                 loops.len()
             );
             let reason = Reason::new(Cause::SlowCore, text).with_remedy(Remedy::QuietCore);
-            Finding { reason, is_cause }
+            JudgeFinding { reason, is_cause }
         })
     }
 
@@ -463,7 +465,7 @@ impl Case<'_> {
 
     /// The time that block devices took for a request, if it accounts for a wide interval: had each
     /// request taken as long as in the median process, the interval would be narrow.
-    fn slow_device(&self) -> Option<Finding> {
+    fn slow_device(&self) -> Option<JudgeFinding> {
         let processes = self.processes();
         let time = |(sample, _): &(&Sample, f64)| {
             let Disturbance { devices, wall_ns, .. } = &sample.disturbance;
@@ -487,13 +489,13 @@ impl Case<'_> {
                 .map(|ns| quantity(ns.copied().unwrap_or(0.0), Unit::Nanoseconds));
             let text = format!("block devices took {least} to {most} a request");
             let reason = Reason::new(Cause::SlowDevice, text).with_remedy(Remedy::MeasureLonger);
-            Finding { reason, is_cause: true }
+            JudgeFinding { reason, is_cause: true }
         })
     }
 
     /// The time of a load from memory, if the values follow it: the ranks of all processes agree by
     /// more than chance. By how much values respond depends on the work.
-    fn slow_memory(&self) -> Option<Finding> {
+    fn slow_memory(&self) -> Option<JudgeFinding> {
         let processes = self.processes();
         let times = processes.iter().map(|(sample, _)| median(&sample.memory_ns));
         let times: Vec<f64> = times.collect::<Option<_>>()?;
@@ -507,7 +509,7 @@ impl Case<'_> {
             let text =
                 format!("other CPUs or guests used the memory: {least:.0} to {most:.0} ns a load");
             let reason = Reason::new(Cause::SlowMemory, text).with_remedy(Remedy::QuieterHost);
-            Finding { reason, is_cause: true }
+            JudgeFinding { reason, is_cause: true }
         })
     }
 

@@ -9,58 +9,63 @@ use serde::Serialize;
 
 /// The range of a number in its base unit; one end at least.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Limit {
+pub struct UserLimit {
     pub low: Option<f64>,
     pub high: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum LimitAnswer {
     NotKept,
     Undecided,
     Kept,
 }
 
-fathom_record::words!(Answer.words, Kept = "kept", NotKept = "not kept", Undecided = "undecided");
+fathom_record::words!(
+    LimitAnswer.words,
+    Kept = "kept",
+    NotKept = "not kept",
+    Undecided = "undecided"
+);
 
 /// A case with its limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Judged {
+pub struct LimitJudged {
     /// The case, or the name in the file if no case has it.
     pub name: String,
     pub unit: Unit,
-    pub limit: Limit,
+    pub limit: UserLimit,
     /// The limit as the file has it.
     pub written: String,
     pub value: Option<f64>,
     pub interval: Option<[f64; 2]>,
-    pub answer: Answer,
+    pub answer: LimitAnswer,
     /// Why it is undecided.
     pub why: Option<String>,
 }
 
 /// All limits of a file and their answers, those not kept first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Judgement {
+pub struct LimitJudgement {
     pub run: String,
     pub host: String,
     pub started: String,
     /// Of all limits: not kept if one is not, else undecided if one is.
-    pub answer: Answer,
-    pub rows: Vec<Judged>,
+    pub answer: LimitAnswer,
+    pub rows: Vec<LimitJudged>,
 }
 
-impl Judgement {
+impl LimitJudgement {
     #[must_use]
-    pub fn new([run, host, started]: [String; 3], mut rows: Vec<Judged>) -> Self {
+    pub fn new([run, host, started]: [String; 3], mut rows: Vec<LimitJudged>) -> Self {
         rows.sort_by_key(|row| row.answer);
-        let answer = rows.first().map_or(Answer::Undecided, |row| row.answer);
+        let answer = rows.first().map_or(LimitAnswer::Undecided, |row| row.answer);
         Self { run, host, started, answer, rows }
     }
 
     #[must_use]
-    pub fn count(&self, answer: Answer) -> usize {
+    pub fn count(&self, answer: LimitAnswer) -> usize {
         self.rows.iter().filter(|row| row.answer == answer).count()
     }
 }
@@ -68,7 +73,7 @@ impl Judgement {
 /// Half of the last of four digits.
 const ROUNDED: f64 = 5e-4;
 
-impl Limit {
+impl UserLimit {
     /// `..130 ns`, `20 GB/s..`, `0.9..1.1`, `90..130 ns`: the unit of an end without one is that of
     /// the other.
     ///
@@ -140,25 +145,27 @@ impl Limit {
 
     /// The answer for a record.
     #[must_use]
-    pub fn judge(self, record: &Record) -> Judged {
+    pub fn judge(self, record: &Record) -> LimitJudged {
         let headline = Headline::from(record);
         let interval = headline.interval.filter(|_| headline.value.is_some());
         let (low, high) =
             (self.low.unwrap_or(f64::NEG_INFINITY), self.high.unwrap_or(f64::INFINITY));
         let (answer, why) = match interval {
-            Some([from, to]) if low <= from && to <= high => (Answer::Kept, None),
-            Some([from, to]) if to < low || from > high => (Answer::NotKept, None),
-            Some(_) => (Answer::Undecided, Some("the limit is within the interval".to_owned())),
+            Some([from, to]) if low <= from && to <= high => (LimitAnswer::Kept, None),
+            Some([from, to]) if to < low || from > high => (LimitAnswer::NotKept, None),
+            Some(_) => {
+                (LimitAnswer::Undecided, Some("the limit is within the interval".to_owned()))
+            }
             None if let Some(bound) = headline.bound => match (bound <= high, bound < low) {
-                (_, true) => (Answer::NotKept, None),
-                (true, _) if self.low.is_none() => (Answer::Kept, None),
+                (_, true) => (LimitAnswer::NotKept, None),
+                (true, _) if self.low.is_none() => (LimitAnswer::Kept, None),
                 _ => {
                     let bound = fathom_record::quantity::at_most(bound, record.unit);
-                    (Answer::Undecided, Some(format!("only an upper bound is known, {bound}")))
+                    (LimitAnswer::Undecided, Some(format!("only an upper bound is known, {bound}")))
                 }
             },
             None if headline.value.is_some() => (
-                Answer::Undecided,
+                LimitAnswer::Undecided,
                 Some("without an interval: measure it with more processes or passes".to_owned()),
             ),
             None => {
@@ -166,12 +173,12 @@ impl Limit {
                 let state = record.verdict.state.word();
                 let why = reason.filter(|text| !text.is_empty());
                 (
-                    Answer::Undecided,
+                    LimitAnswer::Undecided,
                     Some(why.map_or(state.to_owned(), |it| format!("{state}: {it}"))),
                 )
             }
         };
-        Judged {
+        LimitJudged {
             name: record.name(),
             unit: record.unit,
             limit: self,
@@ -185,15 +192,15 @@ impl Limit {
 
     /// The answer where no case has the name.
     #[must_use]
-    pub fn not_measured(self, name: &str, unit: Unit) -> Judged {
-        Judged {
+    pub fn not_measured(self, name: &str, unit: Unit) -> LimitJudged {
+        LimitJudged {
             name: name.to_owned(),
             unit,
             limit: self,
             written: self.text(unit),
             value: None,
             interval: None,
-            answer: Answer::Undecided,
+            answer: LimitAnswer::Undecided,
             why: Some("not measured in this run".to_owned()),
         }
     }
@@ -299,19 +306,19 @@ mod tests {
 
     #[test]
     fn ends_have_the_units_of_the_metric() {
-        let ns = |text: &str| Limit::parse(text, Unit::Nanoseconds).map(|it| (it.low, it.high));
+        let ns = |text: &str| UserLimit::parse(text, Unit::Nanoseconds).map(|it| (it.low, it.high));
         assert_eq!(ns("..130 ns"), Ok((None, Some(130.0))));
         assert_eq!(ns("1.5 µs.."), Ok((Some(1_500.0), None)));
         assert_eq!(ns("90..130ns"), Ok((Some(90.0), Some(130.0))));
         assert_eq!(ns("90 ns .. 0.2 ms"), Ok((Some(90.0), Some(200_000.0))));
-        let rate = |text: &str| Limit::parse(text, Unit::BytesPerSecond).map(|it| it.low);
+        let rate = |text: &str| UserLimit::parse(text, Unit::BytesPerSecond).map(|it| it.low);
         assert_eq!(rate("20 GB/s.."), Ok(Some(2e10)));
         assert_eq!(rate("1 GiB/s.."), Ok(Some(1_073_741_824.0)));
         assert_eq!(rate("1e3 MB/s.."), Ok(Some(1e9)));
-        let plain = |text: &str| Limit::parse(text, Unit::Ratio).map(|it| (it.low, it.high));
+        let plain = |text: &str| UserLimit::parse(text, Unit::Ratio).map(|it| (it.low, it.high));
         assert_eq!(plain("0.9..1.1"), Ok((Some(0.9), Some(1.1))));
         assert_eq!(
-            Limit::parse("2.5 GHz..", Unit::Hertz).map(|it| it.low),
+            UserLimit::parse("2.5 GHz..", Unit::Hertz).map(|it| it.low),
             Ok(Some(2_500_000_000.0))
         );
         let dots = "expected a range with two dots";
@@ -342,60 +349,62 @@ mod tests {
             (Unit::PerSecond, 123_456.0),
             (Unit::Ratio, 1.25),
         ] {
-            let limit = Limit { low: Some(value), high: None };
+            let limit = UserLimit { low: Some(value), high: None };
             let text = limit.text(unit);
-            let read = Limit::parse(&text, unit).expect(&text).low.expect("an end");
+            let read = UserLimit::parse(&text, unit).expect(&text).low.expect("an end");
             assert!((read / value - 1.0).abs() < 1e-3, "{text}: {read} {value}");
         }
     }
 
     #[test]
     fn whole_interval_decides() {
-        let limit = Limit::parse("..130 ns", Unit::Nanoseconds).unwrap();
+        let limit = UserLimit::parse("..130 ns", Unit::Nanoseconds).unwrap();
         let of = |low, median, high| {
             limit.judge(&record(Unit::Nanoseconds, Better::Lower, low, median, high)).answer
         };
-        assert_eq!(of(110.0, 120.0, 130.0), Answer::Kept);
-        assert_eq!(of(110.0, 120.0, 130.1), Answer::Undecided);
-        assert_eq!(of(130.1, 150.0, 160.0), Answer::NotKept);
+        assert_eq!(of(110.0, 120.0, 130.0), LimitAnswer::Kept);
+        assert_eq!(of(110.0, 120.0, 130.1), LimitAnswer::Undecided);
+        assert_eq!(of(130.1, 150.0, 160.0), LimitAnswer::NotKept);
         let mut unknown = record(Unit::Nanoseconds, Better::Lower, 1.0, 1.0, 1.0);
         unknown.summary.as_mut().unwrap().interval = None;
-        assert_eq!(limit.judge(&unknown).answer, Answer::Undecided);
+        assert_eq!(limit.judge(&unknown).answer, LimitAnswer::Undecided);
         unknown.summary = None;
-        assert_eq!(limit.judge(&unknown).answer, Answer::Undecided);
+        assert_eq!(limit.judge(&unknown).answer, LimitAnswer::Undecided);
         unknown.summary = Some(Summary { median: 1.0, bound: Some(2.0), ..Summary::default() });
-        assert_eq!(limit.judge(&unknown).answer, Answer::Kept, "at most 2 ns");
-        let above = Limit { low: Some(3.0), high: None };
-        assert_eq!(above.judge(&unknown).answer, Answer::NotKept);
-        let below = Limit { low: Some(1.0), high: None };
-        assert_eq!(below.judge(&unknown).answer, Answer::Undecided);
+        assert_eq!(limit.judge(&unknown).answer, LimitAnswer::Kept, "at most 2 ns");
+        let above = UserLimit { low: Some(3.0), high: None };
+        assert_eq!(above.judge(&unknown).answer, LimitAnswer::NotKept);
+        let below = UserLimit { low: Some(1.0), high: None };
+        assert_eq!(below.judge(&unknown).answer, LimitAnswer::Undecided);
         let missing = limit.not_measured("memory.latency.dram", Unit::Nanoseconds);
         let kept = limit.judge(&record(Unit::Nanoseconds, Better::Lower, 1.0, 1.0, 1.0));
-        let all = |rows: &[&Judged]| {
-            Judgement::new(<[String; 3]>::default(), rows.iter().copied().cloned().collect()).answer
+        let all = |rows: &[&LimitJudged]| {
+            LimitJudgement::new(<[String; 3]>::default(), rows.iter().copied().cloned().collect())
+                .answer
         };
-        assert_eq!(all(&[&kept]), Answer::Kept);
-        assert_eq!(all(&[&kept, &missing]), Answer::Undecided);
+        assert_eq!(all(&[&kept]), LimitAnswer::Kept);
+        assert_eq!(all(&[&kept, &missing]), LimitAnswer::Undecided);
         let broken = limit.judge(&record(Unit::Nanoseconds, Better::Lower, 200.0, 210.0, 220.0));
-        assert_eq!(all(&[&kept, &missing, &broken]), Answer::NotKept);
+        assert_eq!(all(&[&kept, &missing, &broken]), LimitAnswer::NotKept);
     }
 
     #[test]
     fn limits_of_a_good_machine_are_on_the_worse_side() {
         let around = |better| {
-            let limit = Limit::around(&record(Unit::Ratio, better, 100.0, 110.0, 120.0), 0.05);
+            let limit = UserLimit::around(&record(Unit::Ratio, better, 100.0, 110.0, 120.0), 0.05);
             limit.map(|it| (it.low.map(f64::round), it.high.map(f64::round)))
         };
         // Four digits of the text never cut off the number that they come from.
         let tight = record(Unit::Nanoseconds, Better::Lower, 1.116_42, 1.116_43, 1.116_44);
-        let written = Limit::around(&tight, 0.0).map(|it| it.text(Unit::Nanoseconds));
-        let read = Limit::parse(&written.expect("a limit"), Unit::Nanoseconds).expect("its own");
-        assert_eq!(read.judge(&tight).answer, Answer::Kept);
+        let written = UserLimit::around(&tight, 0.0).map(|it| it.text(Unit::Nanoseconds));
+        let read =
+            UserLimit::parse(&written.expect("a limit"), Unit::Nanoseconds).expect("its own");
+        assert_eq!(read.judge(&tight).answer, LimitAnswer::Kept);
         assert_eq!(around(Better::Lower), Some((None, Some(126.0))));
         assert_eq!(around(Better::Higher), Some((Some(95.0), None)));
         assert_eq!(around(Better::Neither), Some((Some(95.0), Some(126.0))));
         let mut noisy = record(Unit::Ratio, Better::Lower, 1.0, 1.0, 1.0);
         noisy.verdict.state = State::Noisy;
-        assert_eq!(Limit::around(&noisy, 0.05), None);
+        assert_eq!(UserLimit::around(&noisy, 0.05), None);
     }
 }

@@ -22,7 +22,7 @@ mod tail;
 
 pub use batch::{StepBatch, batch_interval};
 pub use bottleneck::{BUSY, Name, Resource, Use, bottleneck};
-pub use condition::{Condition, conditions, objectives};
+pub use condition::{LoadCondition, conditions, objectives};
 pub use judge::{
     LeftOut, OpenLimit, StepAsked, StepJudgement, WRONG_CONTENT, busy_generator, fault_words,
     judge_step, late_generator, limit_of_window, measure_for, whole_seconds,
@@ -32,6 +32,6 @@ pub use measured::{
     BUSY_MAX, COMPLETIONS_NEEDED, DUE_MIN, MeasuredStep, MeasuredSweep, OfMembers, ReachedLimit,
     SLOTS, SWEEPS, ServerEnd, Stall, WAITING_MIN,
 };
-pub use search::{ALLOWED, Highest, LEVEL, Search, Seen, WINDOWS, Window};
-pub use shape::{Curve, Estimate, Point, Saturation, Shape, SweepPoint, shape};
+pub use search::{ALLOWED, Highest, LEVEL, Search, SearchWindow, Seen, WINDOWS};
+pub use shape::{Saturation, Shape, ShapeCurve, ShapeEstimate, ShapePoint, SweepPoint, shape};
 pub use tail::{quantile_limits, share_limits};

@@ -8,7 +8,7 @@ mod beneath;
 mod study;
 
 pub use beneath::Beneath;
-pub use study::{CLASSIC, Figure, Published, Reference, all, find};
+pub use study::{CLASSIC, Published, StudyFigure, StudyReference, all, find};
 
 use fathom_record::{Cause, Document, Params, Protocol, Record, State};
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct Beside {
     pub runs: Vec<RunBeside>,
     /// The figures in the order of the study, each from the first run with a number for it, once
     /// for each case of that run with the same work.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReferenceRow>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ pub struct RunBeside {
 
 /// A published figure, and that of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ReferenceRow {
     pub published: Published,
     pub here: Option<Here>,
     /// Why `here` is absent.
@@ -89,9 +89,9 @@ pub enum Missing {
 }
 
 /// Compares runs with a study.
-pub fn beside(reference: &Reference, documents: &[Document]) -> Beside {
+pub fn beside(reference: &StudyReference, documents: &[Document]) -> Beside {
     let row = |published: &Published| rows(published, reference, documents);
-    let Reference { name, title, machine, protocol, note, .. } = reference.clone();
+    let StudyReference { name, title, machine, protocol, note, .. } = reference.clone();
     let run = |document: &Document| RunBeside {
         id: document.run.id.clone(),
         started: document.run.started.clone(),
@@ -111,7 +111,11 @@ pub fn beside(reference: &Reference, documents: &[Document]) -> Beside {
 }
 
 /// The rows of one figure, at least one.
-fn rows(published: &Published, reference: &Reference, documents: &[Document]) -> Vec<Row> {
+fn rows(
+    published: &Published,
+    reference: &StudyReference,
+    documents: &[Document],
+) -> Vec<ReferenceRow> {
     let row = |here: Result<Here, Missing>| {
         let (here, missing) = match here {
             Ok(here) => (Some(here), None),
@@ -119,7 +123,7 @@ fn rows(published: &Published, reference: &Reference, documents: &[Document]) ->
         };
         let exact = here.as_ref().filter(|here| !here.is_bound).zip(published.measured.number());
         let ratio = exact.map(|(here, theirs)| here.measured / theirs);
-        Row { published: published.clone(), here, missing, ratio }
+        ReferenceRow { published: published.clone(), here, missing, ratio }
     };
     if let Some(why) = &published.unlike {
         return vec![row(Err(Missing::Unlike(why.clone())))];
@@ -127,11 +131,12 @@ fn rows(published: &Published, reference: &Reference, documents: &[Document]) ->
     if reference.not_measured.contains(&published.metric) {
         return vec![row(Err(Missing::NotMeasured))];
     }
-    let of_run = |document: &Document| -> Vec<Row> {
+    let of_run = |document: &Document| -> Vec<ReferenceRow> {
         let like = document.records.iter().filter(|it| published.is_like(&it.metric, &it.params));
         like.map(|record| row(here(published, record, document))).collect()
     };
-    let all: Vec<Vec<Row>> = documents.iter().map(of_run).filter(|rows| !rows.is_empty()).collect();
+    let all: Vec<Vec<ReferenceRow>> =
+        documents.iter().map(of_run).filter(|rows| !rows.is_empty()).collect();
     let first = all.iter().position(|rows| rows.iter().any(|row| row.here.is_some()));
     all.into_iter().nth(first.unwrap_or(0)).unwrap_or_else(|| vec![row(Err(Missing::NotInRun))])
 }
@@ -145,7 +150,7 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
     if record.verdict.is_emulated() {
         return Err(Missing::NoNumber("emulated".to_owned()));
     }
-    let (measured, is_bound) = match DisplayValue::of(record, protocol) {
+    let (measured, is_bound) = match DisplayValue::from_record(record, protocol) {
         DisplayValue::Number(number) | DisplayValue::Edge([number, _]) => (number, false),
         DisplayValue::Bound(bound) => (bound, true),
         DisplayValue::Text(_) | DisplayValue::Withheld => {

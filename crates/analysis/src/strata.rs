@@ -3,7 +3,7 @@
 
 use fathom_record::{Estimate, NotSelected, Sample, Stratum, Summary};
 
-use crate::core_state::{Conditions, CoreStates};
+use crate::core_state::{CoreStateConditions, CoreStates};
 use crate::statistics::{median, summarise};
 
 /// The samples of a case by stratum.
@@ -25,7 +25,8 @@ impl Strata {
     ) -> Self {
         let mut as_found: Vec<Sample> = samples.to_vec();
         as_found.sort_by_key(|sample| sample.process);
-        let conditions: Vec<Conditions> = as_found.iter().map(Conditions::of).collect();
+        let conditions: Vec<CoreStateConditions> =
+            as_found.iter().map(CoreStateConditions::from_sample).collect();
         let states = selection.and(states.ok_or(NotSelected::NoReference));
         let selected = states.and_then(|states| states.select(&conditions)).map(|chosen| {
             chosen.iter().map(|(visit, rounds)| rounds_of(&as_found[*visit], rounds)).collect()

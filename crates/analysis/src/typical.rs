@@ -6,7 +6,7 @@
 
 mod machines;
 
-pub use machines::{Machine, collection, machines, row, rows};
+pub use machines::{TypicalMachine, collection, machines, row, rows};
 
 use fathom_record::quantity::counted;
 use fathom_record::{Better, Cause, Document, Headline, Host, Position, Record, Stratum, Typical};
@@ -28,18 +28,18 @@ const SIZES: [(u32, u32, &str); 3] =
 
 /// What was measured alike in the collection and by Fathom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subject {
+enum TypicalSubject {
     /// A random chase through this many bytes on huge pages.
     Latency(u64),
     L1,
     L3,
     Dram,
     /// All CPUs read, write or copy arrays that no cache holds.
-    Rate(Operation),
+    Rate(TypicalOperation),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
+enum TypicalOperation {
     Read,
     Write,
     Copy,
@@ -49,17 +49,17 @@ enum Operation {
 /// from a file, or from another version of the collection.
 pub fn fill(document: &mut Document) {
     let Document { host, records, .. } = document;
-    records.iter_mut().for_each(|record| record.typical = of(record, host));
+    records.iter_mut().for_each(|record| record.typical = typical_of(record, host));
 }
 
 /// Where machines like this host lie, beside a record with a number.
 #[must_use]
-pub fn of(record: &Record, host: &Host) -> Option<Typical> {
+pub fn typical_of(record: &Record, host: &Host) -> Option<Typical> {
     let subject = subject(record, host)?;
     let headline = Headline::from(record);
     // A range between two memory levels has no position.
     let number = headline.value.filter(|_| record.on_cliff().is_none())?;
-    let Group { cpu, size, values } = group(subject, host)?;
+    let TypicalGroup { cpu, size, values } = group(subject, host)?;
     let [low, median, high] = [LOW, 0.5, HIGH].map(|q| quantile(&values, q));
     let (low, median, high) = (low?, median?, high?);
     let count = |is: &dyn Fn(f64) -> bool| values.iter().filter(|value| is(**value)).count() as u32;
@@ -86,7 +86,7 @@ fn is_slowed(record: &Record) -> bool {
 
 /// The number of a machine type beside a record of this host.
 #[must_use]
-pub fn value_of(machine: &Machine, record: &Record, host: &Host) -> Option<f64> {
+pub fn value_of(machine: &TypicalMachine, record: &Record, host: &Host) -> Option<f64> {
     machine.value(subject(record, host)?)
 }
 
@@ -112,7 +112,7 @@ pub fn absence(host: &Host) -> Option<String> {
 
 /// The numbers of a run beside those of published machines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Beside {
+pub struct TypicalBeside {
     pub run: String,
     pub host: String,
     pub cpu: String,
@@ -121,7 +121,7 @@ pub struct Beside {
     /// The machine type beside them.
     pub like: Option<Like>,
     /// The most unusual first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TypicalRow>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -134,13 +134,13 @@ pub struct Like {
 
 /// A number that has a typical range.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct TypicalRow {
     pub record: Record,
     /// The number of the machine type beside it, in the unit of the record.
     pub like: Option<f64>,
 }
 
-impl Row {
+impl TypicalRow {
     /// # Panics
     /// Never: only records with a typical range are rows.
     pub fn typical(&self) -> &Typical {
@@ -150,16 +150,16 @@ impl Row {
 
 /// All numbers of a run that have a typical range, after [`fill`].
 #[must_use]
-pub fn beside(document: &Document, like: Option<&Machine>) -> Beside {
+pub fn beside(document: &Document, like: Option<&TypicalMachine>) -> TypicalBeside {
     let Document { run, host, records, .. } = document;
     let row = |record: &Record| {
         record.typical.as_ref()?;
         let like = like.and_then(|machine| value_of(machine, record, host));
-        Some(Row { record: record.clone(), like })
+        Some(TypicalRow { record: record.clone(), like })
     };
-    let mut rows: Vec<Row> = records.iter().filter_map(row).collect();
+    let mut rows: Vec<TypicalRow> = records.iter().filter_map(row).collect();
     rows.sort_by(|a, b| unusual(b).total_cmp(&unusual(a)));
-    Beside {
+    TypicalBeside {
         run: fathom_record::name(&run.id, run.label.as_deref()),
         host: host.name.clone(),
         cpu: match host.cpu.logical {
@@ -185,7 +185,7 @@ pub fn distance(record: &Record) -> Option<f64> {
 }
 
 /// Numbers outside the range first, then by the distance from the median.
-fn unusual(row: &Row) -> f64 {
+fn unusual(row: &TypicalRow) -> f64 {
     let median = row.typical().median;
     let value = Headline::from(&row.record).value.unwrap_or(median);
     distance(&row.record).map_or_else(|| (value / median).ln().abs().min(1.0), |far| 1.0 + far)
@@ -195,24 +195,28 @@ fn unusual(row: &Row) -> f64 {
 ///
 /// # Errors
 /// The types whose names are nearest.
-pub fn find(name: &str) -> Result<&'static Machine, String> {
+pub fn find(name: &str) -> Result<&'static TypicalMachine, String> {
     if let Some(found) = machines().iter().find(|one| one.full_name().eq_ignore_ascii_case(name)) {
         return Ok(found);
     }
     // `gcp/c3d` and `c3d`: the types that have it in their names.
-    let contains = |one: &&Machine| one.full_name().contains(&name.to_ascii_lowercase());
-    let with: Vec<String> =
-        machines().iter().filter(contains).map(Machine::full_name).take(NEAREST_MAX + 1).collect();
+    let contains = |one: &&TypicalMachine| one.full_name().contains(&name.to_ascii_lowercase());
+    let with: Vec<String> = machines()
+        .iter()
+        .filter(contains)
+        .map(TypicalMachine::full_name)
+        .take(NEAREST_MAX + 1)
+        .collect();
     if !with.is_empty() && name.len() > 1 {
         let more = if with.len() > NEAREST_MAX { " and others" } else { "" };
         let with = with[..with.len().min(NEAREST_MAX)].join(", ");
         return Err(format!("no machine type {name}, but {with}{more}"));
     }
     // Those that begin most like it.
-    let common = |one: &Machine| {
+    let common = |one: &TypicalMachine| {
         name.chars().zip(one.full_name().chars()).take_while(|(a, b)| a == b).count()
     };
-    let mut near: Vec<(usize, &Machine)> =
+    let mut near: Vec<(usize, &TypicalMachine)> =
         machines().iter().map(|one| (common(one), one)).collect();
     near.sort_by_key(|(shared, _)| std::cmp::Reverse(*shared));
     near.retain(|(shared, _)| *shared >= LETTERS_MIN);
@@ -230,7 +234,7 @@ const NEAREST_MAX: usize = 20;
 /// A provider and the beginning of a type.
 const LETTERS_MIN: usize = 6;
 
-struct Group {
+struct TypicalGroup {
     cpu: String,
     size: Option<String>,
     /// In ascending order.
@@ -239,16 +243,16 @@ struct Group {
 
 /// The narrowest group with enough machines: of this CPU and size, of this CPU, and the same of the
 /// wider kind of a model number that several generations have.
-fn group(subject: Subject, host: &Host) -> Option<Group> {
+fn group(subject: TypicalSubject, host: &Host) -> Option<TypicalGroup> {
     let cpus = host.cpu.logical;
     let of_size = SIZES.iter().find(|(from, to, _)| (*from..=*to).contains(&cpus))?;
     let sizes = match subject {
         // What all CPUs move does not grow with their number: only machines of as many are alike.
-        Subject::Rate(_) => vec![Some((cpus, cpus, counted(cpus as usize, "CPU")))],
+        TypicalSubject::Rate(_) => vec![Some((cpus, cpus, counted(cpus as usize, "CPU")))],
         _ => vec![Some((of_size.0, of_size.1, of_size.2.to_owned())), None],
     };
     let group = |cpu: &String, size: &Option<(u32, u32, String)>| {
-        let is_alike = |machine: &&Machine| {
+        let is_alike = |machine: &&TypicalMachine| {
             let is_of_size = |(from, to, _): &(u32, u32, _)| (*from..=*to).contains(&machine.cpus);
             let has_cpu = machine.kind == *cpu || machine.wider.as_ref() == Some(cpu);
             has_cpu && size.as_ref().is_none_or(is_of_size)
@@ -256,41 +260,45 @@ fn group(subject: Subject, host: &Host) -> Option<Group> {
         let alike = machines().iter().filter(is_alike);
         let mut values: Vec<f64> = alike.filter_map(|machine| machine.value(subject)).collect();
         values.sort_by(f64::total_cmp);
-        Group { cpu: cpu.clone(), size: size.as_ref().map(|(.., name)| name.clone()), values }
+        TypicalGroup {
+            cpu: cpu.clone(),
+            size: size.as_ref().map(|(.., name)| name.clone()),
+            values,
+        }
     };
     let kinds = machines::kinds(host);
     let mut groups = kinds.iter().flat_map(|cpu| sizes.iter().map(|size| group(cpu, size)));
     groups.find(|group| group.values.len() >= GROUP_MIN)
 }
 
-fn subject(record: &Record, host: &Host) -> Option<Subject> {
+fn subject(record: &Record, host: &Host) -> Option<TypicalSubject> {
     let text = |name: &str| record.params.text(name).unwrap_or_default();
     let set = || record.params.integer("set_bytes").and_then(|set| u64::try_from(set).ok());
     let is_huge = text("page") == "huge";
     match record.metric.as_str() {
         "memory.latency" => set()
             .filter(|set| is_huge && text("pattern") == "random" && *set >= HUGE_SET_MIN)
-            .map(Subject::Latency),
-        "memory.latency.l1" => Some(Subject::L1),
-        "memory.latency.l3" => Some(Subject::L3),
-        "memory.latency.dram" => Some(Subject::Dram),
+            .map(TypicalSubject::Latency),
+        "memory.latency.l1" => Some(TypicalSubject::L1),
+        "memory.latency.l3" => Some(TypicalSubject::L3),
+        "memory.latency.dram" => Some(TypicalSubject::Dram),
         "memory.bandwidth" if is_huge && text("level") == "dram" => {
             // One thread a core is what all CPUs can move.
             let all = host.cpu.cores.unwrap_or(host.cpu.logical);
             let threads = record.params.integer("threads")?;
             let operation = match text("op") {
-                "read" => Operation::Read,
-                "write" => Operation::Write,
-                "copy" => Operation::Copy,
+                "read" => TypicalOperation::Read,
+                "write" => TypicalOperation::Write,
+                "copy" => TypicalOperation::Copy,
                 _ => return None,
             };
-            (threads == i64::from(all)).then_some(Subject::Rate(operation))
+            (threads == i64::from(all)).then_some(TypicalSubject::Rate(operation))
         }
         _ => None,
     }
 }
 
-impl Machine {
+impl TypicalMachine {
     /// `aws/m9g.large`.
     #[must_use]
     pub fn full_name(&self) -> String {
@@ -298,27 +306,27 @@ impl Machine {
     }
 
     /// In the unit of Fathom's metric.
-    fn value(&self, subject: Subject) -> Option<f64> {
+    fn value(&self, subject: TypicalSubject) -> Option<f64> {
         const KIB: u64 = 1 << 10;
         match subject {
-            Subject::Latency(set) => self.latency(set),
-            Subject::L1 => self.latency(16 * KIB).or_else(|| self.latency(32 * KIB)),
-            Subject::L3 => {
+            TypicalSubject::Latency(set) => self.latency(set),
+            TypicalSubject::L1 => self.latency(16 * KIB).or_else(|| self.latency(32 * KIB)),
+            TypicalSubject::L3 => {
                 // It may be the sum of several caches, of which a core has one.
                 let most = (self.l3_bytes? / 4).min(L3_SET_MAX);
                 let within = |&&(set, _): &&(u64, f64)| set >= HUGE_SET_MIN && set <= most;
                 Some(self.latency.iter().rev().find(within)?.1)
             }
             // Not of sets of which the last cache holds a large part.
-            Subject::Dram => {
+            TypicalSubject::Dram => {
                 let &(set, ns) = self.latency.last()?;
                 (2 * set >= 7 * self.l3_bytes?).then_some(ns)
             }
-            Subject::Rate(operation) => {
+            TypicalSubject::Rate(operation) => {
                 let (set, rate) = self.rates[operation as usize]?;
                 let is_large = set * u64::from(self.cpus) >= 4 * self.l3_bytes?;
                 // The collection counts what is copied once, Fathom what is read and written.
-                let factor = if operation == Operation::Copy { 2.0 } else { 1.0 };
+                let factor = if operation == TypicalOperation::Copy { 2.0 } else { 1.0 };
                 is_large.then_some(factor * rate)
             }
         }

@@ -5,15 +5,15 @@ use std::process::ExitStatus;
 use fathom_metric::ProcedureError;
 use fathom_record::Params;
 
-use crate::child::Program;
-use crate::request::{CommandLine, Invocation};
+use crate::child::ChildProgram;
+use crate::request::{BenchInvocation, CommandLine};
 
 /// What is to be run.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct BenchWork {
     pub(crate) cases: Vec<Case>,
     /// The shell with nothing to do.
-    pub(crate) shell: Option<Program>,
+    pub(crate) shell: Option<ChildProgram>,
 }
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Case {
     pub(crate) params: Params,
     /// The command line.
     pub(crate) text: String,
-    pub(crate) program: Program,
+    pub(crate) program: ChildProgram,
     /// The exit status of each run.
     pub(crate) exit: i32,
     /// What it must write.
@@ -93,8 +93,8 @@ pub(crate) fn names(commands: &[CommandLine]) -> Result<Vec<String>, ProcedureEr
 
 fn name(command: &CommandLine, whole: bool) -> String {
     let text = match &command.command {
-        Invocation::Line(line) => line.clone(),
-        Invocation::Words(words) => words.join(" "),
+        BenchInvocation::Line(line) => line.clone(),
+        BenchInvocation::Words(words) => words.join(" "),
     };
     let text = text.trim();
     let (program, rest) = text.split_at(text.find(' ').unwrap_or(text.len()));
@@ -120,7 +120,7 @@ mod tests {
 
     fn named(commands: &[(&str, Option<&str>)]) -> Result<Vec<String>, String> {
         let command = |(line, name): &(&str, Option<&str>)| {
-            CommandLine::new(name.map(str::to_owned), Invocation::Line((*line).to_owned()))
+            CommandLine::new(name.map(str::to_owned), BenchInvocation::Line((*line).to_owned()))
         };
         let commands: Vec<CommandLine> = commands.iter().map(command).collect();
         names(&commands).map_err(|error| error.to_string())

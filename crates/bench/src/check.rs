@@ -4,15 +4,17 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use fathom_analysis::limits::Limit;
+use fathom_analysis::limits::UserLimit;
 use fathom_measure::affinity;
 use fathom_metric::ProcedureError;
 use fathom_record::{Activity, Params, Unit, shell_word, system_cause};
 use rustix::fs::{Access, access};
 
-use crate::case::{self, Case, Work};
-use crate::child::Program;
-use crate::request::{CommandLine, Invocation, Output, Parameter, RUNS_MAX, Request, Settings};
+use crate::case::{self, BenchWork, Case};
+use crate::child::ChildProgram;
+use crate::request::{
+    BenchInvocation, BenchOutput, BenchSettings, CommandLine, RUNS_MAX, Request, ScanParameter,
+};
 use crate::{scan, words};
 
 /// Longer lists are mistakes: each case takes 10 s.
@@ -23,7 +25,7 @@ impl Request {
     ///
     /// # Errors
     /// If anything of it is wrong, or a program or file does not exist.
-    pub(crate) fn work(&self) -> Result<Work, ProcedureError> {
+    pub(crate) fn work(&self) -> Result<BenchWork, ProcedureError> {
         if self.commands.is_empty() {
             let text = "name a command: fathom bench 'CMD A' ['CMD B'…], or fathom bench -- CMD";
             return Err(ProcedureError::usage(text));
@@ -43,7 +45,7 @@ impl Request {
                 let hook = |text: &Option<String>| {
                     text.as_deref().map(|text| scan::substituted(text, &params))
                 };
-                let Settings { setup, prepare, conclude, cleanup, .. } = &self.settings;
+                let BenchSettings { setup, prepare, conclude, cleanup, .. } = &self.settings;
                 cases.push(Case {
                     command: at,
                     name: name.clone(),
@@ -56,18 +58,18 @@ impl Request {
                 });
             }
         }
-        Ok(Work { cases, shell })
+        Ok(BenchWork { cases, shell })
     }
 
     /// The parameters that a command or one of its hooks has.
-    fn used(&self, command: &CommandLine) -> Vec<Parameter> {
-        let Settings { setup, prepare, conclude, cleanup, .. } = &self.settings;
+    fn used(&self, command: &CommandLine) -> Vec<ScanParameter> {
+        let BenchSettings { setup, prepare, conclude, cleanup, .. } = &self.settings;
         let hooks = [setup, prepare, conclude, cleanup];
-        let is_used = |parameter: &&Parameter| {
+        let is_used = |parameter: &&ScanParameter| {
             let has = |text: &str| scan::has(text, &parameter.name);
             let in_command = match &command.command {
-                Invocation::Line(line) => has(line),
-                Invocation::Words(words) => words.iter().any(|word| has(word)),
+                BenchInvocation::Line(line) => has(line),
+                BenchInvocation::Words(words) => words.iter().any(|word| has(word)),
             };
             let in_output = command.output.as_deref().is_some_and(has);
             in_command || in_output || hooks.iter().any(|hook| hook.as_deref().is_some_and(has))
@@ -82,8 +84,8 @@ impl Request {
         }
         let known = |name: &str| self.parameters.iter().any(|it| it.name == name);
         let texts = self.commands.iter().flat_map(|command| match &command.command {
-            Invocation::Line(line) => std::slice::from_ref(line).iter(),
-            Invocation::Words(words) => words.iter(),
+            BenchInvocation::Line(line) => std::slice::from_ref(line).iter(),
+            BenchInvocation::Words(words) => words.iter(),
         });
         let named = texts.flat_map(|text| scan::names(text));
         let mut unknown: Vec<&str> = named.filter(|name| !known(name)).collect();
@@ -109,7 +111,7 @@ impl Request {
     }
 
     fn check_settings(&self) -> Result<(), ProcedureError> {
-        let Settings { runs, warmup, time_s, timeout_s, fail_on, .. } = &self.settings;
+        let BenchSettings { runs, warmup, time_s, timeout_s, fail_on, .. } = &self.settings;
         let counts = [("runs", runs.unwrap_or(1), 1), ("warmup", *warmup, 0)];
         if let Some((name, got, least)) =
             counts.into_iter().find(|(_, got, least)| !(*least..=RUNS_MAX).contains(got))
@@ -128,7 +130,7 @@ impl Request {
             return Err(ProcedureError::usage(text));
         }
         for limit in self.commands.iter().filter_map(|command| command.limit.as_ref()) {
-            Limit::parse(limit, Unit::Nanoseconds)
+            UserLimit::parse(limit, Unit::Nanoseconds)
                 .map_err(|error| ProcedureError::usage(format!("limit {error}")))?;
         }
         self.check_machine()
@@ -136,7 +138,7 @@ impl Request {
 
     /// What this machine has.
     fn check_machine(&self) -> Result<(), ProcedureError> {
-        let Settings { input, output, cold, cpu, .. } = &self.settings;
+        let BenchSettings { input, output, cold, cpu, .. } = &self.settings;
         for path in input.iter().chain(cold) {
             refuse_pipe(path)?;
             fs::File::open(path).map_err(|error| failed(path, &error))?;
@@ -145,7 +147,7 @@ impl Request {
             let text = format!("--cold {}: not a regular file", path.display());
             return Err(ProcedureError::failed(text));
         }
-        if let Output::File(path) = output {
+        if let BenchOutput::File(path) = output {
             refuse_pipe(path)?;
             let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
             if path.is_dir() || !folder.unwrap_or(Path::new(".")).is_dir() {
@@ -166,27 +168,27 @@ impl Request {
         &self,
         command: &CommandLine,
         params: &Params,
-    ) -> Result<(Program, String), ProcedureError> {
+    ) -> Result<(ChildProgram, String), ProcedureError> {
         let substituted = |word: &String| scan::substituted(word, params);
         let line_of = |words: &[String]| {
             words.iter().map(|word| shell_word(word)).collect::<Vec<String>>().join(" ")
         };
         let (words, text) = match (&command.command, &self.settings.shell) {
-            (Invocation::Line(line), Some(shell)) => {
+            (BenchInvocation::Line(line), Some(shell)) => {
                 let line = scan::substituted(line, params);
                 (vec![shell.clone(), "-c".to_owned(), line.clone()], line)
             }
-            (Invocation::Line(line), None) => {
+            (BenchInvocation::Line(line), None) => {
                 let words = words::split(line)
                     .map_err(|error| ProcedureError::usage(format!("`{line}`: {error}")))?;
                 // A value with spaces stays one word.
                 (words.iter().map(substituted).collect(), scan::substituted(line, params))
             }
-            (Invocation::Words(_), Some(_)) => {
+            (BenchInvocation::Words(_), Some(_)) => {
                 let text = "--shell: a command after `--` has its words already; quote it as one";
                 return Err(ProcedureError::usage(text));
             }
-            (Invocation::Words(words), None) => {
+            (BenchInvocation::Words(words), None) => {
                 let words: Vec<String> = words.iter().map(substituted).collect();
                 let text = line_of(&words);
                 (words, text)
@@ -198,7 +200,7 @@ impl Request {
             Some(_) if name.contains('/') => PathBuf::from(name),
             _ => program_path(name)?,
         };
-        let program = Program::new(&path, &words);
+        let program = ChildProgram::new(&path, &words);
         let program = program.ok_or_else(|| ProcedureError::usage("a zero byte in a command"))?;
         Ok((program, text))
     }
@@ -213,9 +215,9 @@ fn at_most_cases(count: usize, what: &str) -> Result<(), ProcedureError> {
 }
 
 /// The shell that does nothing: its start.
-fn shell_program(shell: &str) -> Result<Program, ProcedureError> {
+fn shell_program(shell: &str) -> Result<ChildProgram, ProcedureError> {
     let words = [shell, "-c", ""].map(str::to_owned);
-    let program = Program::new(&program_path(shell)?, &words);
+    let program = ChildProgram::new(&program_path(shell)?, &words);
     program.ok_or_else(|| ProcedureError::usage("a zero byte in the name of the shell"))
 }
 

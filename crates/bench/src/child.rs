@@ -28,12 +28,12 @@ const POLL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// A program with its arguments, ready to be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Program {
+pub(crate) struct ChildProgram {
     path: CString,
     arguments: Vec<CString>,
 }
 
-impl Program {
+impl ChildProgram {
     /// `None` if a word contains a zero byte.
     pub(crate) fn new(path: &Path, words: &[String]) -> Option<Self> {
         let text = |bytes: &OsStr| CString::new(bytes.as_bytes()).ok();
@@ -54,7 +54,7 @@ pub(crate) struct Surroundings<'f> {
 
 /// What a run took. The counters include its reaped descendants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Usage {
+pub(crate) struct ChildUsage {
     pub(crate) wall_ns: f64,
     pub(crate) status: ExitStatus,
     pub(crate) user_ns: f64,
@@ -66,14 +66,14 @@ pub(crate) struct Usage {
     pub(crate) major_faults: u64,
     pub(crate) voluntary_switches: u64,
     pub(crate) involuntary_switches: u64,
-    pub(crate) io: Option<Io>,
+    pub(crate) io: Option<ChildIo>,
     /// Time runnable without a CPU, of its first process.
     pub(crate) run_queue_ns: Option<u64>,
 }
 
 /// Bytes of a process by `/proc/PID/io`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Io {
+pub(crate) struct ChildIo {
     /// By system calls.
     pub(crate) read: u64,
     pub(crate) written: u64,
@@ -100,7 +100,7 @@ pub(crate) struct Launcher {
 }
 
 /// What the child needs between clone and exec.
-struct Start {
+struct ChildStart {
     path: *const libc::c_char,
     arguments: *const *const libc::c_char,
     fds: [libc::c_int; 3],
@@ -121,7 +121,7 @@ const RESET: [libc::c_int; 5] =
 
 extern "C" fn begin(start: *mut libc::c_void) -> libc::c_int {
     // SAFETY: the parent passes a `Start`, and does not run before exec or exit.
-    let start = unsafe { &*start.cast::<Start>() };
+    let start = unsafe { &*start.cast::<ChildStart>() };
     // SAFETY: only system calls; all pointers are to memory of the parent, which waits.
     unsafe {
         execute(start);
@@ -134,7 +134,7 @@ extern "C" fn begin(start: *mut libc::c_void) -> libc::c_int {
 ///
 /// # Safety
 /// The pointers of `start` must be valid, and no other thread may use this stack.
-unsafe fn execute(start: &Start) {
+unsafe fn execute(start: &ChildStart) {
     // SAFETY: as above; a failed call leaves its errno.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
@@ -174,20 +174,20 @@ impl Launcher {
     /// If it cannot be executed, exceeds its time, or `stop` is set. It is reaped in any case.
     pub(crate) fn run(
         &mut self,
-        program: &Program,
+        program: &ChildProgram,
         around: Surroundings<'_>,
         clock: &Clock,
         stop: &AtomicBool,
-    ) -> Result<Usage, ChildError> {
+    ) -> Result<ChildUsage, ChildError> {
         let arguments = program.arguments.iter().map(|one| one.as_ptr());
         let arguments: Vec<_> = arguments.chain([ptr::null()]).collect();
         let fds = [around.input, around.output, around.errors].map(|fd| fd.as_raw_fd());
-        let mut start = Start {
+        let mut start = ChildStart {
             path: program.path.as_ptr(),
             arguments: arguments.as_ptr(),
             fds,
             parent: rustix::process::getpid().as_raw_nonzero().get(),
-            cpus: around.cpu.map(|cpu| CpuMask::of(&[cpu])),
+            cpus: around.cpu.map(|cpu| CpuMask::from_cpus(&[cpu])),
             error: AtomicI32::new(0),
         };
         let begun = clock.start();
@@ -212,7 +212,7 @@ impl Launcher {
         ended?;
         let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
         let ns = |time: libc::timeval| time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3;
-        Ok(Usage {
+        Ok(ChildUsage {
             wall_ns: clock.ns(begun, stopped),
             status,
             user_ns: ns(used.ru_utime),
@@ -227,7 +227,7 @@ impl Launcher {
         })
     }
 
-    fn clone_child(&mut self, start: &mut Start) -> Result<libc::pid_t, Error> {
+    fn clone_child(&mut self, start: &mut ChildStart) -> Result<libc::pid_t, Error> {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let top = self.stack.as_mut_ptr_range().end.cast();
         // SAFETY: signals are blocked, so that no handler runs in the child, which shares this
@@ -284,16 +284,16 @@ fn reap(child: libc::pid_t) -> Result<(ExitStatus, libc::rusage), Error> {
 }
 
 /// Of a process that has ended and is not reaped.
-fn read_io(child: libc::pid_t) -> Option<Io> {
+fn read_io(child: libc::pid_t) -> Option<ChildIo> {
     parse_io(&std::fs::read_to_string(format!("/proc/{child}/io")).ok()?)
 }
 
-fn parse_io(text: &str) -> Option<Io> {
+fn parse_io(text: &str) -> Option<ChildIo> {
     let of = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         line?.trim().parse().ok()
     };
-    Some(Io {
+    Some(ChildIo {
         read: of("rchar")?,
         written: of("wchar")?,
         device_read: of("read_bytes")?,

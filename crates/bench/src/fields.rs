@@ -6,7 +6,7 @@ use fathom_metric::notation::{self, NotationError};
 use fathom_record::ParamValue;
 use serde::de::{Deserialize, Deserializer, Error};
 
-use crate::scan::{self, Parameter};
+use crate::scan::{self, ScanParameter};
 
 /// `3%` as 0.03.
 pub(crate) fn share(text: &str) -> Result<f64, NotationError> {
@@ -18,17 +18,17 @@ pub(crate) fn share(text: &str) -> Result<f64, NotationError> {
 }
 
 /// `[parameters]`: a list of numbers and texts, or a range as of `-P`.
-pub(crate) fn parameters<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<Parameter>, D::Error> {
+pub(crate) fn parameters<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<ScanParameter>, D::Error> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
-    enum Values {
+    enum FieldValues {
         List(Vec<ParamValue>),
         Range(String),
     }
-    let all = BTreeMap::<String, Values>::deserialize(from)?;
+    let all = BTreeMap::<String, FieldValues>::deserialize(from)?;
     let parameter = |(name, values)| match values {
-        Values::List(values) => Ok(Parameter { name, values }),
-        Values::Range(range) => scan::numbers(&name, &range)
+        FieldValues::List(values) => Ok(ScanParameter { name, values }),
+        FieldValues::Range(range) => scan::numbers(&name, &range)
             .map_err(|error| Error::custom(format!("parameter {name}: {error}, or a list"))),
     };
     all.into_iter().map(parameter).collect()

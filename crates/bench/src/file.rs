@@ -49,7 +49,7 @@ mod tests {
     use fathom_record::ParamValue;
 
     use super::*;
-    use crate::request::{Invocation, Output};
+    use crate::request::{BenchInvocation, BenchOutput};
 
     const TEXT: &str = r#"
         [[command]]
@@ -81,13 +81,13 @@ mod tests {
         assert_eq!((a.exit, a.limit.as_deref()), (0, Some("..20 ms")));
         assert_eq!((&grep.name, grep.exit, &grep.output), (&None, 1, &None));
         let words = ["grep", "-q", "{file}"].map(str::to_owned).to_vec();
-        assert_eq!(grep.command, Invocation::Words(words));
+        assert_eq!(grep.command, BenchInvocation::Words(words));
         let values: Vec<String> = request.parameters.iter().map(|it| format!("{it:?}")).collect();
         assert_eq!(values.len(), 2);
         assert_eq!(request.parameters[0].values, [ParamValue::from("x"), ParamValue::from(2)]);
         assert_eq!(request.parameters[1].values, [1, 2, 4].map(ParamValue::from));
         let settings = request.settings;
-        assert_eq!(settings.output, Output::File("out".into()));
+        assert_eq!(settings.output, BenchOutput::File("out".into()));
         assert_eq!((settings.time_s, settings.fail_on), (Some(5.0), Some(0.03)));
         assert_eq!((settings.warmup, settings.runs, settings.timeout_s), (1, None, 3600.0));
     }

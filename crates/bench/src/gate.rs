@@ -1,6 +1,6 @@
 //! The answer to `--fail-on` (METHOD 27a), from the ratios of commands run in turn.
 
-use fathom_analysis::limits::{Answer, Judged, Limit};
+use fathom_analysis::limits::{LimitAnswer, LimitJudged, UserLimit};
 use fathom_record::command::RATIO_METRIC;
 use fathom_record::{Record, Unit};
 
@@ -11,51 +11,52 @@ use crate::request::CommandLine;
 const PAIRS_MIN: usize = 8;
 
 /// The loss of each command to the first one: by at most `limit` (0.03 for 3 %), more, or neither.
-pub(crate) fn judge(records: &[Record], limit: f64) -> Vec<Judged> {
+pub(crate) fn judge(records: &[Record], limit: f64) -> Vec<LimitJudged> {
     let ratios = records.iter().filter(|record| record.metric.as_str() == RATIO_METRIC);
     ratios.map(|record| of_ratio(record, limit)).collect()
 }
 
 /// Whether each command keeps the limit of its time, with all values of its parameters.
-pub(crate) fn limits(records: &[Record], commands: &[CommandLine]) -> Vec<Judged> {
+pub(crate) fn limits(records: &[Record], commands: &[CommandLine]) -> Vec<LimitJudged> {
     let Ok(names) = case::names(commands) else { return Vec::new() };
     let mut all = Vec::new();
     for (command, name) in commands.iter().zip(names) {
-        let limit = command.limit.as_ref().and_then(|it| Limit::parse(it, Unit::Nanoseconds).ok());
+        let limit =
+            command.limit.as_ref().and_then(|it| UserLimit::parse(it, Unit::Nanoseconds).ok());
         let (id, Some(limit)) = (case::metric(&name), limit) else { continue };
         let own = records.iter().filter(|record| record.metric.as_str() == id);
-        let judged: Vec<Judged> = own.map(|record| limit.judge(record)).collect();
+        let judged: Vec<LimitJudged> = own.map(|record| limit.judge(record)).collect();
         let none = || limit.not_measured(&id, Unit::Nanoseconds);
         let judged = if judged.is_empty() { vec![none()] } else { judged };
         let written = format!("not within {}", limit.text(Unit::Nanoseconds));
-        all.extend(judged.into_iter().map(|one| Judged { written: written.clone(), ..one }));
+        all.extend(judged.into_iter().map(|one| LimitJudged { written: written.clone(), ..one }));
     }
     all
 }
 
-fn of_ratio(record: &Record, limit: f64) -> Judged {
+fn of_ratio(record: &Record, limit: f64) -> LimitJudged {
     let summary = record.shown_summary();
     let loss = summary.map(|summary| summary.median - 1.0);
     let interval = summary.and_then(|summary| summary.limits()).map(|it| it.map(|end| end - 1.0));
     let pairs = summary.map_or(0, |summary| summary.process_medians.len());
     let (answer, why) = match (loss, interval) {
-        _ if record.verdict.is_cut_short() => (Answer::Undecided, Some("interrupted")),
-        (Some(_), Some([_, high])) if high <= limit => (Answer::Kept, None),
+        _ if record.verdict.is_cut_short() => (LimitAnswer::Undecided, Some("interrupted")),
+        (Some(_), Some([_, high])) if high <= limit => (LimitAnswer::Kept, None),
         (Some(loss), Some([low, _])) if low > 0.0 && loss > limit => match pairs >= PAIRS_MIN {
-            true => (Answer::NotKept, None),
-            false => (Answer::Undecided, Some("fewer than 8 pairs")),
+            true => (LimitAnswer::NotKept, None),
+            false => (LimitAnswer::Undecided, Some("fewer than 8 pairs")),
         },
-        (Some(_), Some(_)) => (Answer::Undecided, Some("more runs may decide it (--time)")),
-        _ => (Answer::Undecided, Some("no interval: fewer than 5 pairs")),
+        (Some(_), Some(_)) => (LimitAnswer::Undecided, Some("more runs may decide it (--time)")),
+        _ => (LimitAnswer::Undecided, Some("no interval: fewer than 5 pairs")),
     };
     let name = |param: &str| record.params.text(param).unwrap_or_default().to_owned();
     let mut others = record.params.clone();
     others.0.retain(|name, _| name != "of" && name != "to");
     let percent = fathom_record::quantity::percent(limit);
-    Judged {
+    LimitJudged {
         name: others.to_string(),
         unit: Unit::Ratio,
-        limit: Limit { low: None, high: Some(limit) },
+        limit: UserLimit { low: None, high: Some(limit) },
         written: format!("{} slower than {} by more than {percent}", name("of"), name("to")),
         value: loss,
         interval,
@@ -81,22 +82,22 @@ mod tests {
     #[test]
     fn gate_passes_fails_or_is_undecided() {
         let answer = |middle, limits, pairs| judge(&[ratio(middle, limits, pairs)], 0.03)[0].answer;
-        assert_eq!(answer(1.01, Some([1.0, 1.02]), 9), Answer::Kept);
-        assert_eq!(answer(0.8, Some([0.7, 0.9]), 9), Answer::Kept, "faster");
-        assert_eq!(answer(1.05, Some([1.02, 1.08]), 9), Answer::NotKept);
-        assert_eq!(answer(1.05, Some([1.02, 1.08]), 7), Answer::Undecided, "few pairs");
-        assert_eq!(answer(1.02, Some([1.01, 1.04]), 9), Answer::Undecided);
-        assert_eq!(answer(1.05, Some([0.99, 1.1]), 9), Answer::Undecided);
-        assert_eq!(answer(1.5, None, 4), Answer::Undecided);
+        assert_eq!(answer(1.01, Some([1.0, 1.02]), 9), LimitAnswer::Kept);
+        assert_eq!(answer(0.8, Some([0.7, 0.9]), 9), LimitAnswer::Kept, "faster");
+        assert_eq!(answer(1.05, Some([1.02, 1.08]), 9), LimitAnswer::NotKept);
+        assert_eq!(answer(1.05, Some([1.02, 1.08]), 7), LimitAnswer::Undecided, "few pairs");
+        assert_eq!(answer(1.02, Some([1.01, 1.04]), 9), LimitAnswer::Undecided);
+        assert_eq!(answer(1.05, Some([0.99, 1.1]), 9), LimitAnswer::Undecided);
+        assert_eq!(answer(1.5, None, 4), LimitAnswer::Undecided);
     }
 
     #[test]
     fn interrupted_or_invalid_ratio_is_undecided() {
         let mut record = ratio(1.0, Some([1.0, 1.0]), 9);
         record.verdict = Verdict::because(State::Noisy, Cause::Interrupted, "stopped");
-        assert_eq!(judge(&[record.clone()], 0.03)[0].answer, Answer::Undecided);
+        assert_eq!(judge(&[record.clone()], 0.03)[0].answer, LimitAnswer::Undecided);
         record.verdict = Verdict::because(State::Invalid, Cause::Clock, "wrong");
-        assert_eq!(judge(&[record.clone()], 0.03)[0].answer, Answer::Undecided);
+        assert_eq!(judge(&[record.clone()], 0.03)[0].answer, LimitAnswer::Undecided);
         record.metric = MetricId::new("bench.a");
         assert!(judge(&[record], 0.03).is_empty());
     }

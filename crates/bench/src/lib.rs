@@ -25,8 +25,10 @@ mod words;
 
 use fathom_metric::Command;
 
-pub use options::Bench;
-pub use request::{CommandLine, Invocation, Output, Parameter, Request, Settings};
+pub use options::BenchOptions;
+pub use request::{
+    BenchInvocation, BenchOutput, BenchSettings, CommandLine, Request, ScanParameter,
+};
 
 /// The command, for the registry. Its metrics are outside the registry: each is a command.
-pub const COMMAND: Command = Command::of::<Bench>("bench", &[]);
+pub const COMMAND: Command = Command::for_procedure::<BenchOptions>("bench", &[]);

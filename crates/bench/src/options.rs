@@ -9,7 +9,7 @@ use fathom_metric::ProcedureError;
 use fathom_metric::notation::{seed, time};
 use fathom_record::shell_word;
 
-use crate::request::{CommandLine, Invocation, Output, RUNS_MAX, Request, Settings};
+use crate::request::{BenchInvocation, BenchOutput, BenchSettings, CommandLine, RUNS_MAX, Request};
 use crate::{fields, scan};
 
 const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ the gate fails or a limit is not kept, 5 undecided, 130 Ctrl-C: the finished run
 /// Time commands of your own in fresh processes, in random turns.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
-pub struct Bench {
+pub struct BenchOptions {
     /// Commands, each quoted as one word.
     #[arg(value_name = "CMD")]
     pub commands: Vec<String>,
@@ -118,7 +118,7 @@ pub struct Bench {
     read: OnceLock<Request>,
 }
 
-impl Bench {
+impl BenchOptions {
     /// The commands, as one would type them.
     pub(crate) fn text(&self) -> String {
         if let Some(file) = &self.file {
@@ -145,9 +145,10 @@ impl Bench {
             let request = crate::file::read(path)?;
             return Ok(Request { settings: self.settings(request.settings), ..request });
         }
-        let lines = self.commands.iter().cloned().map(Invocation::Line);
-        let program = (!self.program.is_empty()).then(|| Invocation::Words(self.program.clone()));
-        let all: Vec<Invocation> = lines.chain(program).collect();
+        let lines = self.commands.iter().cloned().map(BenchInvocation::Line);
+        let program =
+            (!self.program.is_empty()).then(|| BenchInvocation::Words(self.program.clone()));
+        let all: Vec<BenchInvocation> = lines.chain(program).collect();
         let (named, named_by) = (all.len(), self.names.len());
         if named_by > named {
             let text = format!("--name: {named_by} names of {named} commands");
@@ -163,22 +164,22 @@ impl Bench {
         Ok(Request {
             commands: commands.map(|(command, name)| CommandLine::new(name, command)).collect(),
             parameters: numbers.chain(lists).collect::<Result<_, ProcedureError>>()?,
-            settings: self.settings(Settings::default()),
+            settings: self.settings(BenchSettings::default()),
         })
     }
 
     /// What the options say, else what the file says.
-    fn settings(&self, of_file: Settings) -> Settings {
+    fn settings(&self, of_file: BenchSettings) -> BenchSettings {
         let text = |option: &Option<String>, of_file| option.clone().or(of_file);
         let has_count = self.runs.is_some() || self.time.is_some();
-        Settings {
+        BenchSettings {
             shell: match self.shell.as_deref() {
                 Some("none") => None,
                 Some(shell) => Some(shell.to_owned()),
                 None => of_file.shell.filter(|shell| shell != "none"),
             },
             input: self.input.clone().or(of_file.input),
-            output: self.output.clone().map_or(of_file.output, Output::from),
+            output: self.output.clone().map_or(of_file.output, BenchOutput::from),
             setup: text(&self.setup, of_file.setup),
             prepare: text(&self.prepare, of_file.prepare),
             conclude: text(&self.conclude, of_file.conclude),

@@ -4,7 +4,7 @@ use fathom_analysis::statistics::{median, median_interval};
 use fathom_record::Unit;
 use fathom_record::quantity::{counted, quantity_within};
 
-use crate::request::Settings;
+use crate::request::BenchSettings;
 
 /// The time of all runs of a command, and the fewest and most runs that it is used for.
 const TIME_NS: f64 = 10e9;
@@ -14,15 +14,15 @@ const RUNS_MAX: usize = 500;
 const WIDE: f64 = 0.02;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct BenchPlan {
     pub(crate) runs: usize,
     /// With the extension.
     pub(crate) most: usize,
 }
 
-impl Plan {
+impl BenchPlan {
     /// `pilot`: the time of a run of each command. Not used for a fixed number of runs.
-    pub(crate) fn new(settings: &Settings, pilot: &[f64]) -> Self {
+    pub(crate) fn new(settings: &BenchSettings, pilot: &[f64]) -> Self {
         if let Some(runs) = settings.runs {
             return Self { runs: runs as usize, most: runs as usize };
         }
@@ -67,24 +67,24 @@ mod tests {
 
     #[test]
     fn pilot_sets_the_number_of_runs() {
-        let plan = |settings: &Settings, pilot: &[f64]| Plan::new(settings, pilot);
-        let usual = Settings::default();
-        assert_eq!(plan(&usual, &[100e6]), Plan { runs: 100, most: 200 });
-        assert_eq!(plan(&usual, &[100e6, 300e6]), Plan { runs: 50, most: 100 });
-        assert_eq!(plan(&usual, &[5e9]), Plan { runs: 9, most: 18 });
-        assert_eq!(plan(&usual, &[1e3]), Plan { runs: 500, most: 1000 });
-        let time = Settings { time_s: Some(1.0), ..Settings::default() };
-        assert_eq!(plan(&time, &[20e6]), Plan { runs: 50, most: 50 });
-        let fixed = Settings { runs: Some(3), time_s: Some(1.0), ..Settings::default() };
-        assert_eq!(plan(&fixed, &[]), Plan { runs: 3, most: 3 });
+        let plan = |settings: &BenchSettings, pilot: &[f64]| BenchPlan::new(settings, pilot);
+        let usual = BenchSettings::default();
+        assert_eq!(plan(&usual, &[100e6]), BenchPlan { runs: 100, most: 200 });
+        assert_eq!(plan(&usual, &[100e6, 300e6]), BenchPlan { runs: 50, most: 100 });
+        assert_eq!(plan(&usual, &[5e9]), BenchPlan { runs: 9, most: 18 });
+        assert_eq!(plan(&usual, &[1e3]), BenchPlan { runs: 500, most: 1000 });
+        let time = BenchSettings { time_s: Some(1.0), ..BenchSettings::default() };
+        assert_eq!(plan(&time, &[20e6]), BenchPlan { runs: 50, most: 50 });
+        let fixed = BenchSettings { runs: Some(3), time_s: Some(1.0), ..BenchSettings::default() };
+        assert_eq!(plan(&fixed, &[]), BenchPlan { runs: 3, most: 3 });
     }
 
     #[test]
     fn extension_is_said_first() {
-        let words = Plan { runs: 9, most: 18 }.words(2, Some(1e9));
+        let words = BenchPlan { runs: 9, most: 18 }.words(2, Some(1e9));
         let parts = ["9 runs of each of 2 commands", "9 blocks", "about 9.0", "18 if an interval"];
         assert!(parts.iter().all(|part| words.contains(part)), "{words}");
-        assert_eq!(Plan { runs: 1, most: 1 }.words(1, None), "1 run");
+        assert_eq!(BenchPlan { runs: 1, most: 1 }.words(1, None), "1 run");
     }
 
     #[test]

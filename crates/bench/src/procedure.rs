@@ -1,14 +1,14 @@
 //! The options to a request, the request to records.
 
-use fathom_analysis::limits::Judged;
+use fathom_analysis::limits::LimitJudged;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
 use fathom_record::{Cause, Reason, Record};
 
-use crate::options::Bench;
+use crate::options::BenchOptions;
 use crate::stage::{Cut, Stage};
 use crate::{gate, records};
 
-impl Procedure for Bench {
+impl Procedure for BenchOptions {
     fn asked(&self) -> String {
         self.text()
     }
@@ -17,7 +17,7 @@ impl Procedure for Bench {
         self.request()?.work().map(drop)
     }
 
-    fn judge(&self, records: &[Record]) -> Vec<Judged> {
+    fn judge(&self, records: &[Record]) -> Vec<LimitJudged> {
         // Read before, and checked.
         let Ok(request) = self.request() else { return Vec::new() };
         let mut all = gate::limits(records, &request.commands);

@@ -11,8 +11,8 @@ use fathom_record::{
 };
 
 use crate::case::Case;
-use crate::request::Settings;
-use crate::stage::{Run, Stage};
+use crate::request::BenchSettings;
+use crate::stage::{Stage, StageRun};
 
 /// The interval of a command on a quiet machine is narrower.
 const NOISE_LIMIT: f64 = 0.05;
@@ -25,7 +25,11 @@ const BOUND_FROM: f64 = 0.25;
 const WAITING_MIN: f64 = 0.5;
 
 /// Records of all cases with runs, then of their ratios.
-pub(crate) fn records(stage: &Stage<'_>, cases: &[Case], settings: &Settings) -> Vec<Measured> {
+pub(crate) fn records(
+    stage: &Stage<'_>,
+    cases: &[Case],
+    settings: &BenchSettings,
+) -> Vec<Measured> {
     let shell = ShellStart::new(&stage.shell_ns);
     let states = stage.states();
     let with_runs = || cases.iter().zip(&stage.runs).filter(|(_, runs)| !runs.is_empty());
@@ -61,7 +65,7 @@ pub(crate) fn records(stage: &Stage<'_>, cases: &[Case], settings: &Settings) ->
 }
 
 /// Checks are of all runs: they are with the first one.
-fn with_checks(mut processes: Processes, runs: &[Run], settings: &Settings) -> Processes {
+fn with_checks(mut processes: Processes, runs: &[StageRun], settings: &BenchSettings) -> Processes {
     if !settings.cold.is_empty() {
         let cold = runs.iter().filter(|run| run.is_cold).count();
         processes.samples[0].checks.push(Check {
@@ -74,16 +78,16 @@ fn with_checks(mut processes: Processes, runs: &[Run], settings: &Settings) -> P
 }
 
 /// A command may sleep, and take turns with its own processes; what it reads may be on a device.
-fn expects(runs: &[Run]) -> Counters {
+fn expects(runs: &[StageRun]) -> Counters {
     let own =
         [Counter::NotRunning, Counter::Preemptions, Counter::MajorFaults, Counter::Interrupts];
-    let own = Counters::of(&own);
-    if is_waiting(runs) { own.and(Counters::of(&[Counter::CoreSpeed])) } else { own }
+    let own = Counters::from_counters(&own);
+    if is_waiting(runs) { own.and(Counters::from_counters(&[Counter::CoreSpeed])) } else { own }
 }
 
-fn is_waiting(runs: &[Run]) -> bool {
+fn is_waiting(runs: &[StageRun]) -> bool {
     // What could have run did not wait for anything but the CPU.
-    let share = |run: &Run| {
+    let share = |run: &StageRun| {
         let queued_ns = run.disturbance.run_queue_ns.unwrap_or(0) as f64;
         (run.usage.user_ns + run.usage.system_ns + queued_ns) / run.usage.wall_ns
     };
@@ -91,7 +95,7 @@ fn is_waiting(runs: &[Run]) -> bool {
 }
 
 /// Why runs are not selected by the state of the core, if they are not.
-fn selection(runs: &[Run], settings: &Settings) -> Result<(), NotSelected> {
+fn selection(runs: &[StageRun], settings: &BenchSettings) -> Result<(), NotSelected> {
     let wall = of_runs(runs, |run| run.usage.wall_ns);
     match () {
         () if settings.cpu.is_none() => Err(NotSelected::NotPinned),
@@ -101,7 +105,7 @@ fn selection(runs: &[Run], settings: &Settings) -> Result<(), NotSelected> {
     }
 }
 
-fn of_runs(runs: &[Run], value: impl Fn(&Run) -> f64) -> f64 {
+fn of_runs(runs: &[StageRun], value: impl Fn(&StageRun) -> f64) -> f64 {
     median(&runs.iter().map(value).collect::<Vec<f64>>()).unwrap_or_default()
 }
 
@@ -119,30 +123,37 @@ impl ShellStart {
     }
 
     /// Whether what is left of a command is so uncertain that it is printed as a bound.
-    fn hides(&self, runs: &[Run]) -> bool {
+    fn hides(&self, runs: &[StageRun]) -> bool {
         let own = Self::new(&runs.iter().map(|run| run.usage.wall_ns).collect::<Vec<f64>>());
         self.ns > 0.0
             && own.half_width_ns.hypot(self.half_width_ns) > BOUND_FROM * (own.ns - self.ns)
     }
 }
 
-fn failures(case: &Case, runs: &[Run]) -> Option<Reason> {
-    let failed: Vec<&Run> = runs.iter().filter(|run| !case.succeeded(run.usage.status)).collect();
+fn failures(case: &Case, runs: &[StageRun]) -> Option<Reason> {
+    let failed: Vec<&StageRun> =
+        runs.iter().filter(|run| !case.succeeded(run.usage.status)).collect();
     let first = exit_text(failed.first()?.usage.status);
     let text = format!("{} of {} runs failed; the first {first}", failed.len(), runs.len());
     Some(Reason::new(Cause::WrongWork, text))
 }
 
-fn facts_of(case: &Case, runs: &[Run], shell: &ShellStart, settings: &Settings) -> Vec<Fact> {
-    let quantity_of = |name: &str, unit, value: &dyn Fn(&Run) -> f64| {
+fn facts_of(
+    case: &Case,
+    runs: &[StageRun],
+    shell: &ShellStart,
+    settings: &BenchSettings,
+) -> Vec<Fact> {
+    let quantity_of = |name: &str, unit, value: &dyn Fn(&StageRun) -> f64| {
         Fact::quantity(name, of_runs(runs, value), unit)
     };
     // The kernel divides the time of a short run by ticks: all of it is of one kind.
-    let mean = |name: &str, value: &dyn Fn(&Run) -> f64| {
+    let mean = |name: &str, value: &dyn Fn(&StageRun) -> f64| {
         let sum = runs.iter().map(value).sum::<f64>();
         Fact::quantity(name, sum / runs.len().max(1) as f64, Unit::Nanoseconds)
     };
-    let count = |name: &str, value: &dyn Fn(&Run) -> f64| quantity_of(name, Unit::Ratio, value);
+    let count =
+        |name: &str, value: &dyn Fn(&StageRun) -> f64| quantity_of(name, Unit::Ratio, value);
     let mut all = vec![
         Fact::text(facts::COMMAND, &case.text),
         mean(facts::USER, &|run| run.usage.user_ns),
@@ -154,7 +165,7 @@ fn facts_of(case: &Case, runs: &[Run], shell: &ShellStart, settings: &Settings) 
         count(facts::INVOLUNTARY, &|run| run.usage.involuntary_switches as f64),
     ];
     if runs.iter().all(|run| run.usage.io.is_some()) {
-        let io = |name: &str, of: fn(crate::child::Io) -> u64| {
+        let io = |name: &str, of: fn(crate::child::ChildIo) -> u64| {
             quantity_of(name, Unit::Bytes, &|run| run.usage.io.map_or(0.0, |io| of(io) as f64))
         };
         all.extend([
@@ -182,7 +193,7 @@ fn facts_of(case: &Case, runs: &[Run], shell: &ShellStart, settings: &Settings) 
 }
 
 /// The kernel counts from the memory of this process on, so that less than that is not seen.
-fn memory(runs: &[Run]) -> Fact {
+fn memory(runs: &[StageRun]) -> Fact {
     let bytes = of_runs(runs, |run| run.usage.memory_bytes as f64);
     if bytes <= own_memory() {
         Fact::text(facts::MEMORY, format!("≤ {}", quantity(bytes, Unit::Bytes)))
@@ -206,14 +217,14 @@ fn ratios(
     stage: &Stage<'_>,
     cases: &[Case],
     shell: &ShellStart,
-    settings: &Settings,
+    settings: &BenchSettings,
 ) -> Vec<Measured> {
     let states = stage.states();
     let mut all = Vec::new();
     for (case, runs) in cases.iter().zip(&stage.runs).filter(|(case, _)| case.command > 0) {
         // With the same values of the parameters that both have.
         let is_base =
-            |(first, _): &(&Case, &Vec<Run>)| {
+            |(first, _): &(&Case, &Vec<StageRun>)| {
                 first.command == 0
                     && first.params.0.iter().all(|(name, value)| {
                         case.params.0.get(name).is_none_or(|other| other == value)
@@ -256,13 +267,13 @@ fn ratios(
 
 /// The ratios of runs of the same block, without those where the start of the shell leaves no time.
 /// A pair has the loops of both runs, and is undisturbed if both are.
-fn paired(base: &[Run], runs: &[Run], shell_ns: f64) -> Vec<Sample> {
-    let net = |run: &Run| Some(run.usage.wall_ns - shell_ns).filter(|ns| *ns > 0.0);
+fn paired(base: &[StageRun], runs: &[StageRun], shell_ns: f64) -> Vec<Sample> {
+    let net = |run: &StageRun| Some(run.usage.wall_ns - shell_ns).filter(|ns| *ns > 0.0);
     let pairs = runs.iter().filter_map(|run| {
         let other = base.iter().find(|other| other.block == run.block)?;
         Some((run, other, net(run)? / net(other)?))
     });
-    let sample = |(at, (run, other, ratio)): (usize, (&Run, &Run, f64))| {
+    let sample = |(at, (run, other, ratio)): (usize, (&StageRun, &StageRun, f64))| {
         let (mut sample, other) = (run.sample(at, 0, 0.0), other.sample(at, 0, 0.0));
         sample.values = vec![ratio];
         sample.disturbed.extend(other.disturbed);
@@ -280,12 +291,12 @@ mod tests {
     use fathom_measure::sampler::LoopTime;
 
     use super::*;
-    use crate::child::Usage;
+    use crate::child::ChildUsage;
 
     /// A run beside a busy sibling if `times` is 2.
-    fn run(block: usize, wall_ns: f64, times: f64) -> Run {
+    fn run(block: usize, wall_ns: f64, times: f64) -> StageRun {
         let one = LoopTime { at_ns: 0, sibling_ns: 10_000.0 * times, frequency_ns: 10_000.0 };
-        let usage = Usage {
+        let usage = ChildUsage {
             wall_ns,
             status: std::process::ExitStatus::from_raw(0),
             user_ns: wall_ns,
@@ -299,7 +310,7 @@ mod tests {
             run_queue_ns: None,
         };
         let (disturbance, is_disturbed, is_cold) = (Disturbance::default(), false, true);
-        Run { block, usage, loops: [one; 2], disturbance, is_disturbed, is_cold }
+        StageRun { block, usage, loops: [one; 2], disturbance, is_disturbed, is_cold }
     }
 
     #[test]
@@ -322,10 +333,10 @@ mod tests {
 
     #[test]
     fn runs_are_selected_only_where_the_loops_describe_them() {
-        let pinned = Settings { cpu: Some(0), ..Settings::default() };
+        let pinned = BenchSettings { cpu: Some(0), ..BenchSettings::default() };
         let short = [run(0, 1e6, 1.0)];
         assert_eq!(selection(&short, &pinned), Ok(()));
-        assert_eq!(selection(&short, &Settings::default()), Err(NotSelected::NotPinned));
+        assert_eq!(selection(&short, &BenchSettings::default()), Err(NotSelected::NotPinned));
         assert_eq!(selection(&[run(0, 2e8, 1.0)], &pinned), Err(NotSelected::LongOperation));
         let mut waits = run(0, 1e6, 1.0);
         waits.usage.user_ns = 1e5;
@@ -338,7 +349,7 @@ mod tests {
     #[test]
     fn short_command_is_hidden_by_the_start_of_its_shell() {
         let shell = ShellStart::new(&[1e6, 1.1e6, 0.9e6, 1e6, 1e6, 1e6]);
-        let runs = |ns: f64| (0..9).map(|block| run(block, ns, 1.0)).collect::<Vec<Run>>();
+        let runs = |ns: f64| (0..9).map(|block| run(block, ns, 1.0)).collect::<Vec<StageRun>>();
         assert!(shell.hides(&runs(1.01e6)) && !shell.hides(&runs(5e6)));
         assert!(!ShellStart::new(&[]).hides(&runs(1.0)));
     }

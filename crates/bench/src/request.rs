@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::fields;
-pub use crate::scan::Parameter;
+pub use crate::scan::ScanParameter;
 
 /// Limits of a mistake.
 pub(crate) const RUNS_MAX: u32 = 10_000;
@@ -16,8 +16,8 @@ pub struct Request {
     #[serde(rename = "command")]
     pub commands: Vec<CommandLine>,
     #[serde(deserialize_with = "fields::parameters")]
-    pub parameters: Vec<Parameter>,
-    pub settings: Settings,
+    pub parameters: Vec<ScanParameter>,
+    pub settings: BenchSettings,
 }
 
 /// A command, its name in records, and what it must do.
@@ -28,7 +28,7 @@ pub struct CommandLine {
     #[serde(default)]
     pub name: Option<String>,
     #[serde(rename = "run")]
-    pub command: Invocation,
+    pub command: BenchInvocation,
     /// The exit status of each run.
     #[serde(default)]
     pub exit: i32,
@@ -41,14 +41,14 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    pub fn new(name: Option<String>, command: Invocation) -> Self {
+    pub fn new(name: Option<String>, command: BenchInvocation) -> Self {
         Self { name, command, exit: 0, output: None, limit: None }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub enum Invocation {
+pub enum BenchInvocation {
     /// Split into words, or given to the shell.
     Line(String),
     /// A program with its arguments, as they are.
@@ -57,12 +57,12 @@ pub enum Invocation {
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Settings {
+pub struct BenchSettings {
     /// The shell that runs the commands; none by default.
     pub shell: Option<String>,
     /// Standard input of each run; empty by default.
     pub input: Option<PathBuf>,
-    pub output: Output,
+    pub output: BenchOutput,
     /// Before the first run.
     pub setup: Option<String>,
     /// Before each run.
@@ -93,12 +93,12 @@ pub struct Settings {
     pub fail_on: Option<f64>,
 }
 
-impl Default for Settings {
+impl Default for BenchSettings {
     fn default() -> Self {
         Self {
             shell: None,
             input: None,
-            output: Output::Null,
+            output: BenchOutput::Null,
             setup: None,
             prepare: None,
             conclude: None,
@@ -119,7 +119,7 @@ impl Default for Settings {
 /// Where the output of the commands goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
-pub enum Output {
+pub enum BenchOutput {
     #[default]
     Null,
     /// To standard error, with the errors: standard output has the result.
@@ -128,7 +128,7 @@ pub enum Output {
     File(PathBuf),
 }
 
-impl From<String> for Output {
+impl From<String> for BenchOutput {
     fn from(text: String) -> Self {
         match text.as_str() {
             "null" => Self::Null,

@@ -5,7 +5,7 @@ use fathom_record::{ParamValue, Params, escaped, is_hidden};
 
 /// A parameter and the values that replace `{name}` in commands and hooks.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parameter {
+pub struct ScanParameter {
     pub name: String,
     pub values: Vec<ParamValue>,
 }
@@ -15,25 +15,25 @@ const VALUES_MAX: usize = 100;
 const RESERVED: [&str; 2] = ["of", "to"];
 
 /// `threads` and `1..8`: numbers, doubled within a range.
-pub(crate) fn numbers(name: &str, values: &str) -> Result<Parameter, NotationError> {
+pub(crate) fn numbers(name: &str, values: &str) -> Result<ScanParameter, NotationError> {
     let number = |value: u64| ParamValue::Integer(i64::try_from(value).unwrap_or(i64::MAX));
     let values = sizes(values)?.into_iter().map(number).collect();
-    Ok(Parameter { name: name.to_owned(), values })
+    Ok(ScanParameter { name: name.to_owned(), values })
 }
 
 /// `compiler` and `gcc,clang`. Whole numbers are numbers.
-pub(crate) fn list(name: &str, values: &str) -> Parameter {
+pub(crate) fn list(name: &str, values: &str) -> ScanParameter {
     let value = |text: &str| match text.parse::<i64>() {
         Ok(number) if number.to_string() == text => ParamValue::Integer(number),
         _ => ParamValue::Text(text.to_owned()),
     };
-    Parameter { name: name.to_owned(), values: values.split(',').map(value).collect() }
+    ScanParameter { name: name.to_owned(), values: values.split(',').map(value).collect() }
 }
 
 /// # Errors
 /// What is wrong with its name or values.
-pub(crate) fn check(parameter: &Parameter) -> Result<(), String> {
-    let Parameter { name, values } = parameter;
+pub(crate) fn check(parameter: &ScanParameter) -> Result<(), String> {
+    let ScanParameter { name, values } = parameter;
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_part) {
         return Err(format!("parameter `{name}`: expected letters, digits and _, such as threads"));
@@ -84,12 +84,12 @@ pub(crate) fn substituted(text: &str, params: &Params) -> String {
 }
 
 /// How many combinations there are.
-pub(crate) fn count(parameters: &[Parameter]) -> usize {
+pub(crate) fn count(parameters: &[ScanParameter]) -> usize {
     parameters.iter().map(|it| it.values.len()).fold(1, usize::saturating_mul)
 }
 
 /// Every value of a parameter with every value of the others, the last one changing fastest.
-pub(crate) fn combinations(parameters: &[Parameter]) -> Vec<Params> {
+pub(crate) fn combinations(parameters: &[ScanParameter]) -> Vec<Params> {
     parameters.iter().fold(vec![Params::none()], |all, parameter| {
         let with = |params: &Params| {
             let params = params.clone();

@@ -6,9 +6,9 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fathom_analysis::core_state::{Conditions, CoreStates, Loop};
+use fathom_analysis::core_state::{CoreStateConditions, CoreStates, Loop};
 use fathom_analysis::statistics::median;
-use fathom_fileio::residency::{self, State};
+use fathom_fileio::residency::{self, ResidencyState};
 use fathom_measure::disturbance::VisitCounters;
 use fathom_measure::process::exit_text;
 use fathom_measure::sampler::{LoopTime, calibration, reference_loop};
@@ -17,13 +17,13 @@ use fathom_metric::{Event, Recorder};
 use fathom_record::{Disturbance, Sample};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::case::{Case, Work};
+use crate::case::{BenchWork, Case};
 use crate::check::program_path;
-use crate::child::{ChildError, Launcher, Program, Surroundings, Usage};
+use crate::child::{ChildError, ChildProgram, ChildUsage, Launcher, Surroundings};
 use crate::expected::{OUTPUT_MAX, difference, read};
 use crate::hooks::{Hook, distinct};
-use crate::plan::{Plan, is_wide};
-use crate::request::{Output, Settings};
+use crate::plan::{BenchPlan, is_wide};
+use crate::request::{BenchOutput, BenchSettings};
 use crate::turns::Turns;
 
 /// A run of which a larger share was lost to others is disturbed.
@@ -42,9 +42,9 @@ pub(crate) enum Cut {
 }
 
 /// One timed run of a case.
-pub(crate) struct Run {
+pub(crate) struct StageRun {
     pub(crate) block: usize,
-    pub(crate) usage: Usage,
+    pub(crate) usage: ChildUsage,
     pub(crate) loops: [LoopTime; 2],
     pub(crate) disturbance: Disturbance,
     pub(crate) is_disturbed: bool,
@@ -52,8 +52,8 @@ pub(crate) struct Run {
 }
 
 pub(crate) struct Stage<'w> {
-    work: &'w Work,
-    settings: &'w Settings,
+    work: &'w BenchWork,
+    settings: &'w BenchSettings,
     clock: Clock,
     stop: Arc<AtomicBool>,
     launcher: Launcher,
@@ -66,7 +66,7 @@ pub(crate) struct Stage<'w> {
     allowed: Vec<u32>,
     loops: Vec<LoopTime>,
     /// By case, in the order measured.
-    pub(crate) runs: Vec<Vec<Run>>,
+    pub(crate) runs: Vec<Vec<StageRun>>,
     /// Times of the shell with nothing to do.
     pub(crate) shell_ns: Vec<f64>,
     progress_at: u64,
@@ -74,8 +74,8 @@ pub(crate) struct Stage<'w> {
 
 impl<'w> Stage<'w> {
     pub(crate) fn new(
-        work: &'w Work,
-        settings: &'w Settings,
+        work: &'w BenchWork,
+        settings: &'w BenchSettings,
         recorder: &dyn Recorder,
     ) -> Result<Self, std::io::Error> {
         let null = File::options().read(true).write(true).open("/dev/null")?;
@@ -131,12 +131,12 @@ impl<'w> Stage<'w> {
             let each_ns = self.clock.ns(begun, self.clock.stop()) / runs;
             block_ns = Some(each_ns * cases.len() as f64);
         }
-        let plan = Plan::new(self.settings, &pilot);
+        let plan = BenchPlan::new(self.settings, &pilot);
         recorder.event(Event::Plan(&plan.words(cases.len(), block_ns)));
         let mut turns = Turns::new(seed, cases.len());
         self.blocks(recorder, &mut turns, 0..plan.runs, plan)?;
         let of_case =
-            |runs: &Vec<Run>| runs.iter().map(|run| run.usage.wall_ns).collect::<Vec<_>>();
+            |runs: &Vec<StageRun>| runs.iter().map(|run| run.usage.wall_ns).collect::<Vec<_>>();
         if plan.most > plan.runs && self.runs.iter().any(|runs| is_wide(&of_case(runs))) {
             self.blocks(recorder, &mut turns, plan.runs..plan.most, plan)?;
         }
@@ -157,7 +157,7 @@ impl<'w> Stage<'w> {
         recorder: &mut dyn Recorder,
         turns: &mut Turns,
         blocks: std::ops::Range<usize>,
-        plan: Plan,
+        plan: BenchPlan,
     ) -> Result<(), Cut> {
         for block in blocks {
             self.report(recorder, block, plan);
@@ -167,13 +167,13 @@ impl<'w> Stage<'w> {
             }
             for at in turns.block() {
                 let run = self.run(&self.work.cases[at])?;
-                self.runs[at].push(Run { block, ..run });
+                self.runs[at].push(StageRun { block, ..run });
             }
         }
         Ok(())
     }
 
-    fn report(&mut self, recorder: &mut dyn Recorder, block: usize, plan: Plan) {
+    fn report(&mut self, recorder: &mut dyn Recorder, block: usize, plan: BenchPlan) {
         let now = self.clock.stop();
         if self.clock.ns(self.progress_at, now) >= PROGRESS_NS {
             let all = if block < plan.runs { plan.runs } else { plan.most };
@@ -184,7 +184,7 @@ impl<'w> Stage<'w> {
     }
 
     /// One run of a case with its hooks. Its block is set by the caller.
-    fn run(&mut self, case: &Case) -> Result<Run, Cut> {
+    fn run(&mut self, case: &Case) -> Result<StageRun, Cut> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Cut::Stopped);
         }
@@ -201,7 +201,7 @@ impl<'w> Stage<'w> {
         let disturbance = self.disturbance(&usage, machine);
         let is_disturbed = lost_ns(&disturbance) > LOST_MIN * usage.wall_ns;
         let loops = [before, after];
-        Ok(Run { block: 0, usage, loops, disturbance, is_disturbed, is_cold })
+        Ok(StageRun { block: 0, usage, loops, disturbance, is_disturbed, is_cold })
     }
 
     fn check_status(&self, case: &Case, status: ExitStatus) -> Result<(), Cut> {
@@ -219,17 +219,17 @@ impl<'w> Stage<'w> {
     /// `kept`: where the output goes instead of where it was asked for.
     fn launch(
         &mut self,
-        program: &Program,
+        program: &ChildProgram,
         kept: Option<BorrowedFd<'_>>,
-    ) -> Result<Usage, ChildError> {
+    ) -> Result<ChildUsage, ChildError> {
         let opened = |file: std::io::Result<File>| file.map_err(ChildError::Start);
         let input = self.settings.input.as_ref().map(File::open).map(opened).transpose()?;
         let output = match &self.settings.output {
-            Output::File(path) => Some(opened(File::create(path))?),
-            Output::Null | Output::Inherit => None,
+            BenchOutput::File(path) => Some(opened(File::create(path))?),
+            BenchOutput::Null | BenchOutput::Inherit => None,
         };
         let stderr = std::io::stderr();
-        let is_inherited = self.settings.output == Output::Inherit;
+        let is_inherited = self.settings.output == BenchOutput::Inherit;
         let null = if is_inherited { stderr.as_fd() } else { self.null.as_fd() };
         let around = Surroundings {
             input: input.as_ref().map_or(self.null.as_fd(), |file| file.as_fd()),
@@ -246,7 +246,7 @@ impl<'w> Stage<'w> {
     }
 
     /// The counters of a run: its own, and of its CPU if that is known.
-    fn disturbance(&self, usage: &Usage, machine: Disturbance) -> Disturbance {
+    fn disturbance(&self, usage: &ChildUsage, machine: Disturbance) -> Disturbance {
         let of_cpu = |ns: Option<u64>| ns.filter(|_| self.is_cpu_known);
         let (wall_ns, cpu_ns) = (usage.wall_ns as u64, (usage.user_ns + usage.system_ns) as u64);
         // This thread waits, too, before it starts the run and before it sees the end. Where it
@@ -280,9 +280,10 @@ impl<'w> Stage<'w> {
     /// The states of the core, by all loops.
     pub(crate) fn states(&self) -> Option<CoreStates> {
         let loops: Vec<Loop> = self.loops.iter().map(LoopTime::parts).collect();
-        let parts =
-            |run: &Run| Conditions::with_loops(run.loops.iter().map(LoopTime::parts).collect());
-        let runs: Vec<Conditions> = self.runs.iter().flatten().map(parts).collect();
+        let parts = |run: &StageRun| {
+            CoreStateConditions::with_loops(run.loops.iter().map(LoopTime::parts).collect())
+        };
+        let runs: Vec<CoreStateConditions> = self.runs.iter().flatten().map(parts).collect();
         CoreStates::new(&loops, &runs, None)
     }
 
@@ -294,7 +295,7 @@ impl<'w> Stage<'w> {
                 |error: std::io::Error| Cut::Failed(format!("--cold {}: {error}", path.display()));
             let file = File::open(path).map_err(failed)?;
             let left = residency::evict(&file).map_err(|error| failed(error.into()))?;
-            is_cold &= left.state == State::Cold || left.bytes == 0;
+            is_cold &= left.state == ResidencyState::Cold || left.bytes == 0;
         }
         Ok(is_cold)
     }
@@ -367,7 +368,7 @@ impl<'w> Stage<'w> {
         let what = format!("{} `{text}`", hook.option());
         let path = program_path("sh").map_err(|error| Cut::Failed(error.to_string()))?;
         let words = ["sh", "-c", text].map(str::to_owned);
-        let program = Program::new(&path, &words);
+        let program = ChildProgram::new(&path, &words);
         let program = program.ok_or_else(|| Cut::Failed(format!("{what}: has a zero byte")))?;
         let stderr = std::io::stderr();
         let null: BorrowedFd<'_> = self.null.as_fd();
@@ -411,7 +412,7 @@ fn lost_ns(of: &Disturbance) -> f64 {
     (waited + of.steal_ns.unwrap_or(0)) as f64
 }
 
-impl Run {
+impl StageRun {
     /// `subtracted_ns`: the start of the shell.
     pub(crate) fn sample(&self, process: usize, cpu: u32, subtracted_ns: f64) -> Sample {
         Sample {

@@ -24,7 +24,7 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use export::{BetterName, CheckArguments, ExportArguments, FormatName};
-use fathom_analysis::compare::Answer;
+use fathom_analysis::compare::ComparisonAnswer;
 use fathom_metric::notation::{NotationError, seed, time};
 use fathom_record::host::is_name;
 use fathom_record::{Effort, Protocol};
@@ -42,7 +42,7 @@ pub use show::{ShowArguments, UnitsName};
 #[command(arg_required_else_help = true)]
 pub struct Arguments {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Subcommands,
     /// Colour the output; `auto` colours on a terminal, unless NO_COLOR is set.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorName::Auto, global = true)]
     pub color: ColorName,
@@ -97,17 +97,17 @@ pub fn host_name(text: &str) -> Result<String, NotationError> {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum Subcommands {
     /// Measure this machine: everything, a group, or single metrics.
     Run(RunArguments),
     /// Read, write and time files, with checksums and verified page-cache state.
     File(by_hand::FileArguments),
     /// Measure an HTTP server under load, by clients or at a rate.
-    Load(by_hand::WordArguments<by_hand::Load>),
+    Load(by_hand::WordArguments<by_hand::ByHandLoad>),
     /// Compare every way to send files and every way to receive them.
-    Transfer(by_hand::WordArguments<by_hand::Transfer>),
+    Transfer(by_hand::WordArguments<by_hand::ByHandTransfer>),
     /// Download files over HTTP, resumed and verified.
-    Fetch(by_hand::WordArguments<by_hand::Fetch>),
+    Fetch(by_hand::WordArguments<by_hand::ByHandFetch>),
     /// Time commands of your own in fresh processes, in random turns.
     Bench(by_hand::WordArguments<by_hand::Bench>),
     /// Check whether this machine is ready to be measured, and what to fix.
@@ -483,7 +483,7 @@ pub enum AnswerName {
     Fail,
 }
 
-impl From<AnswerName> for Answer {
+impl From<AnswerName> for ComparisonAnswer {
     fn from(name: AnswerName) -> Self {
         match name {
             AnswerName::Pass => Self::Pass,

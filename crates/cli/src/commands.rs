@@ -46,7 +46,7 @@ use fathom_record::{Effort, Host, Protocol};
 use fathom_report::Layout;
 use rustix::process::{Resource, getrlimit};
 
-use crate::arguments::{Arguments, ColorName, Command};
+use crate::arguments::{Arguments, ColorName, Subcommands};
 use crate::exit::{OrUsage, Status, UsageError, is_usage};
 use crate::{remedy, terminal};
 
@@ -75,7 +75,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     };
     match std::panic::catch_unwind(AssertUnwindSafe(outcome)) {
         Ok(outcome) => ended(outcome),
-        Err(_) if matches!(arguments.command, Command::Check(_)) => {
+        Err(_) if matches!(arguments.command, Subcommands::Check(_)) => {
             unknown_health("a defect of fathom, see standard error")
         }
         // As Rust ends a program.
@@ -92,36 +92,36 @@ fn serve_worker() -> anyhow::Result<Status> {
     fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success)
 }
 
-fn execute(command: &Command) -> anyhow::Result<Status> {
+fn execute(command: &Subcommands) -> anyhow::Result<Status> {
     if std::env::var_os("FATHOM_PANIC").is_some_and(|it| it == "command") {
         panic!("as FATHOM_PANIC asks\nfor a test");
     }
     match command {
-        Command::Run(run) => run::run(run),
-        Command::Doctor(doctor) => doctor::doctor(doctor),
-        Command::File(file) => by_hand::by_hand(&file.0),
-        Command::Load(load) => by_hand::by_hand(&load.0),
-        Command::Transfer(transfer) => by_hand::by_hand(&transfer.0),
-        Command::Bench(bench) => by_hand::by_hand(&bench.0),
-        Command::Fetch(fetch) => by_hand::by_hand(&fetch.0),
-        Command::List(list) => list::list(list),
-        Command::Explain(explain) => explain::explain(explain),
-        Command::Show(show) => show::show(show),
-        Command::Crosscheck(crosscheck) => crosscheck::crosscheck(crosscheck),
-        Command::Compare(compare) => compare::compare(compare),
-        Command::Fleet(fleet) => fleet::fleet(&fleet.command),
-        Command::Report(report) => report::report(report),
-        Command::Ui(ui) => ui::ui(ui),
-        Command::Serve(serve) => serve::serve(serve),
-        Command::History(history) => history::history(history),
-        Command::Check(check) => check::check(check),
-        Command::Export(export) => export::export(export),
-        Command::Import(import) => import::import(import),
-        Command::Store(arguments) => store::store(arguments),
-        Command::Completions(completions) => completions::completions(completions),
-        Command::Man(man) => man::man(man),
-        Command::Worker => serve_worker(),
-        Command::Far => fathom_far::serve().map(|()| Status::Success).map_err(Into::into),
+        Subcommands::Run(run) => run::run(run),
+        Subcommands::Doctor(doctor) => doctor::doctor(doctor),
+        Subcommands::File(file) => by_hand::by_hand(&file.0),
+        Subcommands::Load(load) => by_hand::by_hand(&load.0),
+        Subcommands::Transfer(transfer) => by_hand::by_hand(&transfer.0),
+        Subcommands::Bench(bench) => by_hand::by_hand(&bench.0),
+        Subcommands::Fetch(fetch) => by_hand::by_hand(&fetch.0),
+        Subcommands::List(list) => list::list(list),
+        Subcommands::Explain(explain) => explain::explain(explain),
+        Subcommands::Show(show) => show::show(show),
+        Subcommands::Crosscheck(crosscheck) => crosscheck::crosscheck(crosscheck),
+        Subcommands::Compare(compare) => compare::compare(compare),
+        Subcommands::Fleet(fleet) => fleet::fleet(&fleet.command),
+        Subcommands::Report(report) => report::report(report),
+        Subcommands::Ui(ui) => ui::ui(ui),
+        Subcommands::Serve(serve) => serve::serve(serve),
+        Subcommands::History(history) => history::history(history),
+        Subcommands::Check(check) => check::check(check),
+        Subcommands::Export(export) => export::export(export),
+        Subcommands::Import(import) => import::import(import),
+        Subcommands::Store(arguments) => store::store(arguments),
+        Subcommands::Completions(completions) => completions::completions(completions),
+        Subcommands::Man(man) => man::man(man),
+        Subcommands::Worker => serve_worker(),
+        Subcommands::Far => fathom_far::serve().map(|()| Status::Success).map_err(Into::into),
     }
 }
 
@@ -162,7 +162,7 @@ fn print(
 }
 
 fn print_text(text: &str) -> anyhow::Result<Status> {
-    let mut output = terminal::Output::new();
+    let mut output = terminal::TerminalOutput::new();
     output.write(text);
     output_status(&output)
 }
@@ -178,7 +178,7 @@ fn print_done(text: &str) -> anyhow::Result<Status> {
 }
 
 /// The status of a command that only prints.
-fn output_status(output: &terminal::Output) -> anyhow::Result<Status> {
+fn output_status(output: &terminal::TerminalOutput) -> anyhow::Result<Status> {
     match output.error() {
         Some(cause) => anyhow::bail!("write to standard output: {cause}"),
         None if output.is_closed() => Ok(Status::OutputClosed),

@@ -4,16 +4,16 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use fathom_measure::clock::{self, Specification, Watch, WholeRun};
+use fathom_measure::clock::{self, CalibrationWatch, Specification, WholeRun};
 use fathom_measure::sampler::{LoopTime, calibration, sensed_memory};
 
 use crate::interrupt::Interrupt;
 use fathom_engine::worker::Workers;
-use fathom_engine::{Machine, Outcome, VisitRequest};
+use fathom_engine::{EngineOutcome, Machine, VisitRequest};
 
 pub struct LiveMachine {
     workers: Workers,
-    pub watch: Watch,
+    pub watch: CalibrationWatch,
     pub interrupt: Interrupt,
     /// Start of the run by CLOCK_MONOTONIC_RAW.
     begun_ns: u64,
@@ -22,13 +22,18 @@ pub struct LiveMachine {
 }
 
 impl LiveMachine {
-    pub fn new(workers: Workers, watch: Watch, interrupt: Interrupt, begun_ns: u64) -> Self {
+    pub fn new(
+        workers: Workers,
+        watch: CalibrationWatch,
+        interrupt: Interrupt,
+        begun_ns: u64,
+    ) -> Self {
         Self { workers, watch, interrupt, begun_ns, sensed_memory: OnceCell::new() }
     }
 }
 
 impl Machine for LiveMachine {
-    fn visit(&mut self, request: &VisitRequest) -> Outcome {
+    fn visit(&mut self, request: &VisitRequest) -> EngineOutcome {
         self.workers.visit(request, &self.interrupt)
     }
 

@@ -35,14 +35,14 @@ pub fn was_closed() -> bool {
 }
 
 /// Standard output with a progress bar below it.
-pub struct Output {
+pub struct TerminalOutput {
     stream: anstream::AutoStream<io::Stdout>,
     closed: bool,
     error: Option<SystemCause>,
     bar: Option<ProgressBar>,
 }
 
-impl Output {
+impl TerminalOutput {
     /// Standard output, with colour on a terminal unless NO_COLOR is set.
     pub fn new() -> Self {
         let stream = anstream::AutoStream::auto(io::stdout());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use fathom_metric::{About, Case, notation};
+use fathom_metric::{About, ProbeCase, notation};
 use fathom_record::{ParamValue, Params, escaped, is_hidden, shell_word};
 
 use crate::PlanError;
@@ -90,9 +90,9 @@ impl CaseSelector {
     pub(crate) fn select(
         &self,
         about: &About,
-        usual: Vec<Case>,
-        rarer: impl Iterator<Item = Vec<Case>>,
-    ) -> Result<Vec<Case>, PlanError> {
+        usual: Vec<ProbeCase>,
+        rarer: impl Iterator<Item = Vec<ProbeCase>>,
+    ) -> Result<Vec<ProbeCase>, PlanError> {
         let known = |name: &str| about.parameters.iter().any(|one| one.name == name);
         if let Some((name, _)) = self.parameters.iter().find(|(name, _)| !known(name)) {
             let names: Vec<&str> = about.parameters.iter().map(|one| one.name).collect();
@@ -102,7 +102,7 @@ impl CaseSelector {
                 names => format!("{id} has no parameter `{name}`; it has: {}", names.join(", ")),
             }));
         }
-        let selected = |cases: Vec<Case>| -> Vec<Case> {
+        let selected = |cases: Vec<ProbeCase>| -> Vec<ProbeCase> {
             cases.into_iter().filter(|case| self.selects(&case.params)).collect()
         };
         let mut lists = std::iter::once(usual).chain(rarer).map(selected);

@@ -1,7 +1,7 @@
 //! The coordinator of a run: visits, spread over its whole time, and their records.
 
 use fathom_analysis::choice::Distances;
-use fathom_analysis::core_state::{Conditions, CoreStates, Loop};
+use fathom_analysis::core_state::{CoreStateConditions, CoreStates, Loop};
 use fathom_analysis::schedule::{self, PILOT_MAX, VISITS_MIN};
 use fathom_analysis::{judge, statistics};
 use fathom_measure::affinity;
@@ -28,7 +28,7 @@ pub trait Audience {
     /// first result of a procedure, which has no plan.
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>);
     /// Before each visit.
-    fn progress(&mut self, progress: &Progress);
+    fn progress(&mut self, progress: &CoordinatorProgress);
     /// A case of the visit that has just ended.
     fn visited(&mut self, _: &CaseOfVisit<'_>) {}
     /// After all visits, or a step of a procedure, with the records in the order of the table.
@@ -50,7 +50,7 @@ pub trait Audience {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct CoordinatorProgress {
     /// The metric of the next visit.
     pub metric: String,
     pub elapsed_ns: f64,
@@ -176,7 +176,7 @@ struct CoreSpeed {
     /// All reference loops of the run.
     loops: Vec<Loop>,
     /// The loops of each visit, and when it began.
-    visits: Vec<Conditions>,
+    visits: Vec<CoreStateConditions>,
     begun_ns: Vec<u64>,
     /// The reference of earlier runs on this host and CPU.
     earlier: Option<Loop>,
@@ -193,7 +193,7 @@ impl CoreSpeed {
         let Some(first) = loops.first() else { return };
         let loops: Vec<Loop> = loops.iter().map(LoopTime::parts).collect();
         self.loops.extend(&loops);
-        self.visits.push(Conditions::with_loops(loops));
+        self.visits.push(CoreStateConditions::with_loops(loops));
         self.begun_ns.push(first.at_ns);
     }
 
@@ -206,7 +206,8 @@ impl CoreSpeed {
     fn in_reported(&self, states: &CoreStates) -> Vec<(u64, f64)> {
         let is_one = states.reported == Stratum::AsFound;
         let visits = self.begun_ns.iter().zip(&self.visits);
-        let of_state = visits.filter(|(_, it)| is_one || states.of(it) == Some(states.reported));
+        let of_state =
+            visits.filter(|(_, it)| is_one || states.stratum_of(it) == Some(states.reported));
         of_state.filter_map(|(at, it)| Some((*at, it.typical()?.sibling_ns))).collect()
     }
 
@@ -403,7 +404,7 @@ impl Visiting<'_> {
         if self.machine.interrupted() || self.audience.has_left() {
             return true;
         }
-        self.audience.progress(&Progress {
+        self.audience.progress(&CoordinatorProgress {
             metric: unit.id().to_owned(),
             elapsed_ns: self.machine.elapsed_ns() as f64,
             left_ns: left_ns.max(0.0),
@@ -462,7 +463,7 @@ fn slower(visited: &[ProbeVisits<'_>]) -> f64 {
 
 /// How far apart the CPUs were, by all visits so far.
 fn distances(visited: &[ProbeVisits<'_>]) -> Distances {
-    Distances::of(visited.iter().flat_map(|unit| unit.samples.iter().flatten()))
+    Distances::from_samples(visited.iter().flat_map(|unit| unit.samples.iter().flatten()))
 }
 
 /// The records of all visits, in the order of the table.

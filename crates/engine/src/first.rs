@@ -1,6 +1,6 @@
 //! What people look at first: it gets time first, and visits of its own.
 
-use fathom_metric::{Case, Entry};
+use fathom_metric::{Entry, ProbeCase};
 use fathom_record::Params;
 
 use crate::plan::{Plan, VisitGroup};
@@ -19,8 +19,9 @@ impl Plan {
                 units.flat_map(|unit| &unit.cases).map(|case| &case.params).collect();
             chosen.extend(first(id, &params).into_iter().map(|params| (id, params)));
         }
-        let is_chosen =
-            |id: &str, case: &Case| chosen.iter().any(|one| one.0 == id && one.1 == case.params);
+        let is_chosen = |id: &str, case: &ProbeCase| {
+            chosen.iter().any(|one| one.0 == id && one.1 == case.params)
+        };
         let (mut sources, mut of_chosen) = (Vec::new(), Vec::new());
         for unit in &self.units {
             let Entry::Derived(derived) = unit.entry else { continue };
@@ -34,14 +35,14 @@ impl Plan {
         }
         let parts = |unit: VisitGroup| -> Vec<VisitGroup> {
             let id = unit.entry.about().id;
-            let is_first = |case: &Case| of_chosen.contains(&id) || is_chosen(id, case);
+            let is_first = |case: &ProbeCase| of_chosen.contains(&id) || is_chosen(id, case);
             if sources.contains(&id) || matches!(unit.entry, Entry::Derived(_)) {
                 return vec![VisitGroup { is_first: unit.cases.iter().any(is_first), ..unit }];
             }
             let cases = unit.cases.into_iter().zip(unit.places);
             let (first, others): (Vec<_>, Vec<_>) = cases.partition(|(case, _)| is_first(case));
             let parts = [(first, true), (others, false)].into_iter();
-            let part = |(cases, is_first): (Vec<(Case, usize)>, bool)| {
+            let part = |(cases, is_first): (Vec<(ProbeCase, usize)>, bool)| {
                 let (cases, places) = cases.into_iter().unzip();
                 VisitGroup { cases, places, is_first, ..unit }
             };

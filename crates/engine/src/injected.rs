@@ -1,7 +1,7 @@
 //! A known dose of extra work in the kernels of one metric, for tests of the measurement and of
 //! predictions.
 
-use fathom_measure::sampler::Dose;
+use fathom_measure::sampler::InjectedDose;
 use fathom_metric::Registry;
 
 /// The environment variable: `cpu.call=40%`, or `cpu.call=0..60%` to grow over the rounds of a
@@ -24,7 +24,7 @@ pub struct InjectError {
 pub struct InjectedSpin {
     pub metric: String,
     /// Relative to the kernel's own time.
-    pub dose: Dose,
+    pub dose: InjectedDose,
 }
 
 impl InjectedSpin {
@@ -47,7 +47,7 @@ impl InjectedSpin {
             Some((first.parse::<f64>().ok()?, last.parse::<f64>().ok()?))
         });
         let (first, last) = percents.ok_or_else(|| refused("the share is not a percentage"))?;
-        let dose = Dose { first: first / 100.0, last: last / 100.0 };
+        let dose = InjectedDose { first: first / 100.0, last: last / 100.0 };
         if [dose.first, dose.last].iter().all(|share| (0.0..=SHARE_MAX).contains(share)) {
             Ok(Self { metric: metric.to_owned(), dose })
         } else {
@@ -55,8 +55,8 @@ impl InjectedSpin {
         }
     }
 
-    pub(crate) fn dose_of(&self, metric: &str) -> Dose {
-        if self.metric == metric { self.dose } else { Dose::default() }
+    pub(crate) fn dose_of(&self, metric: &str) -> InjectedDose {
+        if self.metric == metric { self.dose } else { InjectedDose::default() }
     }
 }
 
@@ -69,10 +69,10 @@ mod tests {
     #[test]
     fn dose_is_a_metric_and_a_percentage() {
         let spin = InjectedSpin::parse("cpu.call=12.5%", &REGISTRY).unwrap();
-        assert_eq!(spin.dose_of("cpu.call"), Dose::steady(0.125));
-        assert_eq!(spin.dose_of("os.syscall"), Dose::default());
+        assert_eq!(spin.dose_of("cpu.call"), InjectedDose::steady(0.125));
+        assert_eq!(spin.dose_of("os.syscall"), InjectedDose::default());
         let ramp = InjectedSpin::parse("cpu.call=0..60%", &REGISTRY).unwrap();
-        assert_eq!(ramp.dose, Dose { first: 0.0, last: 0.6 });
+        assert_eq!(ramp.dose, InjectedDose { first: 0.0, last: 0.6 });
         for (text, why) in [
             ("cpu.call", "no share"),
             ("cpu.cal=10%", "no such metric"),

@@ -20,9 +20,9 @@ mod visits;
 pub mod worker;
 
 pub use case_selector::CaseSelector;
-pub use coordinator::{Audience, Progress, RunSetup, coordinate};
+pub use coordinator::{Audience, CoordinatorProgress, RunSetup, coordinate};
 pub use injected::{INJECT, InjectError, InjectedSpin};
-pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
+pub use machine::{EngineOutcome, Machine, VisitAnswer, VisitRequest};
 pub use plan::{KEPT, Plan, Visits, beginnings, budget_ns, matches, nearest_of};
 pub use plan_error::PlanError;
 pub use session::{Session, SessionSetup};

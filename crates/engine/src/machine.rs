@@ -1,7 +1,7 @@
 //! The interface of the pipeline to the machine: visits and the clock.
 
 use fathom_measure::clock::{Specification, WholeRun};
-use fathom_measure::sampler::{Fault, LoopTime, Resources, Settings};
+use fathom_measure::sampler::{LoopTime, Resources, SamplerFault, Settings};
 use fathom_record::{Params, Reason, Sample};
 use serde::{Deserialize, Serialize};
 
@@ -29,20 +29,20 @@ pub struct VisitRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitAnswer {
     /// A sample or a fault for each requested case.
-    pub samples: Vec<Result<Sample, Fault>>,
+    pub samples: Vec<Result<Sample, SamplerFault>>,
     pub loops: Vec<LoopTime>,
 }
 
 impl VisitAnswer {
     /// The same fault for all cases of a request.
-    pub(crate) fn fault(fault: &Fault, request: &VisitRequest) -> Self {
+    pub(crate) fn fault(fault: &SamplerFault, request: &VisitRequest) -> Self {
         let samples = request.params.iter().map(|_| Err(fault.clone())).collect();
         Self { samples, loops: Vec::new() }
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum EngineOutcome {
     Answered(VisitAnswer),
     /// The worker crashed, timed out or was killed.
     Failed(Reason),
@@ -52,7 +52,7 @@ pub enum Outcome {
 
 pub trait Machine {
     /// Makes one visit in a fresh process.
-    fn visit(&mut self, request: &VisitRequest) -> Outcome;
+    fn visit(&mut self, request: &VisitRequest) -> EngineOutcome;
     /// Many reference loops on a CPU, spread over part of a second.
     fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime>;
     /// The descriptor of the memory that visits sense.

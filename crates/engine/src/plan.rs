@@ -1,7 +1,7 @@
 //! The plan of a run: selected cases, effort, protocol and seed.
 
 use crate::{CaseSelector, InjectedSpin, PlanError};
-use fathom_metric::{About, Case, Entry, Registry, Sizes};
+use fathom_metric::{About, Entry, ProbeCase, Registry, Sizes};
 use fathom_record::{Effort, Host, Params, Protocol};
 
 /// Rounds of a case in one visit. Most spread lies between visits: of twice as many rounds, the
@@ -36,7 +36,7 @@ pub struct Plan {
 pub struct VisitGroup {
     pub entry: &'static Entry,
     /// Cases of a derived metric have no cost.
-    pub cases: Vec<Case>,
+    pub cases: Vec<ProbeCase>,
     /// Where the record of each case is among those of its metric.
     pub(crate) places: Vec<usize>,
     /// Not selected, but an input of a selected metric.
@@ -267,12 +267,12 @@ fn add(
     Ok(())
 }
 
-fn cases(entry: &Entry, host: &Host, sizes: &Sizes) -> Vec<Case> {
+fn cases(entry: &Entry, host: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
     match entry {
         Entry::Probe(probe) => probe.cases(host, sizes),
         Entry::Derived(derived) if !derived.is_for(sizes.effort) => Vec::new(),
         Entry::Derived(derived) => {
-            let free = |params: Params| Case { params, cost_ns: 0.0 };
+            let free = |params: Params| ProbeCase { params, cost_ns: 0.0 };
             derived.cases().into_iter().map(free).collect()
         }
         Entry::ByHand(_) => Vec::new(),
@@ -280,8 +280,8 @@ fn cases(entry: &Entry, host: &Host, sizes: &Sizes) -> Vec<Case> {
 }
 
 /// One unit with all cases, or one for each if they disturb each other.
-fn units_of(entry: &'static Entry, cases: Vec<Case>, needed: bool) -> Vec<VisitGroup> {
-    let unit = |cases: Vec<Case>, from: usize| {
+fn units_of(entry: &'static Entry, cases: Vec<ProbeCase>, needed: bool) -> Vec<VisitGroup> {
+    let unit = |cases: Vec<ProbeCase>, from: usize| {
         let places = (from..from + cases.len()).collect();
         VisitGroup { entry, cases, places, needed, is_first: false }
     };
@@ -461,7 +461,7 @@ mod tests {
             let plan = plan.expect("a plan");
             let count = |over| {
                 let units = plan.units.iter().filter(|unit| !unit.needed);
-                let is = |case: &&Case| case.params.text("over") == Some(over);
+                let is = |case: &&ProbeCase| case.params.text("over") == Some(over);
                 units.flat_map(|unit| &unit.cases).filter(is).count()
             };
             vec![count("http"), count("mount")]

@@ -5,8 +5,8 @@ use fathom_analysis::core_state::CoreStates;
 use fathom_analysis::judge::{self, Expectation, judge};
 use fathom_analysis::statistics;
 use fathom_analysis::strata::Strata;
-use fathom_measure::sampler::Fault;
-use fathom_metric::{About, Case, Derived, Inputs, MissingInput};
+use fathom_measure::sampler::SamplerFault;
+use fathom_metric::{About, Derived, Inputs, MissingInput, ProbeCase};
 use fathom_record::{
     Agreement, Basis, Better, Cause, Counter, Counters, Document, Estimate, Fact, FactValue,
     Interval, MetricId, NoModel, NotSelected, Prediction, Reason, Record, Remedy, Sample, State,
@@ -69,7 +69,7 @@ pub(crate) fn measured<'v, 'p>(
         let may = visited.selection[at];
         let Choice { samples: chosen, notes, distance_ns } = match visited.visits.trials {
             // The protocol keeps every trial.
-            true => Choice::of(samples, Vec::new()),
+            true => Choice::from_samples(samples, Vec::new()),
             false => choose(samples, core.distances, about.unit),
         };
         let offline = faults[at].as_ref().and_then(offline).filter(|_| !samples.is_empty());
@@ -146,7 +146,7 @@ fn stated(samples: &[Sample]) -> Vec<Fact> {
 /// Appends the records of a derived metric.
 pub(crate) fn derived(
     derived: &dyn Derived,
-    cases: &[Case],
+    cases: &[ProbeCase],
     document: &Document,
     core: MeasuredCore<'_>,
     results: &mut Results,
@@ -226,7 +226,7 @@ struct Derivation<'r> {
 
 fn derive<'r>(
     derived: &dyn Derived,
-    case: &Case,
+    case: &ProbeCase,
     document: &Document,
     records: &'r [Record],
     drift: f64,
@@ -392,7 +392,7 @@ fn derived_verdict(
     own
 }
 
-fn empty(about: &About, case: &Case) -> Record {
+fn empty(about: &About, case: &ProbeCase) -> Record {
     let (metric, params) = (MetricId::new(about.id), case.params.clone());
     Record::new(metric, params, about.title, about.unit, about.better)
 }
@@ -402,23 +402,25 @@ fn expectation(about: &About) -> Expectation {
 }
 
 /// The verdict on a case without a result: a failed visit or a fault of the case.
-fn failure_verdict(failure: &Option<Reason>, fault: Option<&Fault>) -> Option<Verdict> {
+fn failure_verdict(failure: &Option<Reason>, fault: Option<&SamplerFault>) -> Option<Verdict> {
     if let Some(reason) = failure {
         return Some(Verdict { state: State::Failed, reasons: vec![reason.clone()] });
     }
     Some(match fault? {
-        Fault::Unavailable(what, remedy) => {
+        SamplerFault::Unavailable(what, remedy) => {
             let reason = Reason::new(Cause::Missing, what).with_remedy(remedy.clone());
             Verdict { state: State::Unavailable, reasons: vec![reason] }
         }
-        Fault::WrongWork(reason) => Verdict::because(State::Invalid, Cause::WrongWork, reason),
-        Fault::FarEndLost(text) => Verdict::because(State::Failed, Cause::FarEndLost, text),
-        Fault::CpuOffline(cpu, text) => {
+        SamplerFault::WrongWork(reason) => {
+            Verdict::because(State::Invalid, Cause::WrongWork, reason)
+        }
+        SamplerFault::FarEndLost(text) => Verdict::because(State::Failed, Cause::FarEndLost, text),
+        SamplerFault::CpuOffline(cpu, text) => {
             let reason = Reason::new(Cause::CpuOffline, text);
             let reasons = vec![reason.with_remedy(Remedy::AllowCpu { cpu: *cpu })];
             Verdict { state: State::Failed, reasons }
         }
-        Fault::Failed(reason) => Verdict::because(State::Failed, Cause::Crashed, reason),
+        SamplerFault::Failed(reason) => Verdict::because(State::Failed, Cause::Crashed, reason),
     })
 }
 
@@ -521,8 +523,8 @@ fn process_count_note(visited: &ProbeVisits<'_>) -> String {
 }
 
 /// The CPU that ended the visits of a case. Those before it stay.
-fn offline(fault: &Fault) -> Option<(u32, &str)> {
-    if let Fault::CpuOffline(cpu, text) = fault { Some((*cpu, text)) } else { None }
+fn offline(fault: &SamplerFault) -> Option<(u32, &str)> {
+    if let SamplerFault::CpuOffline(cpu, text) = fault { Some((*cpu, text)) } else { None }
 }
 
 /// Marks a case as noisy that was interrupted, or whose CPU went offline.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::statistics;
 use fathom_analysis::strata::Strata;
-use fathom_measure::clock::{Clock, Watch};
+use fathom_measure::clock::{CalibrationWatch, Clock};
 use fathom_measure::{affinity, clock};
 use fathom_metric::{
     About, Command, Ending, Entry, Event, Inputs, Measured, OwnMetric, Procedure, ProcedureError,
@@ -37,7 +37,7 @@ pub struct SessionSetup {
     /// The arguments of the command.
     pub asked: String,
     /// The clock, checked since the start.
-    pub watch: Watch,
+    pub watch: CalibrationWatch,
     pub stop: Stop,
     /// The newest valid or noisy results on this host that the models use, oldest first.
     pub earlier: Vec<Record>,
@@ -48,7 +48,7 @@ pub struct SessionSetup {
 pub struct Session<'a> {
     registry: &'static Registry,
     document: Document,
-    watch: Watch,
+    watch: CalibrationWatch,
     stop: Stop,
     begun_ns: u64,
     start_ns: Option<u64>,

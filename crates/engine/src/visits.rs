@@ -5,15 +5,15 @@ use fathom_analysis::core_state::CoreStates;
 use fathom_analysis::schedule::{PilotUnit, VISITS_MIN};
 use fathom_analysis::statistics::relative_spread;
 use fathom_measure::sampler::{
-    BATCH_FLOOR_NS, Dose, Fault, LOOPBACK, LoopTime, Resources, Settings,
+    BATCH_FLOOR_NS, InjectedDose, LOOPBACK, LoopTime, Resources, SamplerFault, Settings,
 };
-use fathom_metric::{About, Case, Entry, Probe};
+use fathom_metric::{About, Entry, Probe, ProbeCase};
 use fathom_record::{Host, NotSelected, Params, Reason, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
 use crate::InjectedSpin;
-use crate::machine::{Machine, Outcome, VisitRequest};
+use crate::machine::{EngineOutcome, Machine, VisitRequest};
 use crate::plan::{Plan, VisitGroup, Visits};
 
 /// The sensor of memory needs 64 MiB.
@@ -33,7 +33,7 @@ pub(crate) struct ProbeVisits<'p> {
     /// For each case, the samples in the order of the processes.
     pub(crate) samples: Vec<Vec<Sample>>,
     /// For each case, the first fault.
-    pub(crate) faults: Vec<Option<Fault>>,
+    pub(crate) faults: Vec<Option<SamplerFault>>,
     /// For each case, why its visits are not selected by the state of the core, if they are not.
     pub(crate) selection: Vec<Result<(), NotSelected>>,
     /// The failure of a whole visit.
@@ -75,12 +75,12 @@ impl<'p> ProbeVisits<'p> {
         let selection: Vec<_> = unit.cases.iter().map(selection).collect();
         // Work on all CPUs, or on named ones, is on those two if there are no others.
         let all_are_two = probe.about().on_two_cpus || host.cpu.allowed.len() == 2;
-        let is_on_two = |(case, selection): (&Case, &Result<(), NotSelected>)| {
+        let is_on_two = |(case, selection): (&ProbeCase, &Result<(), NotSelected>)| {
             all_are_two && *selection == Err(NotSelected::SecondCpu) && is_on_second_cpu(case)
         };
         let memory = [host.memory.available_bytes, host.cgroup.memory_limit_bytes];
         let has_room = memory.into_iter().flatten().min() >= Some(SENSED_MEMORY_MIN);
-        let waits = |case: &Case| has_room && probe.waits_for_memory(case, host);
+        let waits = |case: &ProbeCase| has_room && probe.waits_for_memory(case, host);
         Self {
             unit,
             probe,
@@ -185,7 +185,7 @@ impl<'p> ProbeVisits<'p> {
                 trials: visits.trials,
                 injected: request
                     .injected
-                    .map_or_else(Dose::default, |spin| spin.dose_of(self.id())),
+                    .map_or_else(InjectedDose::default, |spin| spin.dose_of(self.id())),
             },
             clock: machine.clock(),
             coordinator: std::process::id(),
@@ -196,7 +196,7 @@ impl<'p> ProbeVisits<'p> {
         });
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
-            Outcome::Answered(answer) => {
+            EngineOutcome::Answered(answer) => {
                 self.made += 1;
                 for (case, result) in answer.samples.into_iter().enumerate() {
                     match result {
@@ -217,15 +217,15 @@ impl<'p> ProbeVisits<'p> {
                 }
                 return answer.loops;
             }
-            Outcome::Failed(reason) => self.failure = Some(reason),
-            Outcome::Interrupted => {}
+            EngineOutcome::Failed(reason) => self.failure = Some(reason),
+            EngineOutcome::Interrupted => {}
         }
         Vec::new()
     }
 }
 
 /// Whether the work of a case that uses a second CPU is here, and not for one CPU or another host.
-fn is_on_second_cpu(case: &Case) -> bool {
+fn is_on_second_cpu(case: &ProbeCase) -> bool {
     case.params.text("to").is_none_or(|to| to == LOOPBACK)
         && case.params.integer("cpus").is_none_or(|cpus| cpus == 2)
 }
@@ -273,7 +273,7 @@ mod tests {
             let registry = &fathom_probes::REGISTRY;
             let plan = Plan::new(registry, asked, Effort::Quick, Protocol::Median, 7, &host);
             let mut plan = plan.expect("a plan").alone();
-            plan.units[0].cases = vec![Case::usual(params)];
+            plan.units[0].cases = vec![ProbeCase::usual(params)];
             ProbeVisits::of_plan(&plan, &host).remove(0).on_two_cpus
         };
         for (cpus, to, expected) in [(2, LOOPBACK, true), (1, LOOPBACK, false), (2, "b", false)] {

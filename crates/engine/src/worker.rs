@@ -7,15 +7,15 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use fathom_measure::process::{self, CollectError, Limits, Running, exit_text};
-use fathom_measure::sampler::{Fault, KernelCounters, Sampler};
+use fathom_measure::process::{self, CollectError, OutputLimits, Running, exit_text};
+use fathom_measure::sampler::{KernelCounters, Sampler, SamplerFault};
 use fathom_measure::{Clock, affinity};
-use fathom_metric::{Case, Entry, Registry};
+use fathom_metric::{Entry, ProbeCase, Registry};
 use fathom_record::{Activity, Cause, Reason, Remedy, Sample, system_cause};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use crate::machine::{Outcome, VisitAnswer, VisitRequest};
+use crate::machine::{EngineOutcome, VisitAnswer, VisitRequest};
 
 /// A worker hangs if it has not answered this long after its last possible round.
 const GRACE_NS: f64 = 10e9;
@@ -40,15 +40,15 @@ impl Workers {
 
     /// Makes one visit in a fresh process and waits for it. `stop` is a descriptor that becomes
     /// readable when the user stops the run.
-    pub fn visit(&self, request: &VisitRequest, stop: &impl AsFd) -> Outcome {
-        let crashed = |text| Outcome::Failed(Reason::new(Cause::Crashed, text));
+    pub fn visit(&self, request: &VisitRequest, stop: &impl AsFd) -> EngineOutcome {
+        let crashed = |text| EngineOutcome::Failed(Reason::new(Cause::Crashed, text));
         let mut worker = match self.start(request) {
             Ok(worker) => worker,
             Err(error) => {
                 let cause = system_cause(&error, Activity::Other);
-                let fault = Fault::of_cause("start a worker", &cause);
+                let fault = SamplerFault::of_cause("start a worker", &cause);
                 return match cause.is_limit {
-                    true => Outcome::Answered(VisitAnswer::fault(&fault, request)),
+                    true => EngineOutcome::Answered(VisitAnswer::fault(&fault, request)),
                     false => crashed(fault.to_string()),
                 };
             }
@@ -56,15 +56,15 @@ impl Workers {
         // The last round may exceed the limit, and the set-up is not included in it.
         let bound_ns = 2.0 * request.settings.time_limit_ns + self.grace_ns;
         let output_bytes = CASE_MAX_BYTES * request.params.len().max(1);
-        let limits = Limits { time_ns: bound_ns as u64, output_bytes };
+        let limits = OutputLimits { time_ns: bound_ns as u64, output_bytes };
         let ended = worker.collect(limits, stop.as_fd());
         if let Err(CollectError::Stopped) = ended {
-            return Outcome::Interrupted;
+            return EngineOutcome::Interrupted;
         }
         let [answer, errors] = &worker.output;
         // Before the exit status: an answer counts however the worker ended.
         if let Ok(answer) = serde_json::from_slice::<VisitAnswer>(answer) {
-            return Outcome::Answered(answer);
+            return EngineOutcome::Answered(answer);
         }
         let stderr = process::last_words(errors).map_or(String::new(), |it| format!(": {it}"));
         match ended {
@@ -75,7 +75,7 @@ impl Workers {
             Err(CollectError::TimedOut(seconds)) => {
                 let text = format!("the worker timed out after {seconds:.0} s and was killed");
                 let remedy = Remedy::Repeat { option: None };
-                Outcome::Failed(Reason::new(Cause::TimedOut, text).with_remedy(remedy))
+                EngineOutcome::Failed(Reason::new(Cause::TimedOut, text).with_remedy(remedy))
             }
             Err(error) => crashed(format!("the worker {error}")),
         }
@@ -117,12 +117,12 @@ pub fn serve(registry: &Registry) -> anyhow::Result<()> {
 }
 
 fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
-    let all = |fault: Fault| VisitAnswer::fault(&fault, request);
+    let all = |fault: SamplerFault| VisitAnswer::fault(&fault, request);
     let Some(Entry::Probe(probe)) = registry.find(&request.metric) else {
-        return all(Fault::Failed(format!("no probe is called {}", request.metric)));
+        return all(SamplerFault::Failed(format!("no probe is called {}", request.metric)));
     };
     if let Err(error) = affinity::pin(request.settings.cpu) {
-        return all(Fault::of_pin(request.settings.cpu, error));
+        return all(SamplerFault::of_pin(request.settings.cpu, error));
     }
     if request.priority {
         // Best effort: the coordinator reports what tuning could not do.
@@ -130,7 +130,7 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     }
     // Without it the shortest sleep lasts 50 µs.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();
+    let cases: Vec<ProbeCase> = request.params.iter().cloned().map(ProbeCase::usual).collect();
     let waits = cases.first().map_or(probe.about().expects, |case| probe.expects(case));
     let clock = Clock::from_specification(request.clock);
     let other_cpu = request.settings.other_cpu.filter(|_| request.is_on_two_cpus);
@@ -152,19 +152,19 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
 
 /// Replaces what was measured while the worker's CPU went offline, since the kernel then moves it
 /// to another one, and what failed because another CPU of the work did.
-fn name_offline_cpu(samples: &mut [Result<Sample, Fault>], cpus: &[u32], own: u32) {
+fn name_offline_cpu(samples: &mut [Result<Sample, SamplerFault>], cpus: &[u32], own: u32) {
     let is_offline = |cpu: &u32| affinity::pin(*cpu) == Err(Errno::INVAL);
     let is_own = is_offline(&own);
-    let is_wrong = |sample: &Result<Sample, Fault>| match sample {
+    let is_wrong = |sample: &Result<Sample, SamplerFault>| match sample {
         Ok(sample) => is_own || sample.checks_of_both().any(|check| !check.passed),
-        Err(fault) => matches!(fault, Fault::WrongWork(_) | Fault::Failed(_)),
+        Err(fault) => matches!(fault, SamplerFault::WrongWork(_) | SamplerFault::Failed(_)),
     };
     let mut wrong = samples.iter_mut().filter(|sample| is_wrong(sample)).peekable();
     if wrong.peek().is_none() {
         return;
     }
     let offline = [own].iter().chain(cpus).copied().find(is_offline);
-    let Some(fault) = offline.map(|cpu| Fault::CpuOffline(cpu, affinity::loss(cpu))) else {
+    let Some(fault) = offline.map(|cpu| SamplerFault::CpuOffline(cpu, affinity::loss(cpu))) else {
         return;
     };
     wrong.for_each(|sample| *sample = Err(fault.clone()));

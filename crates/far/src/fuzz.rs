@@ -10,7 +10,9 @@ use fathom_record::{Disturbance, FarEnd};
 use crate::near::Far;
 use crate::process::converse;
 use crate::protocol::channel::{Channel, LINE_BYTES_MAX};
-use crate::protocol::message::{Closing, Message, Orders, Outcome, SetUp, Work};
+use crate::protocol::message::{
+    Orders, ProtocolClosing, ProtocolMessage, ProtocolOutcome, ProtocolWork, SetUp,
+};
 use crate::protocol::token::Token;
 use crate::tcp_info::TcpInfo;
 
@@ -45,9 +47,12 @@ fn ends(sent: &[u8]) -> (UnixStream, Channel) {
 /// Asserts that each line that is a message prints as one.
 fn check_messages(sent: &[u8]) {
     for line in sent.split(|&byte| byte == b'\n') {
-        if let Ok(message) = serde_json::from_slice::<Message>(line) {
+        if let Ok(message) = serde_json::from_slice::<ProtocolMessage>(line) {
             let text = serde_json::to_vec(&message).expect("JSON");
-            assert_eq!(serde_json::from_slice::<Message>(&text).expect("a message"), message);
+            assert_eq!(
+                serde_json::from_slice::<ProtocolMessage>(&text).expect("a message"),
+                message
+            );
         }
     }
 }
@@ -62,22 +67,24 @@ pub fn far(data: &[u8]) {
     let (mut asked, mut worked) = (0, 0);
     let facts = || {
         asked += 1;
-        Message::Facts { host: serde_json::Value::Null, cpu: 0 }
+        ProtocolMessage::Facts { host: serde_json::Value::Null, cpu: 0 }
     };
     let work = |_: &mut Channel, set_up: &SetUp, _: &Orders| {
         worked += 1;
         match set_up.work {
-            Work::Echo { bytes, .. } => assert!((1..=64 << 10).contains(&bytes)),
-            Work::Transfer { streams, chunk_bytes } => {
+            ProtocolWork::Echo { bytes, .. } => assert!((1..=64 << 10).contains(&bytes)),
+            ProtocolWork::Transfer { streams, chunk_bytes } => {
                 assert!((1..=16).contains(&streams) && (64..=16 << 20).contains(&chunk_bytes));
             }
-            Work::UdpEcho { bytes, .. } => assert!((1..=1452).contains(&bytes)),
-            Work::UdpSink { bytes } => assert!((40..=1472).contains(&bytes)),
-            Work::Accept { .. } | Work::Files => assert_eq!(set_up.work.connections(), 1),
+            ProtocolWork::UdpEcho { bytes, .. } => assert!((1..=1452).contains(&bytes)),
+            ProtocolWork::UdpSink { bytes } => assert!((40..=1472).contains(&bytes)),
+            ProtocolWork::Accept { .. } | ProtocolWork::Files => {
+                assert_eq!(set_up.work.connections(), 1)
+            }
         }
         assert!(set_up.congestion.as_ref().is_none_or(|name| name.len() < 16));
         let far = FarEnd { cpu: set_up.cpu, ..FarEnd::default() };
-        Ok(Outcome { far, count: 0, congestion: "cubic".to_owned(), tcp: Vec::new() })
+        Ok(ProtocolOutcome { far, count: 0, congestion: "cubic".to_owned(), tcp: Vec::new() })
     };
     let orders = Orders { token: token.clone(), ..Orders::new(None) };
     let outcome = converse(&mut channel, &orders, facts, work);
@@ -93,7 +100,9 @@ pub fn far(data: &[u8]) {
     let answers = String::from_utf8(answers).expect("UTF-8");
     let lines = sent.split(|&byte| byte == b'\n').count();
     assert!(answers.lines().count() <= lines.min(3));
-    answers.lines().for_each(|line| _ = serde_json::from_str::<Message>(line).expect("a message"));
+    answers
+        .lines()
+        .for_each(|line| _ = serde_json::from_str::<ProtocolMessage>(line).expect("a message"));
 }
 
 /// The near end's conversation. The first byte: bit 0 a token, bit 1 the upgrade comes first, bit 2
@@ -117,9 +126,9 @@ pub fn near(data: &[u8]) {
         assert!(host.is_printable());
     }
     let work = match first & 12 {
-        0 => Work::Echo { bytes: 1, busy: false },
-        4 => Work::UdpEcho { bytes: 1, busy: false },
-        _ => Work::Accept { closing: Closing::Back },
+        0 => ProtocolWork::Echo { bytes: 1, busy: false },
+        4 => ProtocolWork::UdpEcho { bytes: 1, busy: false },
+        _ => ProtocolWork::Accept { closing: ProtocolClosing::Back },
     };
     if let Ok((port, nonce)) = near.request(SetUp { work, cpu: 3, congestion: None }) {
         assert!(port >= 1024 && nonce.len() == 64);
@@ -135,8 +144,8 @@ pub fn near(data: &[u8]) {
 }
 
 /// Asserts that a result can be stored, added to others and printed.
-fn check_outcome(outcome: &Outcome) {
-    let Outcome { far, congestion, tcp, .. } = outcome;
+fn check_outcome(outcome: &ProtocolOutcome) {
+    let ProtocolOutcome { far, congestion, tcp, .. } = outcome;
     assert_eq!(far.cpu, 3);
     let facts = |it: &[TcpInfo; 2]| it[1].facts(&it[0], ["cubic", "cubic"]);
     let facts: Vec<_> = tcp.iter().flat_map(facts).collect();

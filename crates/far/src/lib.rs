@@ -24,10 +24,13 @@ mod works;
 pub const PORT: u16 = 3284;
 
 pub use near::{Far, Remote, connect};
-pub use process::{Program, serve};
+pub use process::{ProcessProgram, serve};
 pub use protocol::channel::{Channel, LINE_BYTES_MAX};
 pub use protocol::error::FarError;
-pub use protocol::message::{Closing, Hello, IDLE_NS, Message, Orders, Outcome, SetUp, Work};
+pub use protocol::message::{
+    IDLE_NS, Orders, ProtocolClosing, ProtocolHello, ProtocolMessage, ProtocolOutcome,
+    ProtocolWork, SetUp,
+};
 pub use protocol::proof::{Side, is_nonce, is_same, nonce, proof, proof_for};
 pub use protocol::token::Token;
 pub use protocol::{DATAGRAM_BYTES, DATAGRAM_BYTES_V6, PROTOCOL, UPGRADE, WAIT_NS, printable};

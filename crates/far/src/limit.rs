@@ -20,7 +20,7 @@ const IDLE_MAX: f64 = 0.50;
 const STEADY_MAX: f64 = 0.10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum FarLimit {
     Cpu,
     Window,
     Pacing,
@@ -28,7 +28,7 @@ pub enum Limit {
     Undetermined,
 }
 
-impl Limit {
+impl FarLimit {
     /// The name, and the reason without numbers, which differ between visits.
     pub fn text(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Evidence {
         Self { window, buffer, ..Self::default() }
     }
 
-    pub fn limit(&self) -> Limit {
+    pub fn limit(&self) -> FarLimit {
         let [near, far] = self.cpu;
         let cpu = if self.one_cpu { near + far } else { near.max(far) };
         let window_min = if self.is_here { WINDOW_MIN_HERE } else { WINDOW_MIN };
@@ -85,15 +85,15 @@ impl Evidence {
                 && !self.one_cpu
                 && self.window.max(self.buffer) < window_min =>
             {
-                Limit::Pacing
+                FarLimit::Pacing
             }
-            () if cpu >= CPU_MIN => Limit::Cpu,
-            () if self.window.max(self.buffer) >= window_min => Limit::Window,
-            () if self.is_here && self.paces => Limit::Pacing,
+            () if cpu >= CPU_MIN => FarLimit::Cpu,
+            () if self.window.max(self.buffer) >= window_min => FarLimit::Window,
+            () if self.is_here && self.paces => FarLimit::Pacing,
             () if self.is_here || cpu >= IDLE_MAX || self.spread > STEADY_MAX => {
-                Limit::Undetermined
+                FarLimit::Undetermined
             }
-            () => Limit::Link,
+            () => FarLimit::Link,
         }
     }
 
@@ -131,18 +131,18 @@ mod tests {
         let idle = Evidence { cpu: [0.3, 0.4], spread: 0.02, ..Evidence::default() };
         let here = Evidence { is_here: true, ..idle.clone() };
         for (evidence, expected) in [
-            (Evidence { cpu: [0.2, 0.95], window: 0.9, ..here.clone() }, Limit::Cpu),
-            (Evidence { cpu: [0.45, 0.5], one_cpu: true, ..here.clone() }, Limit::Cpu),
-            (Evidence { window: 0.1, paces: true, ..idle.clone() }, Limit::Window),
-            (Evidence { window: 0.1, paces: true, ..here.clone() }, Limit::Pacing),
-            (Evidence { buffer: 0.8, paces: true, ..here.clone() }, Limit::Window),
-            (Evidence { paces: true, ..here.clone() }, Limit::Pacing),
-            (Evidence { cpu: [0.95, 0.4], paces: true, ..here.clone() }, Limit::Pacing),
-            (here, Limit::Undetermined),
-            (Evidence { paces: true, ..idle.clone() }, Limit::Link),
-            (Evidence { cpu: [0.6, 0.1], ..idle.clone() }, Limit::Undetermined),
-            (Evidence { spread: 0.4, ..idle.clone() }, Limit::Undetermined),
-            (idle, Limit::Link),
+            (Evidence { cpu: [0.2, 0.95], window: 0.9, ..here.clone() }, FarLimit::Cpu),
+            (Evidence { cpu: [0.45, 0.5], one_cpu: true, ..here.clone() }, FarLimit::Cpu),
+            (Evidence { window: 0.1, paces: true, ..idle.clone() }, FarLimit::Window),
+            (Evidence { window: 0.1, paces: true, ..here.clone() }, FarLimit::Pacing),
+            (Evidence { buffer: 0.8, paces: true, ..here.clone() }, FarLimit::Window),
+            (Evidence { paces: true, ..here.clone() }, FarLimit::Pacing),
+            (Evidence { cpu: [0.95, 0.4], paces: true, ..here.clone() }, FarLimit::Pacing),
+            (here, FarLimit::Undetermined),
+            (Evidence { paces: true, ..idle.clone() }, FarLimit::Link),
+            (Evidence { cpu: [0.6, 0.1], ..idle.clone() }, FarLimit::Undetermined),
+            (Evidence { spread: 0.4, ..idle.clone() }, FarLimit::Undetermined),
+            (idle, FarLimit::Link),
         ] {
             assert_eq!(evidence.limit(), expected, "{evidence:?}");
         }

@@ -12,10 +12,10 @@ use fathom_record::plausible::{CPUS, implausible};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use crate::process::Program;
+use crate::process::ProcessProgram;
 use crate::protocol::channel::Channel;
 use crate::protocol::error::FarError;
-use crate::protocol::message::{Hello, Message, Orders, Outcome, SetUp};
+use crate::protocol::message::{Orders, ProtocolHello, ProtocolMessage, ProtocolOutcome, SetUp};
 use crate::protocol::proof::{Side, is_nonce, is_same, nonce, proof};
 use crate::protocol::token::Token;
 use crate::protocol::{UPGRADE, WAIT_NS};
@@ -55,7 +55,7 @@ impl Far {
     ///
     /// # Errors
     /// If it cannot be started, or does not answer.
-    pub fn start(program: &Program) -> Result<Self, FarError> {
+    pub fn start(program: &ProcessProgram) -> Result<Self, FarError> {
         Self::start_in(program, None)
     }
 
@@ -63,7 +63,7 @@ impl Far {
     ///
     /// # Errors
     /// As [`Far::start`].
-    pub fn start_in(program: &Program, folder: Option<&Path>) -> Result<Self, FarError> {
+    pub fn start_in(program: &ProcessProgram, folder: Option<&Path>) -> Result<Self, FarError> {
         let ends = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let (near, far) = ends.map_err(FarError::errno("socketpair"))?;
         let started =
@@ -124,8 +124,8 @@ impl Far {
 
     pub(crate) fn greet(&mut self, token: Option<&Token>) -> Result<(), FarError> {
         let near = nonce()?;
-        self.channel.send(&Message::Hello(Hello::new(Some(near.clone()), None)))?;
-        let Message::Hello(hello) = self.channel.receive(WAIT_NS)? else {
+        self.channel.send(&ProtocolMessage::Hello(ProtocolHello::new(Some(near.clone()), None)))?;
+        let ProtocolMessage::Hello(hello) = self.channel.receive(WAIT_NS)? else {
             return Err(FarError::Unexpected("expected hello"));
         };
         hello.check()?;
@@ -138,7 +138,8 @@ impl Far {
                 if !is_same(found.as_bytes(), expected.as_bytes()) {
                     return Err(FarError::TokenWrong);
                 }
-                self.channel.send(&Message::Proof { proof: proof(token, Side::Near, &near, &far) })
+                self.channel
+                    .send(&ProtocolMessage::Proof { proof: proof(token, Side::Near, &near, &far) })
             }
             (Some(_), Some(_), _) => Err(FarError::Unexpected("expected a challenge and a proof")),
         }
@@ -154,9 +155,9 @@ impl Far {
     /// # Errors
     /// If it does not answer.
     pub fn host(&mut self) -> Result<(Host, u32), FarError> {
-        self.channel.send(&Message::Host)?;
+        self.channel.send(&ProtocolMessage::Host)?;
         match self.channel.receive(WAIT_NS)? {
-            Message::Facts { host, cpu } => {
+            ProtocolMessage::Facts { host, cpu } => {
                 let host: Option<Host> = serde_json::from_value(host).ok();
                 let host = host.filter(Host::is_printable);
                 let host = host.ok_or(FarError::Unexpected("expected facts"))?;
@@ -185,7 +186,7 @@ impl Far {
         };
         let data: Result<Vec<_>, FarError> = (0..count).map(open).collect();
         let data = data?;
-        self.channel.send(&Message::Go)?;
+        self.channel.send(&ProtocolMessage::Go)?;
         Ok(data)
     }
 
@@ -193,10 +194,10 @@ impl Far {
     pub(crate) fn request(&mut self, set_up: SetUp) -> Result<(u16, String), FarError> {
         self.cpu = set_up.cpu;
         let (uses_udp, accepts) = (set_up.work.uses_udp(), set_up.work.accepts());
-        self.channel.send(&Message::SetUp(set_up))?;
+        self.channel.send(&ProtocolMessage::SetUp(set_up))?;
         match self.channel.receive(WAIT_NS)? {
             // Another text could be a request to another program on that host.
-            Message::Ready { port, nonce, udp_port, listen_port }
+            ProtocolMessage::Ready { port, nonce, udp_port, listen_port }
                 if [Some(port), udp_port, listen_port]
                     .iter()
                     .flatten()
@@ -239,9 +240,9 @@ impl Far {
     ///
     /// # Errors
     /// If it does not come.
-    pub fn finish(mut self) -> Result<Outcome, FarError> {
+    pub fn finish(mut self) -> Result<ProtocolOutcome, FarError> {
         match self.channel.receive(WAIT_NS)? {
-            Message::Result(outcome) => match outcome.implausible(self.cpu) {
+            ProtocolMessage::Result(outcome) => match outcome.implausible(self.cpu) {
                 Some(name) => Err(FarError::Implausible(name)),
                 None => Ok(*outcome),
             },

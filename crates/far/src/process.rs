@@ -12,7 +12,7 @@ use rustix::process::Pid;
 
 use crate::protocol::channel::{Channel, LINE_BYTES_MAX};
 use crate::protocol::error::FarError;
-use crate::protocol::message::{Hello, Message, Orders, Outcome, SetUp};
+use crate::protocol::message::{Orders, ProtocolHello, ProtocolMessage, ProtocolOutcome, SetUp};
 use crate::protocol::proof::{Side, is_nonce, is_same, nonce, proof};
 use crate::protocol::token::Token;
 use crate::works::work;
@@ -24,12 +24,12 @@ const LOAD_WINDOW: Duration = Duration::from_millis(100);
 
 /// The program that runs as a far end.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ProcessProgram {
     pub path: PathBuf,
     pub arguments: Vec<String>,
 }
 
-impl Program {
+impl ProcessProgram {
     /// This program, which has the same name for this host.
     ///
     /// # Errors
@@ -91,8 +91,10 @@ pub fn serve() -> Result<(), FarError> {
         Err(FarError::Closed) => Ok(()),
         Err(error) => {
             // The near end may have gone.
-            let _ = channel
-                .send(&Message::Error { text: error.to_string(), is_limit: error.is_limit() });
+            let _ = channel.send(&ProtocolMessage::Error {
+                text: error.to_string(),
+                is_limit: error.is_limit(),
+            });
             Err(error)
         }
         Ok(()) => Ok(()),
@@ -103,29 +105,29 @@ pub fn serve() -> Result<(), FarError> {
 pub(crate) fn converse(
     channel: &mut Channel,
     orders: &Orders,
-    facts: impl FnOnce() -> Message,
-    work: impl FnOnce(&mut Channel, &SetUp, &Orders) -> Result<Outcome, FarError>,
+    facts: impl FnOnce() -> ProtocolMessage,
+    work: impl FnOnce(&mut Channel, &SetUp, &Orders) -> Result<ProtocolOutcome, FarError>,
 ) -> Result<(), FarError> {
     let token = orders.token.as_deref().map(Token::new);
     greet(channel, token.as_ref(), orders.idle_ns.min(GREET_NS))?;
     let mut next = channel.receive(orders.idle_ns)?;
-    if next == Message::Host {
+    if next == ProtocolMessage::Host {
         channel.send(&facts())?;
         next = channel.receive(orders.idle_ns)?;
     }
-    let Message::SetUp(set_up) = next else {
+    let ProtocolMessage::SetUp(set_up) = next else {
         return Err(FarError::Unexpected("expected host once, then set_up"));
     };
     set_up.check()?;
     let outcome = work(channel, &set_up, orders)?;
-    channel.send(&Message::Result(Box::new(outcome)))
+    channel.send(&ProtocolMessage::Result(Box::new(outcome)))
 }
 
-fn facts() -> Message {
+fn facts() -> ProtocolMessage {
     let host = host::read();
     let choice = affinity::choose(&host, &affinity::busy_shares(LOAD_WINDOW));
     let cpu = choice.map_or(0, |choice| choice.cpu);
-    Message::Facts { host: serde_json::to_value(host).unwrap_or_default(), cpu }
+    ProtocolMessage::Facts { host: serde_json::to_value(host).unwrap_or_default(), cpu }
 }
 
 /// Nothing else is accepted before both ends have proved the token.
@@ -134,20 +136,20 @@ pub(crate) fn greet(
     token: Option<&Token>,
     wait_ns: u64,
 ) -> Result<(), FarError> {
-    let Message::Hello(hello) = channel.receive(wait_ns)? else {
+    let ProtocolMessage::Hello(hello) = channel.receive(wait_ns)? else {
         return Err(FarError::Unexpected("expected hello"));
     };
     hello.check()?;
     let Some(token) = token else {
-        return channel.send(&Message::Hello(Hello::new(None, None)));
+        return channel.send(&ProtocolMessage::Hello(ProtocolHello::new(None, None)));
     };
     let without = FarError::Unexpected("expected a challenge of 64 hexadecimal digits");
     let near = hello.challenge.filter(|text| is_nonce(text)).ok_or(without)?;
     let far = nonce()?;
     let own = proof(token, Side::Far, &near, &far);
-    channel.send(&Message::Hello(Hello::new(Some(far.clone()), Some(own))))?;
+    channel.send(&ProtocolMessage::Hello(ProtocolHello::new(Some(far.clone()), Some(own))))?;
     match channel.receive(wait_ns)? {
-        Message::Proof { proof: found } => {
+        ProtocolMessage::Proof { proof: found } => {
             let expected = proof(token, Side::Near, &near, &far);
             let is_right = is_same(found.as_bytes(), expected.as_bytes());
             if is_right { Ok(()) } else { Err(FarError::TokenWrong) }

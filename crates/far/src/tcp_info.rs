@@ -39,7 +39,7 @@ const FILLED_BYTES_MIN: usize = offset_of!(libc::tcp_info, tcpi_sndbuf_limited) 
 
 impl TcpInfo {
     /// `None` for what is not a TCP socket, and on kernels without all fields.
-    pub fn of(socket: &impl AsFd) -> Option<Self> {
+    pub fn from_socket(socket: &impl AsFd) -> Option<Self> {
         let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
         let mut filled = size_of::<libc::tcp_info>() as libc::socklen_t;
         // SAFETY: the kernel writes at most `filled` bytes, which is the size of the structure, and
@@ -119,12 +119,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
-        let first = TcpInfo::of(&near).unwrap();
+        let first = TcpInfo::from_socket(&near).unwrap();
         near.write_all(&[7; 3000]).unwrap();
         far.read_exact(&mut [0; 3000]).unwrap();
         far.write_all(b"x").unwrap();
         near.read_exact(&mut [0]).unwrap();
-        let last = TcpInfo::of(&near).unwrap();
+        let last = TcpInfo::from_socket(&near).unwrap();
         assert_eq!((first.state, last.state, last.in_flight), (1, 1, 0));
         // The kernel counts the SYN as a byte.
         assert_eq!(last.acknowledged - first.acknowledged, 3000);
@@ -138,6 +138,6 @@ mod tests {
         assert!(sent_again.facts(&first, ["bbr", "bbr"]).contains(&count));
         let text = Fact::text("congestion control", "bbr, far end cubic");
         assert_eq!(last.facts(&first, ["bbr", "cubic"])[0], text);
-        assert_eq!(TcpInfo::of(&UdpSocket::bind("127.0.0.1:0").unwrap()), None);
+        assert_eq!(TcpInfo::from_socket(&UdpSocket::bind("127.0.0.1:0").unwrap()), None);
     }
 }

@@ -13,7 +13,7 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fathom_measure::affinity;
-use fathom_measure::clock::{Clock, Source, Specification};
+use fathom_measure::clock::{Clock, ClockSource, Specification};
 use fathom_measure::disturbance::VisitCounters;
 use fathom_measure::sampler::reference_loop;
 use fathom_record::{Check, FarEnd};
@@ -24,7 +24,7 @@ use rustix::net::{RecvFlags, getsockname, recv, sockopt};
 use crate::protocol::WAIT_NS;
 use crate::protocol::channel::{Channel, Deadline, poll_once};
 use crate::protocol::error::FarError;
-use crate::protocol::message::{Message, Orders, Outcome, SetUp, Work};
+use crate::protocol::message::{Orders, ProtocolMessage, ProtocolOutcome, ProtocolWork, SetUp};
 use crate::protocol::proof::{NONCE_DIGITS, is_same, nonce};
 use crate::tcp_info::TcpInfo;
 use crate::works::datagram::Datagrams;
@@ -42,8 +42,8 @@ pub(crate) fn work(
     channel: &mut Channel,
     set_up: &SetUp,
     orders: &Orders,
-) -> Result<Outcome, FarError> {
-    if set_up.work == Work::Files && orders.folder.is_none() {
+) -> Result<ProtocolOutcome, FarError> {
+    if set_up.work == ProtocolWork::Files && orders.folder.is_none() {
         return Err(FarError::NoFolder);
     }
     affinity::pin(set_up.cpu).map_err(FarError::errno("pin to the CPU"))?;
@@ -52,40 +52,43 @@ pub(crate) fn work(
     // by locked instructions. If it is forbidden, the calls take some nanoseconds longer.
     // SAFETY: the other thread uses a descriptor that it owns.
     let _ = unsafe { libc::unshare(libc::CLONE_FILES) };
-    let Opened { data, udp, listener } = open(channel, set_up, WAIT_NS)?;
+    let FarOpened { data, udp, listener } = open(channel, set_up, WAIT_NS)?;
     let congestion =
         sockopt::tcp_congestion(&data[0]).map_err(FarError::errno("TCP_CONGESTION"))?;
     // The work closes the connections.
     let kept: Result<Vec<TcpStream>, _> = data.iter().map(TcpStream::try_clone).collect();
     let kept = kept.map_err(FarError::system("dup"))?;
-    let Message::Go = channel.receive(WAIT_NS)? else {
+    let ProtocolMessage::Go = channel.receive(WAIT_NS)? else {
         return Err(FarError::Unexpected("expected go"));
     };
-    let udp = udp.map(|(socket, nonce)| Datagrams::of(socket, &data[0], nonce)).transpose()?;
-    let clock = Clock::from_specification(Specification::uncalibrated(Source::MonotonicRaw));
+    let udp =
+        udp.map(|(socket, nonce)| Datagrams::from_socket(socket, &data[0], nonce)).transpose()?;
+    let clock = Clock::from_specification(Specification::uncalibrated(ClockSource::MonotonicRaw));
     let loops = || (0..LOOPS).map(|_| reference_loop(&clock).sibling_ns.round());
     let mut reference_ns: Vec<f64> = loops().collect();
-    let first: Vec<Option<TcpInfo>> = kept.iter().map(TcpInfo::of).collect();
+    let first: Vec<Option<TcpInfo>> = kept.iter().map(TcpInfo::from_socket).collect();
     let mut counters = VisitCounters::open(set_up.cpu);
     counters.mark();
     let count = match set_up.work {
-        Work::Echo { bytes, busy } => echo::answer(&data[0], bytes as usize, busy, &PROGRESS)?,
-        Work::Transfer { chunk_bytes, .. } => {
+        ProtocolWork::Echo { bytes, busy } => {
+            echo::answer(&data[0], bytes as usize, busy, &PROGRESS)?
+        }
+        ProtocolWork::Transfer { chunk_bytes, .. } => {
             transfer::serve(data, chunk_bytes as usize, &PROGRESS)?
         }
-        Work::UdpEcho { bytes, busy } => {
+        ProtocolWork::UdpEcho { bytes, busy } => {
             let udp = udp.ok_or(FarError::Unexpected("no UDP socket"))?;
             udp.answer(bytes as usize, busy, &PROGRESS)?
         }
-        Work::UdpSink { bytes } => {
+        ProtocolWork::UdpSink { bytes } => {
             let udp = udp.ok_or(FarError::Unexpected("no UDP socket"))?;
             sink::count(&udp, bytes as usize, &PROGRESS)?
         }
-        Work::Accept { closing } => {
+        ProtocolWork::Accept { closing } => {
             let listener = listener.ok_or(FarError::Unexpected("no listening port"))?;
             accept::answer(&data[0], &listener, closing, &PROGRESS)?
         }
-        Work::Files => {
+        ProtocolWork::Files => {
             let listener = listener.ok_or(FarError::Unexpected("no listening port"))?;
             let folder = orders.folder.as_deref().ok_or(FarError::NoFolder)?;
             files::serve(&data[0], &listener, folder, &PROGRESS)?
@@ -101,8 +104,8 @@ pub(crate) fn work(
     };
     let far = FarEnd { cpu: set_up.cpu, disturbance, reference_ns, checks: vec![check] };
     let tcp = first.into_iter().zip(&kept);
-    let tcp = tcp.filter_map(|(first, data)| Some([first?, TcpInfo::of(data)?])).collect();
-    Ok(Outcome { far, count, congestion: congestion.to_string(), tcp })
+    let tcp = tcp.filter_map(|(first, data)| Some([first?, TcpInfo::from_socket(data)?])).collect();
+    Ok(ProtocolOutcome { far, count, congestion: congestion.to_string(), tcp })
 }
 
 /// Ends this process when the control connection closes, or when there was no progress for the
@@ -130,7 +133,7 @@ fn watch(channel: &Channel, idle_ns: u64) -> Result<(), FarError> {
 }
 
 /// The sockets of a work.
-struct Opened {
+struct FarOpened {
     data: Vec<TcpStream>,
     /// A UDP socket, and what its first datagram must be.
     udp: Option<(UdpSocket, String)>,
@@ -138,7 +141,7 @@ struct Opened {
 }
 
 /// Accepts the data connections, each by the nonce, and opens the other sockets of the work.
-fn open(channel: &Channel, set_up: &SetUp, wait_ns: u64) -> Result<Opened, FarError> {
+fn open(channel: &Channel, set_up: &SetUp, wait_ns: u64) -> Result<FarOpened, FarError> {
     // Where the near end reached this host; a process of the same host has no address.
     let local = getsockname(channel).ok().and_then(|any| SocketAddr::try_from(any).ok());
     let mut address = local.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
@@ -151,7 +154,7 @@ fn open(channel: &Channel, set_up: &SetUp, wait_ns: u64) -> Result<Opened, FarEr
         // connections inherit it.
         let _ = sockopt::set_tcp_congestion(&listener, name);
     }
-    let backlog = if set_up.work == Work::Files { files::BACKLOG } else { accept::BACKLOG };
+    let backlog = if set_up.work == ProtocolWork::Files { files::BACKLOG } else { accept::BACKLOG };
     let of_work = set_up.work.accepts().then(|| accept::open(address.ip(), backlog)).transpose()?;
     if let (Some(name), Some(listener)) = (&set_up.congestion, &of_work) {
         let _ = sockopt::set_tcp_congestion(listener, name);
@@ -163,7 +166,7 @@ fn open(channel: &Channel, set_up: &SetUp, wait_ns: u64) -> Result<Opened, FarEr
     let udp = udp.map_err(FarError::system("bind a UDP socket"))?;
     let udp_port = udp.as_ref().map(UdpSocket::local_addr).transpose();
     let udp_port = udp_port.map_err(FarError::system("getsockname"))?.map(|own| own.port());
-    channel.send(&Message::Ready { port, nonce: nonce.clone(), udp_port, listen_port })?;
+    channel.send(&ProtocolMessage::Ready { port, nonce: nonce.clone(), udp_port, listen_port })?;
     let until = Deadline::after(wait_ns);
     let mut accepted = Vec::new();
     while accepted.len() < set_up.work.connections() {
@@ -175,7 +178,7 @@ fn open(channel: &Channel, set_up: &SetUp, wait_ns: u64) -> Result<Opened, FarEr
             accepted.push(data);
         }
     }
-    Ok(Opened { data: accepted, udp: udp.map(|socket| (socket, nonce)), listener: of_work })
+    Ok(FarOpened { data: accepted, udp: udp.map(|socket| (socket, nonce)), listener: of_work })
 }
 
 fn has_nonce(data: &TcpStream, nonce: &str) -> bool {
@@ -202,14 +205,14 @@ mod tests {
 
     #[test]
     fn flood_of_data_connections_does_not_prolong_the_wait() {
-        let work = Work::Echo { bytes: 4, busy: false };
+        let work = ProtocolWork::Echo { bytes: 4, busy: false };
         let set_up = SetUp { work, cpu: 0, congestion: None };
         for sends_nonce in [true, false] {
             let (near, far) = UnixStream::pair().unwrap();
             let (far, set_up) = (Channel::new(far.into()), set_up.clone());
             let far = std::thread::spawn(move || open(&far, &set_up, 50_000_000).err());
             let ready = Channel::new(near.into()).receive(WAIT_NS).unwrap();
-            let Message::Ready { port, nonce, .. } = ready else { panic!("{ready:?}") };
+            let ProtocolMessage::Ready { port, nonce, .. } = ready else { panic!("{ready:?}") };
             let connect = || TcpStream::connect(("127.0.0.1", port));
             let _silent = (!sends_nonce).then(connect);
             // One after the other until it has ended, so that it never waits for long.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use fathom_http::{
-    ConnectError, Connector, ContentRange, ExchangeError, Framing, HEAD_BYTES_MAX, Head, Limits,
-    Malformed, Stream, Tls, Url, coded, content_range, request, retry_after,
+    ConnectError, Connector, ContentRange, ExchangeError, ExchangeLimits, Framing, HEAD_BYTES_MAX,
+    Head, Malformed, Stream, Tls, Url, coded, content_range, request, retry_after,
 };
 use fathom_load::https::remedy;
 use fathom_measure::clock::{monotonic_raw_ns as now_ns, wall_ns};
@@ -18,7 +18,7 @@ const ETAG_BYTES_MAX: usize = 256;
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ConnectionFault {
     Stopped,
     /// The connection, or a status that may pass; with the pause that the server asks for.
     Passing(String, Option<Duration>),
@@ -29,7 +29,7 @@ pub enum Fault {
     Final(String),
 }
 
-impl Fault {
+impl ConnectionFault {
     pub fn passing(what: impl std::fmt::Display) -> Self {
         Self::Passing(what.to_string(), None)
     }
@@ -42,7 +42,7 @@ impl Fault {
     }
 
     /// `what` was waited for.
-    pub fn of(what: &str, error: ExchangeError) -> Self {
+    pub fn from_error(what: &str, error: ExchangeError) -> Self {
         match error {
             ExchangeError::Stopped => Self::Stopped,
             ExchangeError::TimedOut(limit) => {
@@ -57,14 +57,14 @@ impl Fault {
     }
 }
 
-impl From<Malformed> for Fault {
+impl From<Malformed> for ConnectionFault {
     fn from(malformed: Malformed) -> Self {
         Self::Final(format!("{malformed}; `curl -v` shows all that the server sends"))
     }
 }
 
 /// What all connections share.
-pub struct Client<'c> {
+pub struct ConnectionClient<'c> {
     /// Of the host; the first one that accepts a connection counts.
     pub addresses: Vec<SocketAddr>,
     pub tls: Option<&'c Tls>,
@@ -123,30 +123,32 @@ pub struct ResponseFields {
     pub retry_after: Option<Duration>,
 }
 
-impl Client<'_> {
-    fn connect(&self) -> Result<OwnedFd, Fault> {
+impl ConnectionClient<'_> {
+    fn connect(&self) -> Result<OwnedFd, ConnectionFault> {
         let connector = Connector { congestion: self.congestion, ..Connector::default() };
-        let mut last = Fault::Final("the host has no address".to_owned());
+        let mut last = ConnectionFault::Final("the host has no address".to_owned());
         for to in &self.addresses {
             last = match connector.open(*to, self.connect_timeout, Some(&self.stop)) {
                 Ok(socket) => return Ok(socket),
-                Err(ConnectError::Stopped) => return Err(Fault::Stopped),
+                Err(ConnectError::Stopped) => return Err(ConnectionFault::Stopped),
                 Err(ConnectError::Congestion(error)) => {
                     let name = connector.congestion.unwrap_or_default();
-                    return Err(Fault::Final(format!("--congestion {name}: {error}")));
+                    return Err(ConnectionFault::Final(format!("--congestion {name}: {error}")));
                 }
                 Err(ConnectError::TimedOut) => {
                     let limit = self.connect_timeout.as_secs_f64();
-                    Fault::passing(format!("connect to {to}: no answer in {limit} s"))
+                    ConnectionFault::passing(format!("connect to {to}: no answer in {limit} s"))
                 }
-                Err(error) => Fault::of_system(&format!("connect to {to}: "), &error.into()),
+                Err(error) => {
+                    ConnectionFault::of_system(&format!("connect to {to}: "), &error.into())
+                }
             };
         }
         Err(last)
     }
 
     /// Sends a request, and reads the head of its response.
-    pub fn get(&self, url: &Url, range: Option<Range<'_>>) -> Result<Response, Fault> {
+    pub fn get(&self, url: &Url, range: Option<Range<'_>>) -> Result<Response, ConnectionFault> {
         let begun_ns = now_ns();
         let socket = self.connect()?;
         let connected_ns = now_ns();
@@ -159,7 +161,7 @@ impl Client<'_> {
         let request = request("GET", &url.path, &url.authority(), own.into_iter().chain(more));
         let limits = self.limits();
         let mut fields = ResponseFields::default();
-        let of_head = |error| Fault::of("complete head", error);
+        let of_head = |error| ConnectionFault::from_error("complete head", error);
         let stream = Stream::new(socket, self.tls).map_err(ExchangeError::from);
         let mut stream = stream.map_err(of_head)?;
         let ready = limits.shake_hands(&mut stream);
@@ -183,8 +185,8 @@ impl Client<'_> {
     }
 
     /// Of a head, or of the next byte of a body.
-    pub fn limits(&self) -> Limits<'_> {
-        Limits::new(self.timeout, &self.stop)
+    pub fn limits(&self) -> ExchangeLimits<'_> {
+        ExchangeLimits::new(self.timeout, &self.stop)
     }
 }
 
@@ -212,12 +214,12 @@ fn strong(value: &str) -> Option<String> {
 }
 
 /// What a status 416 says.
-pub fn unsatisfied(response: &Response, asked: Range<'_>) -> Fault {
+pub fn unsatisfied(response: &Response, asked: Range<'_>) -> ConnectionFault {
     match response.fields.range {
         Some(Ok(ContentRange { length: Some(length), .. })) if length < asked.to => {
-            Fault::Changed(format!("status 416: the file has {length} bytes now"))
+            ConnectionFault::Changed(format!("status 416: the file has {length} bytes now"))
         }
-        _ => Fault::Ranges(format!(
+        _ => ConnectionFault::Ranges(format!(
             "status 416 (range not satisfiable) for bytes {}-{}",
             asked.from,
             asked.to - 1
@@ -231,25 +233,29 @@ pub fn check_part(
     response: &mut Response,
     asked: Range<'_>,
     length: Option<u64>,
-) -> Result<(), Fault> {
+) -> Result<(), ConnectionFault> {
     let fields = &response.fields;
     match &fields.etag {
         Some(etag) if etag == asked.etag => {}
-        Some(_) => return Err(Fault::Changed("a part has another ETag".to_owned())),
-        None => return Err(Fault::Ranges("a status 206 without its strong ETag".to_owned())),
+        Some(_) => return Err(ConnectionFault::Changed("a part has another ETag".to_owned())),
+        None => {
+            return Err(ConnectionFault::Ranges("a status 206 without its strong ETag".to_owned()));
+        }
     }
     let found = match &fields.range {
         Some(Ok(found)) => found,
-        Some(Err(malformed)) => return Err(Fault::Ranges(malformed.to_string())),
-        None => return Err(Fault::Ranges("a status 206 without Content-Range".to_owned())),
+        Some(Err(malformed)) => return Err(ConnectionFault::Ranges(malformed.to_string())),
+        None => {
+            return Err(ConnectionFault::Ranges("a status 206 without Content-Range".to_owned()));
+        }
     };
     if found.length.is_some() && found.length != length {
-        return Err(Fault::Changed("the file has another length now".to_owned()));
+        return Err(ConnectionFault::Changed("the file has another length now".to_owned()));
     }
     let range = found.range.clone().unwrap_or_default();
     let has_length = response.head.framing == Framing::Length(range.end - range.start);
     if range.start > asked.from || range.end <= asked.from {
-        return Err(Fault::Ranges(format!(
+        return Err(ConnectionFault::Ranges(format!(
             "the server sent bytes {}-{} instead of {}-{}",
             range.start,
             range.end.saturating_sub(1),
@@ -259,7 +265,7 @@ pub fn check_part(
     }
     if !has_length {
         let text = "a status 206 without a Content-Length of its range".to_owned();
-        return Err(Fault::Ranges(text));
+        return Err(ConnectionFault::Ranges(text));
     }
     response.range = range.start..range.end.min(asked.to);
     Ok(())
@@ -293,9 +299,9 @@ mod tests {
     #[test]
     fn limits_of_this_machine_are_not_retried() {
         let (emfile, econnrefused) = (24, 111);
-        let of = |errno| Fault::of_system("", &std::io::Error::from_raw_os_error(errno));
-        assert!(matches!(of(emfile), Fault::Final(_)));
-        assert!(matches!(of(econnrefused), Fault::Passing(..)));
+        let of = |errno| ConnectionFault::of_system("", &std::io::Error::from_raw_os_error(errno));
+        assert!(matches!(of(emfile), ConnectionFault::Final(_)));
+        assert!(matches!(of(econnrefused), ConnectionFault::Passing(..)));
     }
 
     #[test]

@@ -11,10 +11,10 @@ use fathom_paths::ReceivePath;
 use fathom_record::quantity::quantity;
 use fathom_record::{Activity, Unit, system_cause};
 
-use crate::connection::{Client, Fault, First, Range, Response, check_part};
+use crate::connection::{ConnectionClient, ConnectionFault, First, Range, Response, check_part};
 use crate::open::{PAUSE, open, open_part};
 use crate::options::{Fetch, Receive};
-use crate::part::{Part, Place, State};
+use crate::part::{FetchPlace, FetchState, Part};
 use crate::receive::{Segment, not_written, receive};
 
 /// A smaller part does not amortize a connection of its own.
@@ -32,7 +32,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// A complete file.
 pub struct Complete {
-    pub place: Place,
+    pub place: FetchPlace,
     pub bytes: u64,
     /// In this run.
     pub received: u64,
@@ -57,9 +57,9 @@ pub struct Download<'d> {
     /// As asked for, and where the redirects led.
     asked: Url,
     url: Url,
-    client: Client<'d>,
+    client: ConnectionClient<'d>,
     part: Part,
-    state: State,
+    state: FetchState,
     segments: Vec<Segment>,
     /// When the first response began.
     opened_ns: Option<u64>,
@@ -81,7 +81,7 @@ impl<'d> Download<'d> {
     pub fn new(
         fetch: &'d Fetch,
         (text, asked, tls): (&str, Url, Option<&'d Tls>),
-        place: Place,
+        place: FetchPlace,
         fields: Vec<String>,
         recorder: &mut dyn Recorder,
     ) -> Result<Self, String> {
@@ -89,7 +89,7 @@ impl<'d> Download<'d> {
         let addresses = resolve(&asked.host, asked.port);
         let resolve_ns = now_ns() - begun_ns;
         let addresses = addresses.map_err(|error| format!("look up {}: {error}", asked.host))?;
-        let client = Client {
+        let client = ConnectionClient {
             addresses,
             tls,
             fields,
@@ -104,7 +104,7 @@ impl<'d> Download<'d> {
         let (part, state) = Part::open(place, fetch.force)?;
         let why = match state {
             Ok(state) if state.url != text => Err("it is of another URL".to_owned()),
-            Ok(State { etag: None, .. } | State { bytes: None, .. }) => {
+            Ok(FetchState { etag: None, .. } | FetchState { bytes: None, .. }) => {
                 Err("the server gave no strong ETag".to_owned())
             }
             other => other,
@@ -114,7 +114,7 @@ impl<'d> Download<'d> {
                 let text = format!("{}.part is not resumed: {why}", part.place.shown);
                 recorder.event(Event::Warning(&text));
             }
-            State::default()
+            FetchState::default()
         });
         let missing = state.missing.iter();
         let segments: Vec<_> = missing.map(|(from, to)| Segment::new(*from, *to)).collect();
@@ -155,27 +155,29 @@ impl<'d> Download<'d> {
             let stops = recorder.stop().now().load(Ordering::Relaxed);
             let attempt = match is_complete {
                 true => Ok(()),
-                false if stops => Err(Fault::Stopped),
+                false if stops => Err(ConnectionFault::Stopped),
                 false => self.attempt(recorder),
             };
             let (what, asked) = match attempt {
                 Ok(()) => break,
-                Err(Fault::Stopped) => {
+                Err(ConnectionFault::Stopped) => {
                     let text = format!("stopped: {}", self.keep());
                     recorder.event(Event::Warning(&text));
                     return Ok(None);
                 }
-                Err(Fault::Passing(what, asked)) => (what, asked),
-                Err(Fault::Changed(what)) => {
+                Err(ConnectionFault::Passing(what, asked)) => (what, asked),
+                Err(ConnectionFault::Changed(what)) => {
                     self.anew = Some("the file changed on the server".to_owned());
                     (what, Some(Duration::ZERO))
                 }
-                Err(Fault::Ranges(what)) => {
+                Err(ConnectionFault::Ranges(what)) => {
                     self.anew = Some("without ranges".to_owned());
                     (self.uses_ranges, self.cannot_resume) = (false, true);
                     (what, Some(Duration::ZERO))
                 }
-                Err(Fault::Final(what)) => return Err(format!("{what}; {}", self.keep())),
+                Err(ConnectionFault::Final(what)) => {
+                    return Err(format!("{what}; {}", self.keep()));
+                }
             };
             // What was received anew, after a start from the first byte, is no progress.
             let done = self.done();
@@ -276,7 +278,7 @@ impl<'d> Download<'d> {
     }
 
     /// Receives what is missing, over all connections.
-    fn attempt(&mut self, recorder: &mut dyn Recorder) -> Result<(), Fault> {
+    fn attempt(&mut self, recorder: &mut dyn Recorder) -> Result<(), ConnectionFault> {
         self.client.stop.store(false, Ordering::Relaxed);
         let (client, asked) = (&self.client, &self.asked);
         let begins_anew = self.anew.is_some() || !self.uses_ranges;
@@ -298,7 +300,7 @@ impl<'d> Download<'d> {
             recorder.event(Event::Progress { done: 0, all: 1, what: &what });
         };
         let mut opened = ticking(client, vec![|| open(client, asked, range)], &mut tick)?;
-        let (mut response, url) = opened.pop().unwrap_or(Err(Fault::Stopped))?;
+        let (mut response, url) = opened.pop().unwrap_or(Err(ConnectionFault::Stopped))?;
         self.opened_ns.get_or_insert_with(now_ns);
         let has_ranges = response.fields.has_ranges || response.head.status == 206;
         match range {
@@ -325,7 +327,7 @@ impl<'d> Download<'d> {
         &mut self,
         response: &Response,
         recorder: &mut dyn Recorder,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ConnectionFault> {
         let local = |error: std::io::Error| not_written(&error);
         let length = match response.head.framing {
             Framing::Length(bytes) => Some(bytes),
@@ -333,7 +335,7 @@ impl<'d> Download<'d> {
         };
         if let Some(bytes) = length.filter(|bytes| *bytes > BYTES_MAX) {
             let text = format!("implausible Content-Length: {bytes}, a file has less than 2^63");
-            return Err(Fault::Final(text));
+            return Err(ConnectionFault::Final(text));
         }
         let lost = self.done();
         let is_untagged = self.state.etag.is_some() && !response.fields.has_etag;
@@ -344,7 +346,7 @@ impl<'d> Download<'d> {
                  changed, remove {}.part)",
                 self.part.place.shown
             );
-            return Err(Fault::passing(text));
+            return Err(ConnectionFault::passing(text));
         }
         if lost > 0 {
             let why = match (&self.anew, &self.state.etag, &response.fields.etag) {
@@ -374,7 +376,7 @@ impl<'d> Download<'d> {
         self.part.file.set_len(0).map_err(local)
     }
 
-    fn check_space(&self) -> Result<(), Fault> {
+    fn check_space(&self) -> Result<(), ConnectionFault> {
         let needed: u64 =
             self.segments.iter().filter_map(Segment::missing).map(|it| it.1 - it.0).sum();
         let Ok(stat) = rustix::fs::fstatvfs(&self.part.file) else { return Ok(()) };
@@ -383,13 +385,17 @@ impl<'d> Download<'d> {
             return Ok(());
         }
         let [needed, free] = [needed, free].map(|bytes| quantity(bytes as f64, Unit::Bytes));
-        Err(Fault::Final(format!(
+        Err(ConnectionFault::Final(format!(
             "disk full: needs {needed}, its file system has {free} free; free space, or choose \
              another folder by -o"
         )))
     }
 
-    fn receive(&mut self, first: Response, recorder: &mut dyn Recorder) -> Result<(), Fault> {
+    fn receive(
+        &mut self,
+        first: Response,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(), ConnectionFault> {
         let (client, url, file) = (&self.client, &self.url, &self.part.file);
         let (segments, length) = (&self.segments, self.state.bytes);
         let etag = self.state.etag.clone();
@@ -454,7 +460,9 @@ impl<'d> Download<'d> {
         };
         let ends = ticking(client, works, &mut tick)?;
         // A fault stops the other connections: those say nothing.
-        let is_fault = |end: &Result<(), Fault>| !matches!(end, Ok(()) | Err(Fault::Stopped));
+        let is_fault = |end: &Result<(), ConnectionFault>| {
+            !matches!(end, Ok(()) | Err(ConnectionFault::Stopped))
+        };
         let at = ends.iter().position(is_fault);
         let at = at.or_else(|| ends.iter().position(Result::is_err));
         at.map_or(Ok(()), |at| ends[at].clone())
@@ -505,7 +513,7 @@ impl Shown {
 
     fn show(
         &mut self,
-        client: &Client<'_>,
+        client: &ConnectionClient<'_>,
         done: u64,
         all: Option<u64>,
         recorder: &mut dyn Recorder,
@@ -525,10 +533,10 @@ impl Shown {
 
 /// Runs each work in a thread, and `tick` now and then in this one.
 fn ticking<T: Send>(
-    client: &Client<'_>,
+    client: &ConnectionClient<'_>,
     works: Vec<impl FnOnce() -> T + Send>,
     tick: &mut dyn FnMut(),
-) -> Result<Vec<T>, Fault> {
+) -> Result<Vec<T>, ConnectionFault> {
     let running = AtomicUsize::new(0);
     let (running, main) = (&running, std::thread::current());
     let mut failed = None;
@@ -547,7 +555,7 @@ fn ticking<T: Send>(
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     let cause = system_cause(&error, Activity::Other);
-                    failed = Some(Fault::Final(format!("start a thread: {cause}")));
+                    failed = Some(ConnectionFault::Final(format!("start a thread: {cause}")));
                     client.stop.store(true, Ordering::Relaxed);
                     break;
                 }

@@ -18,4 +18,4 @@ use fathom_metric::Command;
 pub use options::Fetch;
 
 /// The command, for the registry.
-pub const COMMAND: Command = Command::of::<Fetch>("fetch", &[&metrics::RATE]);
+pub const COMMAND: Command = Command::for_procedure::<Fetch>("fetch", &[&metrics::RATE]);

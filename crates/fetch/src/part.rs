@@ -18,7 +18,7 @@ const STATE_BYTES_MAX: usize = 64 << 10;
 
 /// What is needed to resume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct FetchState {
     pub url: String,
     /// A strong one; without it there is no resumption.
     pub etag: Option<String>,
@@ -32,14 +32,14 @@ pub struct State {
 }
 
 /// A folder and the name of a file in it.
-pub struct Place {
+pub struct FetchPlace {
     folder: OwnedFd,
     pub name: String,
     /// The path, for messages.
     pub shown: String,
 }
 
-impl Place {
+impl FetchPlace {
     pub fn new(folder: &Path, name: String) -> Result<Self, String> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -119,7 +119,7 @@ impl Place {
 }
 
 pub struct Part {
-    pub place: Place,
+    pub place: FetchPlace,
     pub file: File,
     state: File,
     boot: String,
@@ -128,7 +128,10 @@ pub struct Part {
 impl Part {
     /// Opens the unfinished file of `place`, or makes it, with its state if that can be trusted,
     /// and else why not.
-    pub fn open(place: Place, is_forced: bool) -> Result<(Self, Result<State, String>), String> {
+    pub fn open(
+        place: FetchPlace,
+        is_forced: bool,
+    ) -> Result<(Self, Result<FetchState, String>), String> {
         let (file, is_new) = place.open(".part", 0o666)?;
         let [shown, shown_state] = [".part", ".part.state"].map(|it| place.shown.clone() + it);
         flock(&file, FlockOperation::NonBlockingLockExclusive)
@@ -163,7 +166,7 @@ impl Part {
         Ok((part, state))
     }
 
-    fn read(&self) -> Result<State, String> {
+    fn read(&self) -> Result<FetchState, String> {
         let state = read(&self.state).ok_or("its state is not readable")?;
         let bytes = state.bytes.unwrap_or(0);
         let received_to = match state.missing.last() {
@@ -183,11 +186,11 @@ impl Part {
 
     /// Writes the state. It is one page and replaced in place, so that a kill leaves the old or the
     /// new one, and a full disk does not matter.
-    pub fn save(&self, state: &State, syncs: bool) -> std::io::Result<()> {
+    pub fn save(&self, state: &FetchState, syncs: bool) -> std::io::Result<()> {
         if syncs {
             self.file.sync_data()?;
         }
-        let state = State { boot: self.boot.clone(), is_synced: syncs, ..state.clone() };
+        let state = FetchState { boot: self.boot.clone(), is_synced: syncs, ..state.clone() };
         let mut text = serde_json::to_vec(&state)?;
         // Blanks cover a longer one before it.
         let before = usize::try_from(self.state.metadata()?.len()).unwrap_or(0);
@@ -203,7 +206,7 @@ impl Part {
     }
 
     /// Gives the complete file its name.
-    pub fn finish(self, replaces: bool) -> Result<Place, String> {
+    pub fn finish(self, replaces: bool) -> Result<FetchPlace, String> {
         let Self { place, file, .. } = self;
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             format!("{what} {}: {error}; the whole file is {}.part", place.shown, place.shown)
@@ -231,7 +234,7 @@ impl Part {
     }
 }
 
-fn read(state: &File) -> Option<State> {
+fn read(state: &File) -> Option<FetchState> {
     let mut text = vec![0; STATE_BYTES_MAX];
     let count = state.read_at(&mut text, 0).ok()?;
     serde_json::from_slice(&text[..count]).ok()

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fathom_fileio::fast::{Options, read_fast};
-use fathom_fileio::{Source, Sum};
+use fathom_fileio::fast::{FastOptions, read_fast};
+use fathom_fileio::{PathInfoSource, XorSum};
 use fathom_http::{Tls, Url};
 use fathom_load::check_congestion;
 use fathom_load::https::Https;
@@ -19,7 +19,7 @@ use crate::download::{Complete, Download};
 use crate::metrics::ID;
 use crate::name;
 use crate::options::{Fetch, Receive};
-use crate::part::Place;
+use crate::part::FetchPlace;
 
 impl Procedure for Fetch {
     fn asked(&self) -> String {
@@ -35,7 +35,7 @@ impl Procedure for Fetch {
         let mut names = BTreeSet::new();
         for text in &self.urls {
             let url = Url::parse(text).map_err(ProcedureError::usage)?;
-            self.https.of(&url)?;
+            self.https.tls_for(&url)?;
             if url.is_https && self.receive != Receive::Copy {
                 let path = self.receive.path();
                 return Err(ProcedureError::usage(format!(
@@ -74,7 +74,7 @@ impl Procedure for Fetch {
                 true => LOOPBACK.to_owned(),
                 false => url.host.clone(),
             };
-            let tls = self.https.of(&url)?;
+            let tls = self.https.tls_for(&url)?;
             match self.one((text, url, tls.as_ref()), &to, recorder) {
                 Ok(Some(complete)) => self.record(&complete, &to, recorder)?,
                 Ok(None) => return Ok(Ending::Stopped),
@@ -106,14 +106,14 @@ impl Fetch {
         self.urls.len() == 1 && !is_folder
     }
 
-    fn place(&self, url: &Url) -> Result<Place, String> {
+    fn place(&self, url: &Url) -> Result<FetchPlace, String> {
         if !self.names_file() {
-            return Place::new(&self.output, name::of_path(&url.path)?);
+            return FetchPlace::new(&self.output, name::of_path(&url.path)?);
         }
         let shown = self.output.display();
         let name = self.output.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| format!("-o {shown}: not the name of a file in UTF-8"))?;
-        Place::new(self.output.parent().unwrap_or(Path::new(".")), name.to_owned())
+        FetchPlace::new(self.output.parent().unwrap_or(Path::new(".")), name.to_owned())
     }
 
     fn one(
@@ -184,7 +184,7 @@ impl Fetch {
     }
 }
 
-fn facts(complete: &Complete, sum: Option<Sum>, https: &Https) -> Vec<Fact> {
+fn facts(complete: &Complete, sum: Option<XorSum>, https: &Https) -> Vec<Fact> {
     let place = &complete.place.shown;
     let name: String = place.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     let mut facts = vec![
@@ -229,12 +229,12 @@ fn facts(complete: &Complete, sum: Option<Sum>, https: &Https) -> Vec<Fact> {
 }
 
 /// Reads the sums from the file: of what it has, not of what arrived.
-fn read_sum(complete: &Complete, recorder: &dyn Recorder) -> Result<Sum, ProcedureError> {
+fn read_sum(complete: &Complete, recorder: &dyn Recorder) -> Result<XorSum, ProcedureError> {
     let shown = &complete.place.shown;
     let failed =
         |error: &dyn std::fmt::Display| ProcedureError::failed(format!("{shown}: {error}"));
-    let source = Source::open(Path::new(shown)).map_err(|error| failed(&error))?;
-    let options = Options {
+    let source = PathInfoSource::open(Path::new(shown)).map_err(|error| failed(&error))?;
+    let options = FastOptions {
         way: None,
         threads: None,
         cpus: affinity::allowed().len(),

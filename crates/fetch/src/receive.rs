@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fathom_http::{EXCESS, ExchangeError, Framing, is_pause};
-use fathom_paths::{Io, PathError, ReceivePath, Receiving, Step, Waiter};
+use fathom_paths::{Io, PathError, PathStep, ReceivePath, Receiving, Waiter};
 use fathom_record::{Activity, system_cause};
 use rustix::io::Errno;
 
-use crate::connection::{Client, Fault, Response};
+use crate::connection::{ConnectionClient, ConnectionFault, Response};
 
 /// Fits into the L2 cache, so that the second copy reads from there.
 const BUFFER: usize = 256 << 10;
@@ -46,7 +46,7 @@ impl Segment {
         (at < self.end).then_some((at, self.end))
     }
 
-    fn advance(&self, client: &Client<'_>, to: u64) {
+    fn advance(&self, client: &ConnectionClient<'_>, to: u64) {
         let before = self.at.load(Ordering::Relaxed);
         // A reader of this finds the bytes in the file.
         self.at.store(to, Ordering::Release);
@@ -60,11 +60,11 @@ impl Segment {
 /// # Errors
 /// If the connection or the file fails. What was written before is in the segment.
 pub fn receive(
-    client: &Client<'_>,
+    client: &ConnectionClient<'_>,
     mut response: Response,
     (file, segment): (&File, &Segment),
     path: ReceivePath,
-) -> Result<(), Fault> {
+) -> Result<(), ConnectionFault> {
     let body = beginning(client, &mut response, (file, segment))?;
     let end = segment.end.min(response.range.end);
     let copying = Copying { client, file, segment, end };
@@ -82,10 +82,10 @@ pub fn receive(
 /// What came of the body with the head, without the bytes before those of the segment. Where the
 /// file has these already, they must be the same: a tag may stay as it is when the content changes.
 fn beginning(
-    client: &Client<'_>,
+    client: &ConnectionClient<'_>,
     response: &mut Response,
     (file, segment): (&File, &Segment),
-) -> Result<Vec<u8>, Fault> {
+) -> Result<Vec<u8>, ConnectionFault> {
     let mut body = std::mem::take(&mut response.body);
     let mut position = response.range.start;
     let to = segment.at.load(Ordering::Relaxed).min(response.range.end);
@@ -95,7 +95,7 @@ fn beginning(
             let count = client.limits().receive(&mut response.stream, &mut body);
             body.truncate(count.map_err(of_body)?);
             if body.is_empty() {
-                return Err(Fault::passing("body truncated before the range"));
+                return Err(ConnectionFault::passing("body truncated before the range"));
             }
         }
         let count = (to - position).min(body.len() as u64);
@@ -103,9 +103,9 @@ fn beginning(
         let unknown = segment.held_from.saturating_sub(position).min(count);
         let mut before = vec![0; (count - unknown) as usize];
         let read = file.read_exact_at(&mut before, position + unknown);
-        read.map_err(|error| Fault::Final(format!("read the part: {error}")))?;
+        read.map_err(|error| ConnectionFault::Final(format!("read the part: {error}")))?;
         if before != body[unknown as usize..count as usize] {
-            return Err(Fault::Changed("other bytes under the same ETag".to_owned()));
+            return Err(ConnectionFault::Changed("other bytes under the same ETag".to_owned()));
         }
         body.drain(..count as usize);
         position += count;
@@ -113,12 +113,12 @@ fn beginning(
     Ok(body)
 }
 
-fn of_body(error: ExchangeError) -> Fault {
-    Fault::of("byte of the body", error)
+fn of_body(error: ExchangeError) -> ConnectionFault {
+    ConnectionFault::from_error("byte of the body", error)
 }
 
 struct Copying<'c> {
-    client: &'c Client<'c>,
+    client: &'c ConnectionClient<'c>,
     file: &'c File,
     segment: &'c Segment,
     /// Of the body, or of the segment.
@@ -126,7 +126,7 @@ struct Copying<'c> {
 }
 
 impl Copying<'_> {
-    fn run(&self, mut response: Response) -> Result<(), Fault> {
+    fn run(&self, mut response: Response) -> Result<(), ConnectionFault> {
         let mut buffer = vec![0; BUFFER];
         let mut limits = self.client.limits();
         loop {
@@ -148,7 +148,7 @@ impl Copying<'_> {
     }
 
     /// Takes received bytes; true at the end of the body or the segment.
-    fn take(&self, data: &[u8], framing: &mut Framing) -> Result<bool, Fault> {
+    fn take(&self, data: &[u8], framing: &mut Framing) -> Result<bool, ConnectionFault> {
         let mut written = Ok(());
         let fed = framing.feed_to(data, |body| {
             if written.is_ok() {
@@ -164,7 +164,7 @@ impl Copying<'_> {
         Ok(is_whole || self.segment.at.load(Ordering::Relaxed) >= self.end)
     }
 
-    fn write(&self, data: &[u8]) -> Result<(), Fault> {
+    fn write(&self, data: &[u8]) -> Result<(), ConnectionFault> {
         let at = self.segment.at.load(Ordering::Relaxed);
         let wanted =
             data.len().min(usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX));
@@ -175,12 +175,14 @@ impl Copying<'_> {
 }
 
 fn by_path(
-    client: &Client<'_>,
+    client: &ConnectionClient<'_>,
     response: &Response,
     (file, segment, end): (&File, &Segment, u64),
     path: ReceivePath,
-) -> Result<(), Fault> {
-    let failed = |error: &dyn std::fmt::Display| Fault::Final(format!("--receive {path}: {error}"));
+) -> Result<(), ConnectionFault> {
+    let failed = |error: &dyn std::fmt::Display| {
+        ConnectionFault::Final(format!("--receive {path}: {error}"))
+    };
     // Only a ring uses it; the socket has its own limit.
     let waiter = Waiter::new(Io::Blocking, Duration::ZERO).map_err(|error| failed(&error))?;
     let mut receiving = Receiving::new(path, WINDOW).map_err(|error| failed(&error))?;
@@ -191,8 +193,8 @@ fn by_path(
         let step = receiving.step(response.stream.as_fd(), &waiter);
         segment.advance(client, receiving.received());
         match step {
-            Ok(Step::Done) => return Ok(()),
-            Ok(Step::More) => limits.renew(),
+            Ok(PathStep::Done) => return Ok(()),
+            Ok(PathStep::More) => limits.renew(),
             Err(PathError::Short { .. }) => return Err(truncated(segment, end)),
             // A mapped page for which the disk has no room.
             Err(PathError::Call { call: "recv", error: Errno::FAULT }) => {
@@ -202,13 +204,15 @@ fn by_path(
             Err(PathError::Call { call: "splice", error: Errno::INVAL }) => {
                 client.copies.store(true, Ordering::Relaxed);
                 let text = "the file system has no splice(2); continuing by --receive copy";
-                return Err(Fault::Passing(text.to_owned(), Some(Duration::ZERO)));
+                return Err(ConnectionFault::Passing(text.to_owned(), Some(Duration::ZERO)));
             }
             Err(PathError::Call { error, .. }) if is_of_disk(error) => {
                 return Err(not_written(&error.into()));
             }
             Err(PathError::Call { error, .. }) if is_pause(&error.into()) => {}
-            Err(PathError::Call { error, .. }) => return Err(Fault::of_system("", &error.into())),
+            Err(PathError::Call { error, .. }) => {
+                return Err(ConnectionFault::of_system("", &error.into()));
+            }
             Err(error) => return Err(failed(&error)),
         }
         limits.check().map_err(of_body)?;
@@ -220,14 +224,16 @@ fn is_of_disk(error: Errno) -> bool {
 }
 
 /// Of the file here, not of the address before it in the message.
-pub(crate) fn not_written(error: &Error) -> Fault {
-    Fault::Final(format!("write the file: {}", system_cause(error, Activity::Other)))
+pub(crate) fn not_written(error: &Error) -> ConnectionFault {
+    ConnectionFault::Final(format!("write the file: {}", system_cause(error, Activity::Other)))
 }
 
-fn truncated(segment: &Segment, end: u64) -> Fault {
+fn truncated(segment: &Segment, end: u64) -> ConnectionFault {
     let at = segment.at.load(Ordering::Relaxed);
     match end {
-        u64::MAX => Fault::passing(format!("body truncated after {at} bytes, no last chunk")),
-        end => Fault::passing(format!("body truncated at byte {at}, expected {end}")),
+        u64::MAX => {
+            ConnectionFault::passing(format!("body truncated after {at} bytes, no last chunk"))
+        }
+        end => ConnectionFault::passing(format!("body truncated at byte {at}, expected {end}")),
     }
 }

@@ -1,6 +1,6 @@
 //! Memory available to the page cache: MemAvailable, or less where a control group has a limit.
 
-use fathom_measure::host::{Controller, Reader};
+use fathom_measure::host::{Controller, HostReader};
 
 /// Version 1 reports a number near 2⁶³ for "no limit".
 const NO_LIMIT: u64 = 1 << 62;
@@ -15,11 +15,11 @@ pub struct AvailableMemory {
 }
 
 pub fn now() -> Option<AvailableMemory> {
-    of(&Reader::live())
+    available_memory(&HostReader::live())
 }
 
 /// From the system files of `reader`; `None` without /proc/meminfo.
-pub fn of(reader: &Reader) -> Option<AvailableMemory> {
+pub fn available_memory(reader: &HostReader) -> Option<AvailableMemory> {
     let text = reader.text("/proc/meminfo")?;
     let line = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -41,7 +41,7 @@ pub fn of(reader: &Reader) -> Option<AvailableMemory> {
 }
 
 /// The limit of a group minus its usage other than file pages.
-fn of_group(reader: &Reader, memory: &Controller, level: &str) -> Option<AvailableMemory> {
+fn of_group(reader: &HostReader, memory: &Controller, level: &str) -> Option<AvailableMemory> {
     let (limit, usage, prefix) = match memory.version {
         1 => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
         _ => ("memory.max", "memory.current", ""),
@@ -81,9 +81,9 @@ mod tests {
     #[test]
     fn without_limit_it_is_mem_available() {
         let machine = machine(&[("proc/meminfo", MEMINFO)]);
-        let room = of(&Reader::at(machine.path())).unwrap();
+        let room = available_memory(&HostReader::at(machine.path())).unwrap();
         assert_eq!((room.bytes, room.limit), (5000 << 10, 8000 << 10));
-        assert_eq!(of(&Reader::at("/no/such/machine")), None);
+        assert_eq!(available_memory(&HostReader::at("/no/such/machine")), None);
         assert!(now().is_some_and(|now| now.bytes <= now.limit), "every Linux has MemAvailable");
     }
 
@@ -103,7 +103,7 @@ mod tests {
                 "inactive_file 7\ntotal_inactive_file 524288\ntotal_active_file 524288\n",
             ),
         ]);
-        let room = of(&Reader::at(machine.path())).unwrap();
+        let room = available_memory(&HostReader::at(machine.path())).unwrap();
         assert_eq!((room.bytes, room.limit), (2 * MIB, 3 * MIB));
         assert_eq!(room.source, "memory.limit_in_bytes of /a minus usage");
     }
@@ -122,7 +122,7 @@ mod tests {
             ("sys/fs/cgroup/a/memory.current", "1048576\n"),
             ("sys/fs/cgroup/a/memory.stat", statistics),
         ]);
-        let room = of(&Reader::at(machine.path())).unwrap();
+        let room = available_memory(&HostReader::at(machine.path())).unwrap();
         assert_eq!((room.bytes, room.limit), (MIB, 2 * MIB));
     }
 }

@@ -1,9 +1,9 @@
 //! What holds the data of a file: below overlays, bind mounts, loop devices and the device mapper.
 
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 
 use crate::caps::folder;
-use crate::filesystem::{Class, FileSystem};
+use crate::filesystem::{FileSystem, FilesystemClass};
 
 /// Why the data of an overlay is not found, and where it would be.
 const NOT_VISIBLE: &str = "its folders are not visible here, those of a volume or bind mount are";
@@ -61,9 +61,9 @@ impl Backing {
 }
 
 /// Of a file on the mount with this id, as statx(2) reports it.
-pub fn of_mount(reader: &Reader, id: u64) -> Backing {
+pub fn of_mount(reader: &HostReader, id: u64) -> Backing {
     let mounts = reader.text("/proc/self/mountinfo").unwrap_or_default();
-    let found = mounts.lines().filter_map(Mount::parse).find(|mount| mount.id == id);
+    let found = mounts.lines().filter_map(BackingMount::parse).find(|mount| mount.id == id);
     match found {
         Some(mount) => Layers { reader, mounts: &mounts }.mount(&mount, LAYERS),
         None => Backing::unknown("the file", "its mount is not in /proc/self/mountinfo"),
@@ -71,13 +71,13 @@ pub fn of_mount(reader: &Reader, id: u64) -> Backing {
 }
 
 /// Of the block device with this number.
-pub fn of_device(reader: &Reader, major: u32, minor: u32) -> Backing {
+pub fn of_device(reader: &HostReader, major: u32, minor: u32) -> Backing {
     let mounts = reader.text("/proc/self/mountinfo").unwrap_or_default();
     Layers { reader, mounts: &mounts }.number(&format!("{major}:{minor}"), LAYERS)
 }
 
 /// A line of mountinfo.
-struct Mount<'m> {
+struct BackingMount<'m> {
     id: u64,
     device: &'m str,
     point: String,
@@ -85,7 +85,7 @@ struct Mount<'m> {
     options: &'m str,
 }
 
-impl<'m> Mount<'m> {
+impl<'m> BackingMount<'m> {
     fn parse(line: &'m str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ');
@@ -114,30 +114,32 @@ impl<'m> Mount<'m> {
 }
 
 struct Layers<'r> {
-    reader: &'r Reader,
+    reader: &'r HostReader,
     mounts: &'r str,
 }
 
 impl Layers<'_> {
-    fn mount(&self, mount: &Mount<'_>, layers: usize) -> Backing {
+    fn mount(&self, mount: &BackingMount<'_>, layers: usize) -> Backing {
         let what = mount.kind;
         match FileSystem::of_type(what).class {
-            Class::Disk => self.number(mount.device, layers),
-            class @ (Class::Memory | Class::Network | Class::Kernel) => {
-                Backing::without_device(what, class == Class::Memory)
+            FilesystemClass::Disk => self.number(mount.device, layers),
+            class @ (FilesystemClass::Memory
+            | FilesystemClass::Network
+            | FilesystemClass::Kernel) => {
+                Backing::without_device(what, class == FilesystemClass::Memory)
             }
-            Class::Overlay => self.overlay(mount, layers),
-            Class::Program | Class::Unknown => {
+            FilesystemClass::Overlay => self.overlay(mount, layers),
+            FilesystemClass::Program | FilesystemClass::Unknown => {
                 Backing::unknown(what, "the type of its file system does not say")
             }
         }
     }
 
-    fn overlay(&self, overlay: &Mount<'_>, layers: usize) -> Backing {
+    fn overlay(&self, overlay: &BackingMount<'_>, layers: usize) -> Backing {
         let Some(folders) = overlay.folders() else {
             return Backing::unknown("overlay", "its folders are relative paths");
         };
-        let mut below: Vec<Mount<'_>> =
+        let mut below: Vec<BackingMount<'_>> =
             folders.iter().filter_map(|path| self.mount_of(path)).collect();
         below.sort_by_key(|mount| mount.id);
         below.dedup_by_key(|mount| mount.id);
@@ -150,8 +152,8 @@ impl Layers<'_> {
     }
 
     /// The mount that a path is on: of the longest mount point, the last mounted.
-    fn mount_of(&self, path: &str) -> Option<Mount<'_>> {
-        let mounts = self.mounts.lines().filter_map(Mount::parse);
+    fn mount_of(&self, path: &str) -> Option<BackingMount<'_>> {
+        let mounts = self.mounts.lines().filter_map(BackingMount::parse);
         mounts.filter(|mount| mount.contains(path)).max_by_key(|mount| mount.point.len())
     }
 
@@ -271,7 +273,7 @@ mod tests {
     #[test]
     fn data_is_found_below_every_layer() {
         let tree = tree();
-        let reader = Reader::at(tree.path());
+        let reader = HostReader::at(tree.path());
         let kind = |backing: &Backing| match backing {
             Backing::Device => "device",
             Backing::PageCache(_) => "page cache",
@@ -314,7 +316,7 @@ mod tests {
         std::fs::create_dir_all(tree.path().join("proc/self")).unwrap();
         let mounts = "7 1 0:50 / / rw - overlay overlay rw,lowerdir=/var/lib/l/A:/var/lib/l/B";
         std::fs::write(tree.path().join("proc/self/mountinfo"), mounts).unwrap();
-        let found = of_mount(&Reader::at(tree.path()), 7);
+        let found = of_mount(&HostReader::at(tree.path()), 7);
         assert!(matches!(&found, Backing::Unknown(why) if why.contains("visible")), "{found:?}");
     }
 }

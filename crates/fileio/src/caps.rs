@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
-use fathom_measure::host::{Controller, Reader};
+use fathom_measure::host::{Controller, HostReader};
 
 /// The most stacked devices that are followed: LUKS on LVM on a partition are three.
 const LAYERS: usize = 8;
@@ -16,7 +16,7 @@ const LAYERS: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Caps {
     /// Indexed by [`LimitKind`].
-    pub limits: [Option<Limit>; 4],
+    pub limits: [Option<CapLimit>; 4],
     /// Bytes of the largest request the device accepts: larger ones are split, and each part
     /// counts.
     pub largest_request: Option<u64>,
@@ -24,7 +24,7 @@ pub struct Caps {
 
 /// A limit and the setting it comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limit {
+pub struct CapLimit {
     /// Bytes or requests per second.
     pub rate: u64,
     /// Such as `blkio.throttle.read_bps_device of /web`.
@@ -48,7 +48,7 @@ const KINDS: [(LimitKind, &str, &str); 4] = [
 ];
 
 impl Caps {
-    pub fn limit(&self, kind: LimitKind) -> Option<&Limit> {
+    pub fn limit(&self, kind: LimitKind) -> Option<&CapLimit> {
         self.limits[kind as usize].as_ref()
     }
 
@@ -56,20 +56,20 @@ impl Caps {
     fn lower(&mut self, kind: LimitKind, rate: u64, set_by: String) {
         let known = &mut self.limits[kind as usize];
         if known.as_ref().is_none_or(|known| rate < known.rate) {
-            *known = Some(Limit { rate, set_by });
+            *known = Some(CapLimit { rate, set_by });
         }
     }
 }
 
 /// The limits on the device of a file, or on a block device itself.
-pub fn of(file: &File) -> Caps {
+pub fn caps_of(file: &File) -> Caps {
     let Ok(stat) = file.metadata() else { return Caps::default() };
     let device = if stat.file_type().is_block_device() { stat.rdev() } else { stat.dev() };
-    on(&Reader::live(), rustix::fs::major(device), rustix::fs::minor(device))
+    on(&HostReader::live(), rustix::fs::major(device), rustix::fs::minor(device))
 }
 
 /// The limits on the device with this number, from the system files of `reader`.
-pub fn on(reader: &Reader, major: u32, minor: u32) -> Caps {
+pub fn on(reader: &HostReader, major: u32, minor: u32) -> Caps {
     let mut caps = Caps::default();
     // Where both versions are mounted, this returns version 1, which then holds the limits.
     let Some(controller) = reader.controller("blkio") else { return caps };
@@ -87,7 +87,7 @@ pub fn on(reader: &Reader, major: u32, minor: u32) -> Caps {
     caps
 }
 
-fn of_group(reader: &Reader, of: &Controller, level: &str, device: &str, caps: &mut Caps) {
+fn of_group(reader: &HostReader, of: &Controller, level: &str, device: &str, caps: &mut Caps) {
     let group = of.group(level);
     let line = |file: &str| {
         let text = reader.text(&format!("{level}/{file}"))?;
@@ -113,7 +113,7 @@ fn of_group(reader: &Reader, of: &Controller, level: &str, device: &str, caps: &
 
 /// A device and those below it, each as the whole disk that limits apply to; and the largest
 /// request in bytes that none of them splits.
-fn devices(reader: &Reader, number: &str) -> (Vec<String>, Option<u64>) {
+fn devices(reader: &HostReader, number: &str) -> (Vec<String>, Option<u64>) {
     let mut folders = vec![folder(reader, number)];
     let mut disks = Vec::new();
     let mut largest: Option<u64> = None;
@@ -138,7 +138,7 @@ fn devices(reader: &Reader, number: &str) -> (Vec<String>, Option<u64>) {
 
 /// The /sys folder of a device. Files on btrfs have anonymous device numbers: there the mount
 /// source names the device.
-pub(crate) fn folder(reader: &Reader, number: &str) -> Option<String> {
+pub(crate) fn folder(reader: &HostReader, number: &str) -> Option<String> {
     let folder = format!("/sys/dev/block/{number}");
     if reader.text(&format!("{folder}/dev")).is_some() {
         return Some(folder);

@@ -14,7 +14,7 @@ use crate::syscall;
 const UNWRITTEN: u32 = 0x800;
 /// How the extents were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum ExtentMethod {
     /// The FIEMAP ioctl, the only one that distinguishes unwritten space from holes.
     Fiemap,
     /// `SEEK_DATA` and `SEEK_HOLE`: unwritten space counts as holes.
@@ -30,7 +30,7 @@ pub struct Extents {
     pub data: u64,
     pub unwritten: u64,
     pub holes: u64,
-    pub method: Method,
+    pub method: ExtentMethod,
 }
 
 impl Extents {
@@ -40,12 +40,12 @@ impl Extents {
     }
 
     fn all_data(bytes: u64) -> Self {
-        Self { bytes, data: bytes, unwritten: 0, holes: 0, method: Method::None }
+        Self { bytes, data: bytes, unwritten: 0, holes: 0, method: ExtentMethod::None }
     }
 }
 
 /// The extents of a file; a block device is all data.
-pub fn of(file: &File) -> Result<Extents, Errno> {
+pub fn extents_of(file: &File) -> Result<Extents, Errno> {
     let (kind, size) = size_of(file)?;
     let bytes = size.unwrap_or(0);
     if kind != FileKind::Regular || bytes == 0 {
@@ -56,7 +56,7 @@ pub fn of(file: &File) -> Result<Extents, Errno> {
 }
 
 fn by_fiemap(file: &File, bytes: u64) -> Result<Extents, Errno> {
-    let mut found = Extents { data: 0, method: Method::Fiemap, ..Extents::all_data(bytes) };
+    let mut found = Extents { data: 0, method: ExtentMethod::Fiemap, ..Extents::all_data(bytes) };
     let mut at = 0;
     while at < bytes {
         let extents = syscall::extents(file.as_fd(), at)?;
@@ -80,7 +80,7 @@ fn by_fiemap(file: &File, bytes: u64) -> Result<Extents, Errno> {
 }
 
 fn by_seek(file: &File, bytes: u64) -> Result<Extents, Errno> {
-    let mut found = Extents { data: 0, method: Method::Seek, ..Extents::all_data(bytes) };
+    let mut found = Extents { data: 0, method: ExtentMethod::Seek, ..Extents::all_data(bytes) };
     // The caller's file offset must not change.
     let before = seek(file, SeekFrom::Current(0))?;
     let result = (|| {
@@ -118,9 +118,9 @@ mod tests {
         let extents = Extents { data: 25, ..Extents::all_data(100) };
         assert_eq!((extents.share(), Extents::all_data(0).share()), (0.25, 1.0));
         let pipe = File::open("/dev/null").unwrap();
-        assert_eq!(of(&pipe), Ok(Extents::all_data(0)));
+        assert_eq!(extents_of(&pipe), Ok(Extents::all_data(0)));
         let empty = tempfile::tempfile().unwrap();
-        assert_eq!(of(&empty), Ok(Extents::all_data(0)));
+        assert_eq!(extents_of(&empty), Ok(Extents::all_data(0)));
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
         let by_seek = by_seek(&file, bytes).unwrap();
         assert_eq!((by_map.data, by_map.holes), (by_seek.data, by_seek.holes));
         assert_eq!(by_map.data + by_map.unwritten + by_map.holes, bytes);
-        assert_eq!((by_map.method, by_seek.method), (Method::Fiemap, Method::Seek));
+        assert_eq!((by_map.method, by_seek.method), (ExtentMethod::Fiemap, ExtentMethod::Seek));
     }
 
     #[test]

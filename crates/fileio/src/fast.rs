@@ -10,12 +10,12 @@ use std::time::Duration;
 use fathom_measure::Clock;
 
 use crate::extents;
-use crate::filesystem::Class;
+use crate::filesystem::FilesystemClass;
 use crate::memory::page;
-use crate::path_info::{Change, Direct, Source};
-use crate::read::{BLOCK, Outcome, ReadError, ReadFault, Request, Way, read};
-use crate::residency::{self, CountedBy, Look, Residency, State};
-use crate::sum::Sum;
+use crate::path_info::{Direct, PathInfoChange, PathInfoSource};
+use crate::read::{BLOCK, ReadError, ReadFault, ReadOutcome, ReadRequest, Way, read};
+use crate::residency::{self, CountedBy, Residency, ResidencyLook, ResidencyState};
+use crate::sum::XorSum;
 
 /// Granularity of the residency map: the size of one large folio.
 const GRAIN: u64 = 2 << 20;
@@ -42,7 +42,7 @@ pub const DEPTH: u32 = 16;
 const DIRECT_THREADS: usize = 8;
 
 #[derive(Clone, Debug)]
-pub struct Options<'a> {
+pub struct FastOptions<'a> {
     pub way: Option<Way>,
     /// Default: one per CPU in `cpus`.
     pub threads: Option<usize>,
@@ -71,7 +71,7 @@ pub struct ReadMethod {
 
 /// What was read with one method.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct FastPart {
     pub from: DataSource,
     pub method: ReadMethod,
     pub bytes: u64,
@@ -86,7 +86,7 @@ pub struct Part {
     pub is_trial: bool,
 }
 
-impl Part {
+impl FastPart {
     pub fn rate(&self) -> f64 {
         1e9 * self.bytes as f64 / self.ns
     }
@@ -115,11 +115,11 @@ impl Part {
 
 #[derive(Clone, Debug, Default)]
 pub struct FastOutcome {
-    pub sum: Sum,
+    pub sum: XorSum,
     /// From the residency check to the last byte summed.
     pub ns: f64,
     /// Merged by source and method, trials apart.
-    pub parts: Vec<Part>,
+    pub parts: Vec<FastPart>,
     /// Unavailable methods, with the reason.
     pub unavailable: Vec<String>,
     /// Unreadable ranges.
@@ -130,23 +130,23 @@ pub struct FastOutcome {
     pub stopped: bool,
     /// A file of unknown size has no data now: more may come at any time, or never.
     pub has_no_data: bool,
-    pub changed: Option<Change>,
+    pub changed: Option<PathInfoChange>,
     /// Residency before the read; absent if the read ended before it was counted.
     pub before: Option<Residency>,
 }
 
 /// Reads a whole file. Fails where no method can start.
 pub fn read_fast(
-    source: &Source,
-    options: &Options<'_>,
+    source: &PathInfoSource,
+    options: &FastOptions<'_>,
     clock: &Clock,
 ) -> Result<FastOutcome, ReadError> {
     let begin = clock.start();
     let total = FastOutcome::default();
     let mut total = match sampled(source, options) {
         Some(counted_by) => {
-            let (size, look) = (source.info().size.unwrap_or(0), Look::default());
-            let mut reader = Reader { source, options, clock, look: Some(&look), total };
+            let (size, look) = (source.info().size.unwrap_or(0), ResidencyLook::default());
+            let mut reader = FastReader { source, options, clock, look: Some(&look), total };
             let is_over = reader.pieces(vec![(0..size, DataSource::Memory)])?;
             let total = reader.total;
             if is_over {
@@ -154,16 +154,16 @@ pub fn read_fast(
             } else {
                 let (before, uncached) = look.result(size, counted_by);
                 let total = FastOutcome { before: Some(before), ..total };
-                let mut reader = Reader { source, options, clock, look: None, total };
+                let mut reader = FastReader { source, options, clock, look: None, total };
                 let from = from_device(source.file());
                 reader.pieces(uncached.into_iter().map(|range| (range, from)).collect())?;
                 reader.total
             }
         }
         None => {
-            let before = residency::of(source.file());
+            let before = residency::residency_of(source.file());
             let total = FastOutcome { before: Some(before), ..total };
-            let mut reader = Reader { source, options, clock, look: None, total };
+            let mut reader = FastReader { source, options, clock, look: None, total };
             reader.pieces(pieces(source, &before))?;
             reader.total
         }
@@ -173,7 +173,7 @@ pub fn read_fast(
 }
 
 /// How the pages are counted while they are read, if that is possible.
-fn sampled(source: &Source, options: &Options<'_>) -> Option<CountedBy> {
+fn sampled(source: &PathInfoSource, options: &FastOptions<'_>) -> Option<CountedBy> {
     let is_buffered = options.way.is_none_or(|way| matches!(way, Way::Pread | Way::Map));
     let is_paged = options.block.is_none_or(|block| block.is_multiple_of(page()));
     let size = source.info().size.filter(|_| is_buffered && is_paged)?;
@@ -182,23 +182,23 @@ fn sampled(source: &Source, options: &Options<'_>) -> Option<CountedBy> {
 
 /// Holes are zero-filled without a device.
 fn from_device(file: &File) -> DataSource {
-    match extents::of(file).is_ok_and(|found| 2 * found.data < found.bytes) {
+    match extents::extents_of(file).is_ok_and(|found| 2 * found.data < found.bytes) {
         true => DataSource::Unknown,
         false => DataSource::Device,
     }
 }
 
 /// Splits the file by data source.
-fn pieces(source: &Source, before: &Residency) -> Vec<(Range<u64>, DataSource)> {
+fn pieces(source: &PathInfoSource, before: &Residency) -> Vec<(Range<u64>, DataSource)> {
     let Some(size) = source.info().size else { return vec![(0..u64::MAX, DataSource::Unknown)] };
     let whole = |from| vec![(0..size, from)];
     let file: &File = source.file();
     match before.state {
-        State::Warm => whole(DataSource::Memory),
+        ResidencyState::Warm => whole(DataSource::Memory),
         _ if from_device(file) == DataSource::Unknown => whole(DataSource::Unknown),
-        State::Cold => whole(DataSource::Device),
-        State::Unknown { .. } => whole(DataSource::Unknown),
-        State::Mixed { .. } => residency::pieces(file, GRAIN).map_or_else(
+        ResidencyState::Cold => whole(DataSource::Device),
+        ResidencyState::Unknown { .. } => whole(DataSource::Unknown),
+        ResidencyState::Mixed { .. } => residency::pieces(file, GRAIN).map_or_else(
             || whole(DataSource::Unknown),
             |pieces| {
                 let from = |cached| if cached { DataSource::Memory } else { DataSource::Device };
@@ -209,7 +209,11 @@ fn pieces(source: &Source, before: &Residency) -> Vec<(Range<u64>, DataSource)> 
 }
 
 /// Candidate methods, the fastest on most machines first.
-fn methods(source: &Source, options: &Options<'_>, from: DataSource) -> Vec<ReadMethod> {
+fn methods(
+    source: &PathInfoSource,
+    options: &FastOptions<'_>,
+    from: DataSource,
+) -> Vec<ReadMethod> {
     let threads = options.threads.unwrap_or(options.cpus).max(1);
     let with = |way: Way| {
         let block = options.block.unwrap_or(if way.is_direct() { BLOCK_DEVICE } else { BLOCK });
@@ -235,7 +239,8 @@ fn methods(source: &Source, options: &Options<'_>, from: DataSource) -> Vec<Read
         buffered.push(ReadMethod { block: BLOCK_L2, ..buffered[0] });
     }
     let info = source.info();
-    let supports_direct = info.direct != Direct::Refused && info.file_system.class != Class::Memory;
+    let supports_direct =
+        info.direct != Direct::Refused && info.file_system.class != FilesystemClass::Memory;
     match from {
         DataSource::Device if supports_direct => {
             vec![with(Way::Ring { depth: DEPTH }), with(Way::Direct), buffered[0]]
@@ -245,15 +250,15 @@ fn methods(source: &Source, options: &Options<'_>, from: DataSource) -> Vec<Read
     }
 }
 
-struct Reader<'r> {
-    source: &'r Source,
-    options: &'r Options<'r>,
+struct FastReader<'r> {
+    source: &'r PathInfoSource,
+    options: &'r FastOptions<'r>,
     clock: &'r Clock,
-    look: Option<&'r Look>,
+    look: Option<&'r ResidencyLook>,
     total: FastOutcome,
 }
 
-impl Reader<'_> {
+impl FastReader<'_> {
     /// Reads pieces. Returns true if the read ended early.
     fn pieces(&mut self, pieces: Vec<(Range<u64>, DataSource)>) -> Result<bool, ReadError> {
         for (range, from) in pieces {
@@ -359,7 +364,7 @@ impl Reader<'_> {
 
     /// The method with the highest rate among the trials from this source.
     fn fastest(&self, from: DataSource) -> Option<ReadMethod> {
-        let is_trial = |part: &&Part| part.from == from && part.is_trial && part.bytes > 0;
+        let is_trial = |part: &&FastPart| part.from == from && part.is_trial && part.bytes > 0;
         let tried = self.total.parts.iter().filter(is_trial);
         tried.max_by(|a, b| a.best.total_cmp(&b.best)).map(|part| part.method)
     }
@@ -373,7 +378,7 @@ impl Reader<'_> {
         is_trial: bool,
     ) -> Result<bool, ReadError> {
         let endless = matches!(method.way, Way::Calls { .. });
-        let request = Request {
+        let request = ReadRequest {
             way: method.way,
             range: Some(if endless { 0..GENERATED_MAX } else { range }),
             origin: (!endless).then_some(0),
@@ -386,7 +391,7 @@ impl Reader<'_> {
         };
         let outcome = read(self.source, &request, self.clock)?;
         let (bytes, ns, cpu_ns) = (outcome.sum.bytes, outcome.ns, outcome.cpu_ns);
-        let mut part = Part { from, method, bytes, ns, cpu_ns, best: 0.0, is_trial };
+        let mut part = FastPart { from, method, bytes, ns, cpu_ns, best: 0.0, is_trial };
         part.best = part.best_rate();
         match self.total.parts.iter_mut().find(|known| known.is_like(&part)) {
             Some(known) => known.merge(&part),
@@ -396,7 +401,7 @@ impl Reader<'_> {
     }
 
     /// Adds the outcome of a stretch. Returns true if the read ends here.
-    fn add(&mut self, outcome: Outcome) -> bool {
+    fn add(&mut self, outcome: ReadOutcome) -> bool {
         let total = &mut self.total;
         total.sum.merge(&outcome.sum);
         let is_over = outcome.ended_at.is_some()
@@ -422,18 +427,18 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn options(way: Option<Way>, threads: Option<usize>) -> Options<'static> {
+    fn options(way: Option<Way>, threads: Option<usize>) -> FastOptions<'static> {
         let stop = &NEVER_STOP;
-        Options { way, threads, cpus: 2, block: None, keep_going: false, stop }
+        FastOptions { way, threads, cpus: 2, block: None, keep_going: false, stop }
     }
 
     /// A file with this many bytes of data before a hole, in a folder that has holes.
-    fn sparse(data: usize, length: usize) -> (tempfile::NamedTempFile, Source) {
+    fn sparse(data: usize, length: usize) -> (tempfile::NamedTempFile, PathInfoSource) {
         let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
         file.as_file().write_all_at(&vec![1; data], 0).unwrap();
         file.as_file().set_len(length as u64).unwrap();
         file.as_file().sync_all().unwrap();
-        let source = Source::open(file.path()).unwrap();
+        let source = PathInfoSource::open(file.path()).unwrap();
         (file, source)
     }
 
@@ -442,7 +447,7 @@ mod tests {
         let (_file, source) = sparse(1, 1);
         let (options, clock) = (options(None, None), fathom_lab::clock());
         let method = |way| ReadMethod { way, threads: 1, block: 1 };
-        let part = |from, way, bytes: u32, is_trial| Part {
+        let part = |from, way, bytes: u32, is_trial| FastPart {
             from,
             method: method(way),
             bytes: bytes.into(),
@@ -459,17 +464,17 @@ mod tests {
         ];
         assert_eq!((parts[0].rate(), parts[0].best_rate()), (1.5e11, 1.5e11));
         // From memory, a trial whose threads shared a CPU is compared by its CPU time.
-        assert_eq!(Part { cpu_ns: 1, ..parts[0].clone() }.best_rate(), 3e11);
+        assert_eq!(FastPart { cpu_ns: 1, ..parts[0].clone() }.best_rate(), 3e11);
         let total = FastOutcome { parts, ..FastOutcome::default() };
         let mut reader =
-            Reader { source: &source, options: &options, clock: &clock, look: None, total };
+            FastReader { source: &source, options: &options, clock: &clock, look: None, total };
         assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Pread)));
         assert_eq!(reader.fastest(DataSource::Device), Some(method(Way::Direct)));
         assert_eq!(reader.fastest(DataSource::Unknown), None);
         // A slow stretch does not count.
-        let fast = Part { best: 9e11, ns: 1e9, ..reader.total.parts[1].clone() };
+        let fast = FastPart { best: 9e11, ns: 1e9, ..reader.total.parts[1].clone() };
         reader.total.parts[1].merge(&fast);
-        reader.total.parts[1].merge(&Part { best: 1.0, ..fast });
+        reader.total.parts[1].merge(&FastPart { best: 1.0, ..fast });
         assert_eq!(reader.total.parts[1].bytes, 600);
         assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Map)));
         reader.total.parts.retain(|part| !part.is_trial);
@@ -482,7 +487,7 @@ mod tests {
         let (options, clock) = (options(None, None), fathom_lab::clock());
         let total = FastOutcome::default();
         let (source, options, clock) = (&source, &options, &clock);
-        let mut reader = Reader { source, options, clock, look: None, total };
+        let mut reader = FastReader { source, options, clock, look: None, total };
         let method = |way| ReadMethod { way, threads: 1, block: 4096 };
         let (pread, map) = (method(Way::Pread), method(Way::Map));
         let (memory, half, end) = (DataSource::Memory, MIB as u64 / 2, MIB as u64);
@@ -507,7 +512,7 @@ mod tests {
         let (options, clock) = (options(None, None), fathom_lab::clock());
         let total = FastOutcome::default();
         let (source, options, clock) = (&source, &options, &clock);
-        let mut reader = Reader { source, options, clock, look: None, total };
+        let mut reader = FastReader { source, options, clock, look: None, total };
         let found = methods(source, options, DataSource::Memory);
         let left = reader.trials(0..length + 5, DataSource::Memory, &found).unwrap().unwrap();
         let span = length / TRIAL_SPANS;
@@ -528,15 +533,15 @@ mod tests {
     #[test]
     fn pieces_are_read_from_their_sources() {
         let (_file, source) = sparse(3 * MIB, 4 * MIB);
-        let mut expected = Sum::of(&vec![1; 3 * MIB]);
+        let mut expected = XorSum::over(&vec![1; 3 * MIB]);
         expected.bytes += MIB as u64;
         let stop = AtomicBool::new(false);
         for way in [None, Some(Way::Pread), Some(Way::Map)] {
-            let options = Options { stop: &stop, ..options(way, None) };
+            let options = FastOptions { stop: &stop, ..options(way, None) };
             let clock = fathom_lab::clock();
             let total = FastOutcome::default();
             let mut reader =
-                Reader { source: &source, options: &options, clock: &clock, look: None, total };
+                FastReader { source: &source, options: &options, clock: &clock, look: None, total };
             let piece = |from: usize, to: usize, of| ((from * MIB) as u64..(to * MIB) as u64, of);
             let (memory, device) = (DataSource::Memory, DataSource::Device);
             let pieces = vec![piece(0, 1, memory), piece(1, 3, device), piece(3, 4, memory)];
@@ -565,11 +570,11 @@ mod tests {
         assert_eq!(of(None, None, DataSource::Unknown), buffered[..1]);
         let info = source.info();
         let from_device = of(None, None, DataSource::Device);
-        match info.direct != Direct::Refused && info.file_system.class != Class::Memory {
+        match info.direct != Direct::Refused && info.file_system.class != FilesystemClass::Memory {
             true => assert_eq!(from_device, [direct[0], direct[1], buffered[0]]),
             false => assert_eq!(from_device, buffered[..1]),
         }
-        let endless = Source::open(Path::new("/dev/zero")).unwrap();
+        let endless = PathInfoSource::open(Path::new("/dev/zero")).unwrap();
         let found = methods(&endless, &options(Some(Way::Map), Some(4)), DataSource::Unknown);
         let way = Way::Calls { count: None };
         assert_eq!(found, [ReadMethod { way, threads: 1, block: BLOCK }]);
@@ -577,7 +582,7 @@ mod tests {
 
     #[test]
     fn pieces_follow_the_residency() {
-        let of = |source: &Source, state| {
+        let of = |source: &PathInfoSource, state| {
             let counted_by = CountedBy::Both;
             let whole =
                 Residency { state, bytes: 0, cached: 0, dirty: 0, writeback: 0, counted_by };
@@ -587,14 +592,18 @@ mod tests {
         };
         let end = 2 * MIB as u64;
         let (_half, half) = sparse(MIB, 2 * MIB);
-        assert_eq!(of(&half, State::Warm), (end, DataSource::Memory));
-        assert_eq!(of(&half, State::Cold), (end, DataSource::Device));
-        let unknown = State::Unknown { why: UnknownReason::NoPermission };
+        assert_eq!(of(&half, ResidencyState::Warm), (end, DataSource::Memory));
+        assert_eq!(of(&half, ResidencyState::Cold), (end, DataSource::Device));
+        let unknown = ResidencyState::Unknown { why: UnknownReason::NoPermission };
         assert_eq!(of(&half, unknown), (end, DataSource::Unknown));
         let (_less, less) = sparse(MIB / 2, 2 * MIB);
-        assert_eq!(of(&less, State::Cold), (end, DataSource::Unknown), "holes are no device");
-        assert_eq!(of(&less, State::Warm), (end, DataSource::Memory));
-        let endless = Source::open(Path::new("/dev/zero")).unwrap();
-        assert_eq!(of(&endless, State::Cold), (u64::MAX, DataSource::Unknown));
+        assert_eq!(
+            of(&less, ResidencyState::Cold),
+            (end, DataSource::Unknown),
+            "holes are no device"
+        );
+        assert_eq!(of(&less, ResidencyState::Warm), (end, DataSource::Memory));
+        let endless = PathInfoSource::open(Path::new("/dev/zero")).unwrap();
+        assert_eq!(of(&endless, ResidencyState::Cold), (u64::MAX, DataSource::Unknown));
     }
 }

@@ -8,7 +8,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::io::Errno;
 
 use crate::backing::Backing;
-use crate::filesystem::{Class, FileSystem};
+use crate::filesystem::{FileSystem, FilesystemClass};
 use crate::path_info::{FileKind, OpenError, PathInfo, inspect};
 
 /// Used unless a folder is given.
@@ -75,11 +75,13 @@ impl Folder {
     pub fn keeping_files(self, allow_memory: bool) -> Result<Self, FolderError> {
         let name = self.file_system.name;
         match self.file_system.class {
-            Class::Memory if !allow_memory => return Err(FolderError::InMemory(name)),
-            Class::Overlay if !allow_memory && is_in_memory(&self.path) => {
+            FilesystemClass::Memory if !allow_memory => return Err(FolderError::InMemory(name)),
+            FilesystemClass::Overlay if !allow_memory && is_in_memory(&self.path) => {
                 return Err(FolderError::InMemory("this overlay"));
             }
-            Class::Kernel => return Err(FolderError::Unusable(format!("{name} keeps no files"))),
+            FilesystemClass::Kernel => {
+                return Err(FolderError::Unusable(format!("{name} keeps no files")));
+            }
             _ => {}
         }
         let mode = Access::WRITE_OK | Access::EXEC_OK;

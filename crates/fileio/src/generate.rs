@@ -15,11 +15,11 @@ const PAIR: usize = 8;
 
 /// An endless stream of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Generator {
+pub struct FileGenerator {
     key: u64,
 }
 
-impl Generator {
+impl FileGenerator {
     /// Streams of different seeds do not overlap.
     pub fn new(seed: u64) -> Self {
         // Hashed, so that the next seed does not give this stream shifted by one pair.

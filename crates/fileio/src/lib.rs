@@ -38,8 +38,8 @@ pub mod sum;
 mod syscall;
 pub mod write;
 
-pub use generate::Generator;
-pub use path_info::{Source, inspect, read_bytes, read_text};
+pub use generate::FileGenerator;
+pub use path_info::{PathInfoSource, inspect, read_bytes, read_text};
 pub use read::read;
-pub use sum::Sum;
+pub use sum::XorSum;
 pub use write::write;

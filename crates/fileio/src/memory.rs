@@ -11,17 +11,17 @@ const HUGE: usize = 2 << 20;
 
 /// Zeroed pages, unmapped on drop.
 #[derive(Debug)]
-pub struct Pages {
+pub struct MemoryPages {
     start: NonNull<u8>,
     length: usize,
 }
 
 // SAFETY: this value owns the pages, like a `Box<[u8]>`.
-unsafe impl Send for Pages {}
+unsafe impl Send for MemoryPages {}
 // SAFETY: as above; a shared reference gives shared bytes only.
-unsafe impl Sync for Pages {}
+unsafe impl Sync for MemoryPages {}
 
-impl Pages {
+impl MemoryPages {
     /// Fails for length 0 and where memory or address space is exhausted.
     pub fn new(length: usize) -> rustix::io::Result<Self> {
         // SAFETY: a new mapping at an address chosen by the kernel affects no existing memory.
@@ -51,7 +51,7 @@ impl Pages {
     }
 }
 
-impl Deref for Pages {
+impl Deref for MemoryPages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -60,14 +60,14 @@ impl Deref for Pages {
     }
 }
 
-impl DerefMut for Pages {
+impl DerefMut for MemoryPages {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 }
 
-impl Drop for Pages {
+impl Drop for MemoryPages {
     fn drop(&mut self) {
         // SAFETY: `new` made the mapping, and no reference into it outlives this value.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };

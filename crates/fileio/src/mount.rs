@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-use crate::filesystem::{Class, FileSystem};
+use crate::filesystem::{FileSystem, FilesystemClass};
 use crate::inspect;
 use crate::syscall::MOUNT_ID;
 
@@ -39,7 +39,7 @@ pub struct Mount {
 
 impl Mount {
     /// `None` if the kernel does not say.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn holding(path: &Path) -> Option<Self> {
         // With a component behind it, a folder of autofs is mounted first.
         let path = path.join(".");
         let mask = StatxFlags::from_bits_retain(MOUNT_ID);
@@ -60,7 +60,7 @@ impl Mount {
         let matters = |option: &&str| OPTIONS.contains(&option.split('=').next().unwrap_or(option));
         let options = all.split(',').filter(matters).map(str::to_owned).collect();
         let is_network =
-            file_system.class == Class::Network || OVER_NETWORK.contains(&kind.as_str());
+            file_system.class == FilesystemClass::Network || OVER_NETWORK.contains(&kind.as_str());
         Some(Self { kind, source, options, is_network })
     }
 
@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn proc_is_found_by_its_mount() {
-        let mount = Mount::of(Path::new("/proc/self")).expect("a kernel since 5.8");
+        let mount = Mount::holding(Path::new("/proc/self")).expect("a kernel since 5.8");
         assert_eq!((mount.kind.as_str(), mount.is_network), ("proc", false));
-        assert_eq!(Mount::of(Path::new("/nowhere")), None);
+        assert_eq!(Mount::holding(Path::new("/nowhere")), None);
     }
 }

@@ -6,13 +6,13 @@ use std::io::{self, Read as _};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 use fathom_record::{Activity, system_cause};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatxFlags, fstat, fstatfs, statx};
 use rustix::io::Errno;
 
 use crate::backing::{self, Backing};
-use crate::filesystem::{Class, FileSystem};
+use crate::filesystem::{FileSystem, FilesystemClass};
 use crate::syscall::{MOUNT_ID, reopened_fd};
 
 /// `STATX_DIOALIGN`, Linux 6.1.
@@ -30,7 +30,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    fn of(mode: rustix::fs::RawMode) -> Self {
+    fn from_mode(mode: rustix::fs::RawMode) -> Self {
         match FileType::from_raw_mode(mode) {
             FileType::RegularFile => Self::Regular,
             FileType::Directory => Self::Directory,
@@ -84,10 +84,10 @@ impl PathInfo {
         match (self.kind, self.device, self.mount) {
             (FileKind::Block, Some(device), _) => {
                 let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-                backing::of_device(&Reader::live(), major, minor)
+                backing::of_device(&HostReader::live(), major, minor)
             }
             (FileKind::Regular | FileKind::Directory, _, Some(mount)) => {
-                backing::of_mount(&Reader::live(), mount)
+                backing::of_mount(&HostReader::live(), mount)
             }
             (FileKind::Regular | FileKind::Directory, ..) => {
                 Backing::Unknown(format!("unknown whether {name} is on a device of this machine"))
@@ -130,27 +130,27 @@ impl Identity {
     }
 
     /// The present identity of an open file.
-    pub fn of(file: &File) -> Result<Self, Errno> {
+    pub fn from_file(file: &File) -> Result<Self, Errno> {
         let stat = fstat(file)?;
-        Ok(Self::new(FileKind::of(stat.st_mode), &stat))
+        Ok(Self::new(FileKind::from_mode(stat.st_mode), &stat))
     }
 }
 
 /// A file that is not what it was: its identity then and now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct PathInfoChange {
     pub then: Identity,
     pub now: Identity,
 }
 
-impl Change {
+impl PathInfoChange {
     /// `None` if both are the same.
     pub fn between(then: Identity, now: Identity) -> Option<Self> {
         (then != now).then_some(Self { then, now })
     }
 }
 
-impl std::fmt::Display for Change {
+impl std::fmt::Display for PathInfoChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { then, now } = self;
         if (then.device, then.inode) != (now.device, now.inode) {
@@ -185,9 +185,9 @@ fn open_path(path: &Path) -> Result<(PathInfo, Identity, rustix::fd::OwnedFd), O
     let stat = fstat(&handle).map_err(failed)?;
     let link = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
     let is_link = FileType::from_raw_mode(link.st_mode) == FileType::Symlink;
-    let kind = FileKind::of(stat.st_mode);
+    let kind = FileKind::from_mode(stat.st_mode);
     let file_system = match kind {
-        FileKind::Block => FileSystem { name: "a block device", class: Class::Disk },
+        FileKind::Block => FileSystem { name: "a block device", class: FilesystemClass::Disk },
         _ => file_system(&handle, &stat),
     };
     let size = size(kind, &stat).filter(|_| !is_generated(kind, file_system.class));
@@ -210,7 +210,7 @@ fn file_system(handle: &rustix::fd::OwnedFd, stat: &Stat) -> FileSystem {
     // Without an answer 0, the number of no known file system.
     let by_number = FileSystem::of_magic(fstatfs(handle).map_or(0, |found| found.f_type as u64));
     let has_device = rustix::fs::major(stat.st_dev) != 0;
-    if has_device || !matches!(by_number.class, Class::Disk | Class::Memory) {
+    if has_device || !matches!(by_number.class, FilesystemClass::Disk | FilesystemClass::Memory) {
         return by_number;
     }
     let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
@@ -246,13 +246,13 @@ pub fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 
 /// A file opened for reading.
 #[derive(Debug)]
-pub struct Source {
+pub struct PathInfoSource {
     pub(crate) file: File,
     info: PathInfo,
     identity: Option<Identity>,
 }
 
-impl Source {
+impl PathInfoSource {
     /// Opens a file or device. Refuses a FIFO, socket or directory without blocking.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let (info, identity, handle) = open_path(path)?;
@@ -281,7 +281,7 @@ impl Source {
     }
 
     /// A file that is already open for reading. The name is used in messages.
-    pub fn of(file: File, name: &Path) -> Result<Self, OpenError> {
+    pub fn from_file(file: File, name: &Path) -> Result<Self, OpenError> {
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         let named = |error| match error {
             OpenError::Failed { what, error, .. } => {
@@ -305,8 +305,8 @@ impl Source {
     }
 
     /// What changed about the file since it was opened.
-    pub fn change(&self) -> Option<Change> {
-        Change::between(self.identity?, Identity::of(&self.file).ok()?)
+    pub fn change(&self) -> Option<PathInfoChange> {
+        PathInfoChange::between(self.identity?, Identity::from_file(&self.file).ok()?)
     }
 
     pub fn file(&self) -> &File {
@@ -317,7 +317,7 @@ impl Source {
 /// The present kind and size of an open file.
 pub(crate) fn size_of(file: &File) -> Result<(FileKind, Option<u64>), Errno> {
     let stat = fstat(file)?;
-    let kind = FileKind::of(stat.st_mode);
+    let kind = FileKind::from_mode(stat.st_mode);
     let magic = rustix::fs::fstatfs(file).map_or(0, |found| found.f_type as u64);
     let is_generated = is_generated(kind, FileSystem::of_magic(magic).class);
     Ok((kind, size(kind, &stat).filter(|_| !is_generated)))
@@ -325,8 +325,8 @@ pub(crate) fn size_of(file: &File) -> Result<(FileKind, Option<u64>), Errno> {
 
 /// Whether the kernel generates the file when it is read, as in /proc and /sys: its size says
 /// nothing.
-fn is_generated(kind: FileKind, class: Class) -> bool {
-    kind == FileKind::Regular && class == Class::Kernel
+fn is_generated(kind: FileKind, class: FilesystemClass) -> bool {
+    kind == FileKind::Regular && class == FilesystemClass::Kernel
 }
 
 fn size(kind: FileKind, stat: &Stat) -> Option<u64> {
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn change_names_what_differs() {
         let then = Identity { size: 10, device: 1, inode: 2, changed: [3, 4] };
-        let of = |now| Change::between(then, now).map(|change| change.to_string());
+        let of = |now| PathInfoChange::between(then, now).map(|change| change.to_string());
         assert_eq!(of(then), None);
         assert_eq!(of(Identity { size: 11, ..then }).unwrap(), "from 10 to 11 bytes");
         let attributes = of(Identity { changed: [3, 5], ..then }).unwrap();
@@ -395,14 +395,14 @@ mod tests {
     fn block_device_is_on_no_file_system() {
         for path in ["/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/loop0"] {
             let Ok(info) = inspect(Path::new(path)) else { continue };
-            assert_eq!(info.file_system.class, Class::Disk, "{path}");
+            assert_eq!(info.file_system.class, FilesystemClass::Disk, "{path}");
         }
     }
 
     #[test]
     fn generated_file_has_no_size_and_no_identity() {
         for path in ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"] {
-            let Ok(source) = Source::open(Path::new(path)) else { continue };
+            let Ok(source) = PathInfoSource::open(Path::new(path)) else { continue };
             assert_eq!((source.info().size, source.identity()), (None, None), "{path}");
         }
     }

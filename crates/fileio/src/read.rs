@@ -23,11 +23,11 @@ use fathom_record::quantity::quantity;
 use fathom_record::{Activity, Unit, system_cause};
 use rustix::io::Errno;
 
-use crate::memory::Pages;
-use crate::path_info::{Change, Direct, FileKind, Source, size_of};
-use crate::residency::{self, Look, Residency, State};
-use crate::sum::Sum;
-use job::Job;
+use crate::memory::MemoryPages;
+use crate::path_info::{Direct, FileKind, PathInfoChange, PathInfoSource, size_of};
+use crate::residency::{self, Residency, ResidencyLook, ResidencyState};
+use crate::sum::XorSum;
+use job::ReadJob;
 
 /// Default block: a huge page, which takes one page table entry if the page cache holds it as one
 /// folio. Copies are fastest into a buffer that fits the L3 cache but not the L2, since the CPU
@@ -65,7 +65,7 @@ impl Way {
 }
 
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct ReadRequest<'a> {
     pub way: Way,
     /// `None`: the whole file.
     pub range: Option<Range<u64>>,
@@ -80,7 +80,7 @@ pub struct Request<'a> {
     /// Checked before every call; true ends the read early.
     pub stop: &'a AtomicBool,
     /// Counts the cached pages meanwhile and leaves out uncached ranges, by pread and mmap.
-    pub look: Option<&'a Look>,
+    pub look: Option<&'a ResidencyLook>,
     /// The longest wait for data of a device, or of a file that the kernel generates, such as
     /// /proc/kmsg. `None`: until it is stopped.
     pub patience: Option<Duration>,
@@ -89,7 +89,7 @@ pub struct Request<'a> {
 /// A stop flag that is never set.
 pub static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
-impl Request<'_> {
+impl ReadRequest<'_> {
     /// The whole file by one thread in blocks of [`BLOCK`].
     pub fn whole(way: Way) -> Self {
         Self {
@@ -127,9 +127,9 @@ pub enum Bypass {
 }
 
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ReadOutcome {
     /// Unreadable bytes count as zeroes.
-    pub sum: Sum,
+    pub sum: XorSum,
     /// System calls that transfer or populate bytes.
     pub calls: u64,
     /// Buffered calls of a direct or mapped read: at unaligned ends and after errors.
@@ -147,7 +147,7 @@ pub struct Outcome {
     /// Ended since no data came for as long as the request waits.
     pub has_no_data: bool,
     /// Since the file was opened, which is before its first read.
-    pub changed: Option<Change>,
+    pub changed: Option<PathInfoChange>,
     /// Set for direct reads that are no part (`origin`) of a larger one.
     pub bypass: Option<Bypass>,
 }
@@ -167,7 +167,11 @@ pub enum ReadError {
 }
 
 /// Reads a file. Fails only if the read cannot start; later errors are in the outcome.
-pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Outcome, ReadError> {
+pub fn read(
+    source: &PathInfoSource,
+    request: &ReadRequest<'_>,
+    clock: &Clock,
+) -> Result<ReadOutcome, ReadError> {
     let (kind, size) = size_of(&source.file).map_err(|error| failed("stat the file", error))?;
     check(kind, request)?;
     let is_endless = source.info().size.is_none();
@@ -183,8 +187,9 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
     let range = range.start.min(end)..range.end.min(end).max(range.start.min(end));
     // Not for each part of a larger read: counting takes longer than reading a small part.
     let is_whole = request.origin.is_none();
-    let resident = (request.way.is_direct() && is_whole).then(|| residency::of(&source.file));
-    let job = Job::new(&source.file, range, request);
+    let resident =
+        (request.way.is_direct() && is_whole).then(|| residency::residency_of(&source.file));
+    let job = ReadJob::new(&source.file, range, request);
     let (tally, ns) = match request.way {
         Way::Pread => pread::run(&job, request, clock)?,
         Way::Map => map::run(&job, request, clock)?,
@@ -197,9 +202,9 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
             calls::run(&job, request, clock, count, is_endless || kind == FileKind::Character)?
         }
     };
-    let bypass =
-        resident.map(|before| bypassed(&before, &residency::of(&source.file), tally.sum.bytes));
-    Ok(Outcome {
+    let bypass = resident
+        .map(|before| bypassed(&before, &residency::residency_of(&source.file), tally.sum.bytes));
+    Ok(ReadOutcome {
         sum: tally.sum,
         calls: tally.calls,
         fallbacks: tally.fallbacks,
@@ -214,7 +219,7 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
     })
 }
 
-fn check(kind: FileKind, request: &Request<'_>) -> Result<(), ReadError> {
+fn check(kind: FileKind, request: &ReadRequest<'_>) -> Result<(), ReadError> {
     let invalid = |text: String| Err(ReadError::Invalid(text));
     let (block, threads) = (request.block, request.threads);
     if block == 0 || block > BLOCK_MAX {
@@ -251,13 +256,13 @@ fn failed(what: &str, error: Errno) -> ReadError {
     ReadError::Failed { what: what.to_owned(), error }
 }
 
-fn allocate(bytes: usize) -> Result<Pages, ReadError> {
+fn allocate(bytes: usize) -> Result<MemoryPages, ReadError> {
     let what = || format!("allocate {}", quantity(bytes as f64, Unit::Bytes));
-    Pages::new(bytes).map_err(|error| ReadError::Failed { what: what(), error })
+    MemoryPages::new(bytes).map_err(|error| ReadError::Failed { what: what(), error })
 }
 
 /// The offset alignment of direct reads: as reported by statx(2), else that of most devices.
-fn offset_alignment(source: &Source) -> Result<u64, ReadError> {
+fn offset_alignment(source: &PathInfoSource) -> Result<u64, ReadError> {
     match source.info().direct {
         Direct::Aligned { memory, offset } if memory as usize <= crate::memory::page() => {
             Ok(u64::from(offset))
@@ -277,7 +282,7 @@ fn offset_alignment(source: &Source) -> Result<u64, ReadError> {
 /// Whether the page cache grew by what was read. A quarter is far above concurrent activity and
 /// far below a buffered read.
 fn bypassed(before: &Residency, after: &Residency, bytes: u64) -> Bypass {
-    let is_known = |it: &Residency| !matches!(it.state, State::Unknown { .. });
+    let is_known = |it: &Residency| !matches!(it.state, ResidencyState::Unknown { .. });
     let room = before.bytes.saturating_sub(before.cached).min(bytes);
     if !is_known(before) || !is_known(after) || room < bytes / 2 || bytes == 0 {
         return Bypass::Unknown;
@@ -318,21 +323,23 @@ mod tests {
 
     #[test]
     fn limits_of_a_request_are_included() {
-        let is_valid = |kind, request: Request<'_>| check(kind, &request).is_ok();
+        let is_valid = |kind, request: ReadRequest<'_>| check(kind, &request).is_ok();
         let file = |request| is_valid(FileKind::Regular, request);
-        let whole = || Request::whole(Way::Pread);
-        let largest = |threads| Request { block: BLOCK_MAX, threads, ..whole() };
+        let whole = || ReadRequest::whole(Way::Pread);
+        let largest = |threads| ReadRequest { block: BLOCK_MAX, threads, ..whole() };
         assert_eq!([largest(1), largest(4), largest(5)].map(file), [true, true, false]);
-        assert!(!file(Request { block: BLOCK_MAX + 1, ..whole() }));
-        let ring = |depth| Request { block: BLOCK_MAX, ..Request::whole(Way::Ring { depth }) };
+        assert!(!file(ReadRequest { block: BLOCK_MAX + 1, ..whole() }));
+        let ring =
+            |depth| ReadRequest { block: BLOCK_MAX, ..ReadRequest::whole(Way::Ring { depth }) };
         assert_eq!([ring(0), ring(4), ring(5)].map(file), [false, true, false]);
-        let calls = |threads| Request { threads, ..Request::whole(Way::Calls { count: None }) };
+        let calls =
+            |threads| ReadRequest { threads, ..ReadRequest::whole(Way::Calls { count: None }) };
         assert_eq!([calls(1), calls(2)].map(file), [true, false]);
         let of_kind = |kind| (is_valid(kind, whole()), is_valid(kind, calls(1)));
         assert_eq!(of_kind(FileKind::Block), (true, true));
         assert_eq!(of_kind(FileKind::Character), (false, true));
         let range = |start, end, origin| {
-            file(Request { range: Some(Range { start, end }), origin, ..whole() })
+            file(ReadRequest { range: Some(Range { start, end }), origin, ..whole() })
         };
         assert!(range(5, 5, Some(5)) && range(5, 6, None) && range(5, 6, Some(4)));
         assert!(!range(6, 5, None) && !range(5, 6, Some(6)));
@@ -341,7 +348,7 @@ mod tests {
     #[test]
     fn bypass_needs_half_of_the_bytes_uncached() {
         let of = |cached| {
-            let (state, bytes) = (State::Mixed { share: 0.5 }, 800);
+            let (state, bytes) = (ResidencyState::Mixed { share: 0.5 }, 800);
             let counted_by = CountedBy::Both;
             Residency { state, bytes, cached, dirty: 0, writeback: 0, counted_by }
         };
@@ -363,12 +370,13 @@ mod tests {
             writeback: 0,
             counted_by: CountedBy::Both,
         };
-        let (cold, warm) = (of(State::Cold, 0), of(State::Warm, 1 << 20));
+        let (cold, warm) = (of(ResidencyState::Cold, 0), of(ResidencyState::Warm, 1 << 20));
         assert_eq!(bypassed(&cold, &cold, 1 << 20), Bypass::Confirmed);
         assert_eq!(bypassed(&cold, &warm, 1 << 20), Bypass::Buffered);
         assert_eq!(bypassed(&warm, &warm, 1 << 20), Bypass::Unknown);
         assert_eq!(bypassed(&cold, &cold, 0), Bypass::Unknown);
-        let unknown = of(State::Unknown { why: crate::residency::UnknownReason::NoPermission }, 0);
+        let unknown =
+            of(ResidencyState::Unknown { why: crate::residency::UnknownReason::NoPermission }, 0);
         assert_eq!(bypassed(&cold, &unknown, 1 << 20), Bypass::Unknown);
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{Access, Advice, fadvise, fdatasync, fstat};
 use rustix::io::Errno;
 
-use crate::memory::{Pages, page};
+use crate::memory::{MemoryPages, page};
 use crate::path_info::{FileKind, size_of};
 use crate::syscall::{self, CacheStat};
 
@@ -38,7 +38,7 @@ const EVICTIONS: u32 = 4;
 const WARMING: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum State {
+pub enum ResidencyState {
     /// No page is in the page cache.
     Cold,
     Mixed {
@@ -52,7 +52,7 @@ pub enum State {
     },
 }
 
-impl State {
+impl ResidencyState {
     /// The value of the parameter `state`.
     pub fn name(&self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl CountedBy {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Residency {
-    pub state: State,
+    pub state: ResidencyState,
     /// Size of the file.
     pub bytes: u64,
     /// Bytes of cached pages, at most the size of the file.
@@ -123,7 +123,7 @@ pub struct Residency {
 
 impl Residency {
     fn unknown(bytes: u64, why: UnknownReason) -> Self {
-        let state = State::Unknown { why };
+        let state = ResidencyState::Unknown { why };
         Self { state, bytes, cached: 0, dirty: 0, writeback: 0, counted_by: CountedBy::Neither }
     }
 
@@ -131,9 +131,9 @@ impl Residency {
         let in_bytes = |pages: u64| (pages * page() as u64).min(bytes);
         let all = bytes.div_ceil(page() as u64);
         let state = match stat.cache {
-            0 => State::Cold,
-            some if some < all => State::Mixed { share: some as f64 / all as f64 },
-            _ => State::Warm,
+            0 => ResidencyState::Cold,
+            some if some < all => ResidencyState::Mixed { share: some as f64 / all as f64 },
+            _ => ResidencyState::Warm,
         };
         Self {
             state,
@@ -147,7 +147,7 @@ impl Residency {
 }
 
 /// The present residency of a file.
-pub fn of(file: &File) -> Residency {
+pub fn residency_of(file: &File) -> Residency {
     let bytes = match size_of(file) {
         Ok((FileKind::Regular | FileKind::Block, Some(size))) => size,
         Ok((FileKind::Regular | FileKind::Block, None)) => {
@@ -196,7 +196,7 @@ pub(crate) fn counted_while_read(file: &File, bytes: u64) -> Option<CountedBy> {
 /// Finds the cached ranges of a file while they are read: by reads that may not wait, or by
 /// counting each range just before it is read, which brings its page structs into the CPU cache.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct ResidencyLook {
     looked: Mutex<(CacheStat, Vec<Range<u64>>)>,
     /// Bytes of reads that did not wait.
     read: AtomicU64,
@@ -204,7 +204,7 @@ pub struct Look {
     counts: AtomicBool,
 }
 
-impl Look {
+impl ResidencyLook {
     pub(crate) fn uses_reads(&self) -> bool {
         !self.counts.load(Ordering::Relaxed)
     }
@@ -273,7 +273,7 @@ fn is_nearly_all(pages: u64, bytes: u64) -> bool {
 /// Splits a file into ranges that are cached (true) or not, at multiples of `grain` bytes. A
 /// cached range may lack one page in twenty. `None` if the residency is unknown.
 pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
-    let whole = of(file);
+    let whole = residency_of(file);
     let by_mincore = match whole.counted_by {
         CountedBy::Neither => return None,
         CountedBy::Mincore => true,
@@ -399,12 +399,12 @@ pub fn evict_clean(file: &File) -> Result<Residency, Errno> {
 }
 
 fn drop_clean(file: &File) -> Result<Residency, Errno> {
-    let mut left = of(file);
+    let mut left = residency_of(file);
     for _ in 0..EVICTIONS {
         // The kernel drops clean pages only: the sync above cleaned them.
         fadvise(file, 0, None::<NonZeroU64>, Advice::DontNeed)?;
-        left = of(file);
-        if left.state == State::Cold {
+        left = residency_of(file);
+        if left.state == ResidencyState::Cold {
             break;
         }
         // Lets other CPUs drain their LRU batches.
@@ -432,7 +432,7 @@ pub fn warm(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
 
 /// As [`warm`]; ends early once `is_over`.
 pub fn warm_unless(file: &File, is_over: &dyn Fn() -> bool) -> Result<Residency, Errno> {
-    let mut block = Pages::new(WARMING)?;
+    let mut block = MemoryPages::new(WARMING)?;
     let mut at = 0;
     while !is_over() {
         match rustix::io::pread(file, &mut block[..], at) {
@@ -442,7 +442,7 @@ pub fn warm_unless(file: &File, is_over: &dyn Fn() -> bool) -> Result<Residency,
             Err(error) => return Err(error),
         }
     }
-    Ok(of(file))
+    Ok(residency_of(file))
 }
 
 /// The value written to /proc/sys/vm/drop_caches.

@@ -25,7 +25,7 @@ const WORD: usize = 4;
 const STRIDE: usize = 128;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct XorSum {
     /// Exclusive or of the words.
     pub xor: u32,
     /// Σ (i + 1) · wᵢ modulo 2⁶⁴.
@@ -33,9 +33,9 @@ pub struct Sum {
     pub bytes: u64,
 }
 
-impl Sum {
+impl XorSum {
     /// The sums of bytes at offset 0.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn over(bytes: &[u8]) -> Self {
         let mut sum = Self::default();
         sum.add(0, bytes);
         sum
@@ -44,11 +44,11 @@ impl Sum {
     /// Adds bytes at offset `at`.
     #[inline]
     pub fn add(&mut self, at: u64, bytes: &[u8]) {
-        self.add_by(Kernel::best(), at, bytes);
+        self.add_by(SumKernel::best(), at, bytes);
     }
 
     /// Adds bytes with the given kernel; tests compare the kernels.
-    pub fn add_by(&mut self, kernel: Kernel, at: u64, bytes: &[u8]) {
+    pub fn add_by(&mut self, kernel: SumKernel, at: u64, bytes: &[u8]) {
         let to_word = at.wrapping_neg() as usize % WORD;
         let (head, rest) = bytes.split_at(to_word.min(bytes.len()));
         let (rows, tail) = rest.split_at(rest.len() - rest.len() % STRIDE);
@@ -85,7 +85,7 @@ impl Sum {
     }
 }
 
-impl fmt::Display for Sum {
+impl fmt::Display for XorSum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x} {:016x}", self.xor, self.position)
     }
@@ -93,7 +93,7 @@ impl fmt::Display for Sum {
 
 /// The loop for one vector width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
+pub enum SumKernel {
     #[cfg(target_arch = "x86_64")]
     Avx512,
     #[cfg(target_arch = "x86_64")]
@@ -102,7 +102,7 @@ pub enum Kernel {
     Plain,
 }
 
-impl Kernel {
+impl SumKernel {
     /// The widest that this CPU supports.
     #[inline]
     pub fn best() -> Self {
@@ -131,7 +131,7 @@ impl Kernel {
     }
 
     /// Sums whole strides. Panics if the CPU does not support the kernel.
-    fn part(self, bytes: &[u8]) -> Part {
+    fn part(self, bytes: &[u8]) -> SumPart {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
@@ -154,7 +154,7 @@ impl Kernel {
 }
 
 /// Sums of whole strides, with words counted from their first.
-struct Part {
+struct SumPart {
     xor: u32,
     /// Σ wᵢ.
     plain: u64,
@@ -187,7 +187,7 @@ macro_rules! rows {
         // SAFETY: both types have the same size, and any bits are valid u64.
         let words = |vectors| unsafe { std::mem::transmute::<_, [u64; $lanes]>(vectors) };
         let (all, high) = ((words(all), words(all_again)), (words(high), words(high_again)));
-        Part::of(rows.len() as u64, words(xor), all, high)
+        SumPart::from_lanes(rows.len() as u64, words(xor), all, high)
     }};
 }
 
@@ -195,7 +195,7 @@ macro_rules! rows {
 /// The CPU must have AVX-512F.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512(bytes: &[u8]) -> Part {
+unsafe fn avx512(bytes: &[u8]) -> SumPart {
     use std::arch::x86_64::{
         _mm512_add_epi64 as add, _mm512_loadu_si512 as load, _mm512_setzero_si512 as zero,
         _mm512_srli_epi64 as high, _mm512_xor_si512 as xor,
@@ -207,7 +207,7 @@ unsafe fn avx512(bytes: &[u8]) -> Part {
 /// The CPU must have AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2(bytes: &[u8]) -> Part {
+unsafe fn avx2(bytes: &[u8]) -> SumPart {
     use std::arch::x86_64::{
         _mm256_add_epi64 as add, _mm256_loadu_si256 as load, _mm256_setzero_si256 as zero,
         _mm256_srli_epi64 as high, _mm256_xor_si256 as xor,
@@ -216,14 +216,14 @@ unsafe fn avx2(bytes: &[u8]) -> Part {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn sse2(bytes: &[u8]) -> Part {
+fn sse2(bytes: &[u8]) -> SumPart {
     use std::arch::x86_64::{
         _mm_add_epi64, _mm_loadu_si128, _mm_setzero_si128, _mm_srli_epi64, _mm_xor_si128,
     };
     /// # Safety
     /// Always safe: SSE2 is the baseline of x86-64.
     #[target_feature(enable = "sse2")]
-    unsafe fn of(bytes: &[u8]) -> Part {
+    unsafe fn summed(bytes: &[u8]) -> SumPart {
         rows!(
             bytes,
             4,
@@ -235,12 +235,12 @@ fn sse2(bytes: &[u8]) -> Part {
         )
     }
     // SAFETY: as above.
-    unsafe { of(bytes) }
+    unsafe { summed(bytes) }
 }
 
 /// The scalar loop, for other architectures.
 #[cfg(any(test, not(target_arch = "x86_64")))]
-fn plain(bytes: &[u8]) -> Part {
+fn plain(bytes: &[u8]) -> SumPart {
     const LANES: usize = 8;
     let (mut xor, mut all, mut high) = ([0_u64; LANES], [0_u64; LANES], [0_u64; LANES]);
     let (mut all_again, mut high_again) = ([0_u64; LANES], [0_u64; LANES]);
@@ -255,14 +255,14 @@ fn plain(bytes: &[u8]) -> Part {
             high_again[lane] = high_again[lane].wrapping_add(high[lane]);
         }
     }
-    Part::of(rows.len() as u64, xor, (all, all_again), (high, high_again))
+    SumPart::from_lanes(rows.len() as u64, xor, (all, all_again), (high, high_again))
 }
 
-impl Part {
+impl SumPart {
     /// From the accumulators of a loop over `count` rows of pairs. A pair x is low + 2³² · high, so
     /// the sum of the lows is the sum of the pairs minus 2³² times the sum of the highs, modulo
     /// 2⁶⁴: the loops need no mask.
-    fn of<const LANES: usize>(
+    fn from_lanes<const LANES: usize>(
         count: u64,
         xor: [u64; LANES],
         (all, all_again): ([u64; LANES], [u64; LANES]),
@@ -299,7 +299,8 @@ mod tests {
     fn scalar_loop_matches_vector_loop() {
         let bytes: Vec<u8> = (0..64_000_u32).map(|at| ((at * at) >> 7) as u8).collect();
         for length in [128, 256, 6400, 64_000] {
-            let [scalar, vector] = [plain(&bytes[..length]), Kernel::best().part(&bytes[..length])];
+            let [scalar, vector] =
+                [plain(&bytes[..length]), SumKernel::best().part(&bytes[..length])];
             assert_eq!(
                 (scalar.xor, scalar.plain, scalar.weighted),
                 (vector.xor, vector.plain, vector.weighted)

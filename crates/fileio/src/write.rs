@@ -13,11 +13,11 @@ use rustix::fs::{FileType, fdatasync, lstat};
 use rustix::io::Errno;
 
 use crate::folder::write_cause;
-use crate::generate::Generator;
-use crate::memory::{Pages, page};
+use crate::generate::FileGenerator;
+use crate::memory::{MemoryPages, page};
 use crate::read::{BLOCK_MAX, NEVER_STOP};
 use crate::scratch::Scratch;
-use crate::sum::Sum;
+use crate::sum::XorSum;
 use crate::syscall::cachestat;
 
 /// Half of the smallest current L2 cache: the data is still cached when it is written.
@@ -32,7 +32,7 @@ pub enum SyncMode {
 }
 
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct WriteRequest<'a> {
     /// Bytes per call.
     pub block: usize,
     /// Number of blocks.
@@ -45,7 +45,7 @@ pub struct Request<'a> {
     pub stop: &'a AtomicBool,
 }
 
-impl Request<'_> {
+impl WriteRequest<'_> {
     /// Without sync and overwrite.
     pub fn new(block: usize, count: u64) -> Self {
         Self { block, count, seed: 0, sync: SyncMode::None, overwrite: false, stop: &NEVER_STOP }
@@ -55,7 +55,7 @@ impl Request<'_> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteOutcome {
     /// Of the bytes written.
-    pub sum: Sum,
+    pub sum: XorSum,
     pub calls: u64,
     pub data_ns: f64,
     pub sync_ns: f64,
@@ -90,7 +90,7 @@ pub enum WriteError {
 /// Writes a file of generated data. On error no new file is left, and an existing one is unchanged.
 pub fn write(
     path: &Path,
-    request: &Request<'_>,
+    request: &WriteRequest<'_>,
     clock: &Clock,
 ) -> Result<WriteOutcome, WriteError> {
     check(path, request)?;
@@ -130,7 +130,7 @@ pub fn write(
     Ok(written)
 }
 
-fn check(path: &Path, request: &Request<'_>) -> Result<(), WriteError> {
+fn check(path: &Path, request: &WriteRequest<'_>) -> Result<(), WriteError> {
     let (block, count) = (request.block, request.count);
     if block == 0 || block > BLOCK_MAX {
         let text = format!("block size {block}: must be 1 to {BLOCK_MAX} bytes");
@@ -161,14 +161,14 @@ enum FillError {
 /// Generates and writes whole blocks, one buffer at a time.
 fn fill(
     file: &File,
-    request: &Request<'_>,
+    request: &WriteRequest<'_>,
     clock: &Clock,
     written: &mut WriteOutcome,
 ) -> Result<(), FillError> {
     let block = request.block;
-    let mut buffer = Pages::new((BUFFER / block).max(1) * block)
+    let mut buffer = MemoryPages::new((BUFFER / block).max(1) * block)
         .map_err(|error| FillError::Failed("allocate memory for", error))?;
-    let generator = Generator::new(request.seed);
+    let generator = FileGenerator::new(request.seed);
     let total = block as u64 * request.count;
     let mut at = 0;
     // Generating alternates with writing, so that memory need not hold the whole file.
@@ -179,7 +179,7 @@ fn fill(
         let length = (total - at).min(buffer.len() as u64) as usize;
         let begin = clock.start();
         generator.fill(at, &mut buffer[..length]);
-        let mut sum = Sum::default();
+        let mut sum = XorSum::default();
         sum.add(at, &buffer[..length]);
         written.generate_ns += clock.ns(begin, clock.stop());
         write_blocks(file, request, clock, &buffer[..length], written)?;
@@ -200,7 +200,7 @@ fn fill(
 /// it would cost a fifth of the call.
 fn write_blocks(
     file: &File,
-    request: &Request<'_>,
+    request: &WriteRequest<'_>,
     clock: &Clock,
     bytes: &[u8],
     written: &mut WriteOutcome,

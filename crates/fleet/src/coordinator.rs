@@ -19,7 +19,9 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags, acceptfrom_with, getsockname, shutdown, sockopt};
 
 use self::greeting::{Greeted, Greeting};
-pub use self::plan::{Counts, Ended, Failure, Joined, Outcome, Plan, Present, Skew, WorkOf};
+pub use self::plan::{
+    CoordinatorPlan, Ended, Failure, Joined, PlanCounts, PlanOutcome, Present, Skew, WorkOf,
+};
 use self::roster::Roster;
 use self::wire::{Item, Wire};
 use crate::protocol::{Join, ToCoordinator, ToMember, line};
@@ -52,7 +54,7 @@ pub(crate) mod fuzz {
 }
 
 /// Who follows a coordinator.
-pub trait Audience {
+pub trait CoordinatorAudience {
     /// Looks at a host before it joins. May give it the id by its name, to keep it apart from
     /// another host that is known by its id. `is_local`: it is connected from this machine.
     ///
@@ -83,7 +85,7 @@ pub trait Audience {
     fn refused(&mut self, reason: &str);
 
     /// Some times a second. Returns how many of the expected members cannot come.
-    fn tick(&mut self, counts: &Counts) -> usize;
+    fn tick(&mut self, counts: &PlanCounts) -> usize;
 }
 
 /// Who is at the other end of a connection.
@@ -102,7 +104,7 @@ impl Party {
     }
 }
 
-struct Peer {
+struct CoordinatorPeer {
     wire: Wire,
     ip: IpAddr,
     /// Whether both ends have one address.
@@ -114,12 +116,12 @@ struct Peer {
 }
 
 struct Coordinator<'p, 'a> {
-    plan: &'p Plan<'p>,
-    audience: &'a mut dyn Audience,
+    plan: &'p CoordinatorPlan<'p>,
+    audience: &'a mut dyn CoordinatorAudience,
     roster: Roster<'p>,
     epoll: OwnedFd,
     listeners: Vec<TcpListener>,
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<CoordinatorPeer>>,
     /// The connections of the members.
     slots: Vec<Option<usize>>,
     /// How many of the expected members cannot come.
@@ -133,10 +135,10 @@ struct Coordinator<'p, 'a> {
 /// If it cannot wait for connections.
 pub fn coordinate(
     listeners: Vec<TcpListener>,
-    plan: &Plan<'_>,
+    plan: &CoordinatorPlan<'_>,
     stop: BorrowedFd<'_>,
-    audience: &mut dyn Audience,
-) -> std::io::Result<Outcome> {
+    audience: &mut dyn CoordinatorAudience,
+) -> std::io::Result<PlanOutcome> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
     for (at, listener) in listeners.iter().enumerate() {
@@ -156,7 +158,7 @@ pub fn coordinate(
     let is_stopped = coordinator.run()?;
     coordinator.send_away(stop)?;
     let (members, failures) = coordinator.roster.ended();
-    Ok(Outcome { members, failures, is_stopped })
+    Ok(PlanOutcome { members, failures, is_stopped })
 }
 
 impl Coordinator<'_, '_> {
@@ -205,7 +207,7 @@ impl Coordinator<'_, '_> {
     }
 
     /// Of each stranger its slot.
-    fn strangers(&self) -> Vec<(usize, &Peer)> {
+    fn strangers(&self) -> Vec<(usize, &CoordinatorPeer)> {
         let all = self.peers.iter().enumerate();
         let present = all.filter_map(|(slot, peer)| Some((slot, peer.as_ref()?)));
         present.filter(|(_, peer)| peer.party.is_stranger()).collect()
@@ -222,7 +224,7 @@ impl Coordinator<'_, '_> {
         let oldest = strangers
             .iter()
             .max_by_key(|(_, peer)| (of_address(peer.ip), std::cmp::Reverse(peer.since_ns)));
-        let &(slot, &Peer { ip, since_ns, .. }) = oldest.expect("all places are taken");
+        let &(slot, &CoordinatorPeer { ip, since_ns, .. }) = oldest.expect("all places are taken");
         if (self.plan.clock)().saturating_sub(since_ns) < PLACE_NS {
             return 0;
         }
@@ -281,7 +283,8 @@ impl Coordinator<'_, '_> {
             let near = getsockname(&socket).ok().and_then(|it| SocketAddr::try_from(it).ok());
             let is_local = near.is_some_and(|near| near.ip().to_canonical() == ip);
             let (wire, waits_to_send) = (Wire::new(socket), false);
-            self.peers[slot] = Some(Peer { wire, ip, is_local, party, since_ns, waits_to_send });
+            self.peers[slot] =
+                Some(CoordinatorPeer { wire, ip, is_local, party, since_ns, waits_to_send });
         }
     }
 
@@ -377,7 +380,9 @@ impl Coordinator<'_, '_> {
     }
 
     fn document(&mut self, slot: usize, document: &[u8]) -> Result<(), String> {
-        let Some(Peer { party: Party::Member(at), .. }) = self.peers[slot] else { return Ok(()) };
+        let Some(CoordinatorPeer { party: Party::Member(at), .. }) = self.peers[slot] else {
+            return Ok(());
+        };
         let member = self.roster.member(at);
         let (partner, skew) = (self.roster.partner(at), self.roster.skew(at));
         self.audience.delivered(member, partner, skew, document)?;

@@ -11,9 +11,9 @@ use fathom_far::{Channel, LINE_BYTES_MAX, Token};
 use fathom_record::{Effort, Host};
 
 use crate::coordinator::fuzz::{Greeted, Greeting, Item, Roster, Wire};
-use crate::coordinator::{Ended, Plan, Present, Skew};
+use crate::coordinator::{CoordinatorPlan, Ended, Present, Skew};
 use crate::member::{Local, Membership, run};
-use crate::protocol::{Join, Order, RunOrder, ToCoordinator, ToMember, Work, line};
+use crate::protocol::{FleetOrder, FleetWork, Join, RunOrder, ToCoordinator, ToMember, line};
 
 /// From which members join.
 const OWN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -30,9 +30,9 @@ pub fn coordinator(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let work = |_: usize, _: usize, _: &[Option<Present<'_>>]| {
         let metrics = vec!["cpu".to_owned()];
-        Some(Work::Run(RunOrder { metrics, effort: Effort::Quick, only: false }))
+        Some(FleetWork::Run(RunOrder { metrics, effort: Effort::Quick, only: false }))
     };
-    let plan = Plan {
+    let plan = CoordinatorPlan {
         token: Token::new(TOKEN),
         expected: MEMBERS,
         join_ns: 300_000_000_000,
@@ -139,7 +139,7 @@ pub fn member(data: &[u8]) {
     coordinator.write_all(&data[..data.len().min(SENT_BYTES_MAX)]).expect("room");
     coordinator.shutdown(std::net::Shutdown::Write).expect("a socket");
     let orders = RefCell::new(Vec::new());
-    let arguments = |order: &Order, _: &Local<'_>| {
+    let arguments = |order: &FleetOrder, _: &Local<'_>| {
         orders.borrow_mut().push(order.clone());
         Err("no".to_owned())
     };
@@ -158,8 +158,8 @@ pub fn member(data: &[u8]) {
         let text = error.to_string();
         assert!(text.chars().count() < 500 && !text.chars().any(char::is_control), "{text:?}");
     }
-    for Order { work, .. } in orders.take() {
-        if let Work::Run(run) = work {
+    for FleetOrder { work, .. } in orders.take() {
+        if let FleetWork::Run(run) = work {
             assert!(run.metrics.len() <= 1000 && run.metrics.iter().all(|it| it.len() <= 1000));
         }
     }

@@ -18,14 +18,15 @@ mod offset;
 mod protocol;
 
 pub use coordinator::{
-    Audience, Counts, Ended, Failure, Joined, Outcome, Plan, Present, Skew, WorkOf, coordinate,
+    CoordinatorAudience, CoordinatorPlan, Ended, Failure, Joined, PlanCounts, PlanOutcome, Present,
+    Skew, WorkOf, coordinate,
 };
 pub use error::FleetError;
-pub use member::{ChildLine, Ending, Local, Membership, TOKEN, ToArguments, serve};
+pub use member::{ChildLine, Local, MemberEnding, Membership, TOKEN, ToArguments, serve};
 pub use offset::Offset;
 pub use protocol::{
-    DOCUMENT_BYTES_MAX, Join, LoadShare, MEMBERS_MAX, Order, PROTOCOL, PairOrder, Progress,
-    RunOrder, ToCoordinator, ToMember, Work, challenge, hello, proof_of,
+    DOCUMENT_BYTES_MAX, FleetOrder, FleetProgress, FleetWork, Join, LoadShare, MEMBERS_MAX,
+    PROTOCOL, PairOrder, RunOrder, ToCoordinator, ToMember, challenge, hello, proof_of,
 };
 
 /// The port of a coordinator without another choice: beside that of a service.

@@ -13,13 +13,13 @@ use fathom_measure::clock::monotonic_raw_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use self::child::{Child, News};
 pub use self::child::{ChildLine, TOKEN};
+use self::child::{MemberChild, News};
 use self::token_file::TokenFile;
 use crate::error::FleetError;
 use crate::protocol::{
-    ALIVE_NS, Join, LOST_NS, Order, Progress, ToCoordinator, ToMember, Work, challenge,
-    check_hello, check_proof, far_token, hello, proof_of,
+    ALIVE_NS, FleetOrder, FleetProgress, FleetWork, Join, LOST_NS, ToCoordinator, ToMember,
+    challenge, check_hello, check_proof, far_token, hello, proof_of,
 };
 
 /// How long to wait before the next try to connect.
@@ -33,7 +33,7 @@ const ENDING_NS: u64 = 5_000_000;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The arguments for an order, or why it is refused.
-pub type ToArguments<'m> = dyn Fn(&Order, &Local<'_>) -> Result<Vec<String>, String> + 'm;
+pub type ToArguments<'m> = dyn Fn(&FleetOrder, &Local<'_>) -> Result<Vec<String>, String> + 'm;
 
 /// What a member needs to join.
 pub struct Membership<'m> {
@@ -62,7 +62,7 @@ pub struct Local<'l> {
 
 /// How a member ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum MemberEnding {
     /// The coordinator has sent it away.
     Done,
     /// `stop` became readable.
@@ -74,8 +74,11 @@ pub enum Ending {
 ///
 /// # Errors
 /// If it cannot join, is sent away, or loses the coordinator.
-pub fn serve(membership: &Membership<'_>, stop: BorrowedFd<'_>) -> Result<Ending, FleetError> {
-    let Some(socket) = connected(membership, stop)? else { return Ok(Ending::Stopped) };
+pub fn serve(
+    membership: &Membership<'_>,
+    stop: BorrowedFd<'_>,
+) -> Result<MemberEnding, FleetError> {
+    let Some(socket) = connected(membership, stop)? else { return Ok(MemberEnding::Stopped) };
     let own = socket.local_addr()?.ip().to_canonical();
     let mut channel = Channel::new(socket.into());
     greet(&mut channel, &membership.token)?;
@@ -93,7 +96,7 @@ pub(crate) fn run(
     membership: &Membership<'_>,
     own: IpAddr,
     stop: BorrowedFd<'_>,
-) -> Result<Ending, FleetError> {
+) -> Result<MemberEnding, FleetError> {
     Member::new(channel, membership, own).serve(stop)
 }
 
@@ -161,12 +164,12 @@ struct Member<'m> {
     channel: Channel,
     membership: &'m Membership<'m>,
     own: IpAddr,
-    child: Option<Child>,
+    child: Option<MemberChild>,
     /// Whether that measures to another member, and may fail by it.
     is_pair: bool,
     /// The far end for others.
-    server: Option<Child>,
-    progress: Option<Progress>,
+    server: Option<MemberChild>,
+    progress: Option<FleetProgress>,
     heard_ns: u64,
     sent_ns: u64,
 }
@@ -179,10 +182,10 @@ impl<'m> Member<'m> {
         Self { channel, membership, own, child, is_pair, server, progress, heard_ns, sent_ns }
     }
 
-    fn serve(mut self, stop: BorrowedFd<'_>) -> Result<Ending, FleetError> {
+    fn serve(mut self, stop: BorrowedFd<'_>) -> Result<MemberEnding, FleetError> {
         loop {
             if self.wait(stop)? {
-                return Ok(Ending::Stopped);
+                return Ok(MemberEnding::Stopped);
             }
             loop {
                 let message = match self.channel.json(0) {
@@ -193,7 +196,7 @@ impl<'m> Member<'m> {
                 };
                 self.heard_ns = monotonic_raw_ns();
                 match message {
-                    ToMember::End { reason: None } => return Ok(Ending::Done),
+                    ToMember::End { reason: None } => return Ok(MemberEnding::Done),
                     ToMember::End { reason: Some(reason) } => return Err(refused(reason)),
                     message => self.answer(message)?,
                 }
@@ -215,7 +218,7 @@ impl<'m> Member<'m> {
     fn wait(&self, stop: BorrowedFd<'_>) -> Result<bool, FleetError> {
         let next_ns = self.sent_ns.saturating_add(ALIVE_NS);
         let children = [&self.child, &self.server];
-        let left_ns = match children.iter().copied().flatten().any(Child::is_ending) {
+        let left_ns = match children.iter().copied().flatten().any(MemberChild::is_ending) {
             true => ENDING_NS,
             false => next_ns.saturating_sub(monotonic_raw_ns()),
         };
@@ -226,7 +229,7 @@ impl<'m> Member<'m> {
         let channel = self.channel.as_fd();
         // The channel takes the place of a descriptor that is not there.
         let [child, server] =
-            children.map(|child| child.as_ref().and_then(Child::output).unwrap_or(channel));
+            children.map(|child| child.as_ref().and_then(MemberChild::output).unwrap_or(channel));
         let mut waits =
             [stop, channel, child, server].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         match poll(&mut waits, Some(&timeout)) {
@@ -267,16 +270,16 @@ impl<'m> Member<'m> {
         }
     }
 
-    fn begin(&mut self, order: &Order) -> Result<(), FleetError> {
-        let serves = order.work == Work::Serve;
+    fn begin(&mut self, order: &FleetOrder) -> Result<(), FleetError> {
+        let serves = order.work == FleetWork::Serve;
         if self.child.is_some() || serves && self.server.is_some() {
             return Err(FleetError::Order("another one is not done".to_owned()));
         }
         order.check(self.own)?;
         let name = match &order.work {
-            Work::Serve => Some(&self.membership.join.host.name),
-            Work::Pair(pair) => Some(&pair.name),
-            Work::Facts | Work::Run(_) | Work::Load(_) => None,
+            FleetWork::Serve => Some(&self.membership.join.host.name),
+            FleetWork::Pair(pair) => Some(&pair.name),
+            FleetWork::Facts | FleetWork::Run(_) | FleetWork::Load(_) => None,
         };
         let token = name.map(|name| TokenFile::new(&far_token(&self.membership.token, name)));
         let token = token.transpose()?;
@@ -284,7 +287,7 @@ impl<'m> Member<'m> {
         let local = Local { address: self.own, token_file: path.as_deref() };
         let arguments = (self.membership.arguments)(order, &local).map_err(FleetError::Order)?;
         let child =
-            Child::start(&self.membership.program, &arguments, order.server_token(), token)?;
+            MemberChild::start(&self.membership.program, &arguments, order.server_token(), token)?;
         match serves {
             true => self.server = Some(child),
             false => (self.child, self.is_pair) = (Some(child), name.is_some()),
@@ -300,7 +303,7 @@ impl<'m> Member<'m> {
         for one in news {
             match one {
                 News::Line(ChildLine::Progress { done, what }) => {
-                    self.progress = Some(Progress { done, what });
+                    self.progress = Some(FleetProgress { done, what });
                 }
                 News::Line(ChildLine::Ready { .. }) => self.send(&ToCoordinator::Ready)?,
                 News::Line(ChildLine::Started { started_ns }) => {
@@ -343,7 +346,7 @@ impl<'m> Member<'m> {
     }
 
     fn deliver(&mut self) -> Result<(), FleetError> {
-        let document = self.child.as_mut().map(Child::take_document).unwrap_or_default();
+        let document = self.child.as_mut().map(MemberChild::take_document).unwrap_or_default();
         self.send(&ToCoordinator::Document { bytes: document.len() as u64 })?;
         for piece in document.chunks(PIECE_BYTES) {
             // Each piece has a time limit of its own.

@@ -6,7 +6,7 @@ pub(crate) const EXCHANGES: u32 = 64;
 /// The stamps of one exchange: sent and answered by the coordinator's clock, received and answered
 /// by the member's, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct OffsetExchange {
     pub sent_ns: u64,
     pub received_ns: u64,
     pub answered_ns: u64,
@@ -26,8 +26,8 @@ pub struct Offset {
 
 impl Offset {
     /// `None` for stamps that cannot be: later ones that are smaller.
-    pub(crate) fn of(exchange: Exchange) -> Option<Self> {
-        let Exchange { sent_ns, received_ns, answered_ns, back_ns } = exchange;
+    pub(crate) fn from_exchange(exchange: OffsetExchange) -> Option<Self> {
+        let OffsetExchange { sent_ns, received_ns, answered_ns, back_ns } = exchange;
         let inside_ns = answered_ns.checked_sub(received_ns)?;
         let round_trip_ns = back_ns.checked_sub(sent_ns)?.checked_sub(inside_ns)?;
         let middle = |a: u64, b: u64| (i128::from(a) + i128::from(b)) / 2;
@@ -62,7 +62,8 @@ mod tests {
             let received_ns = sent_ns + there - 5_000;
             let answered_ns = received_ns + inside;
             let back_ns = answered_ns + 5_000 + back;
-            Offset::of(Exchange { sent_ns, received_ns, answered_ns, back_ns }).unwrap()
+            Offset::from_exchange(OffsetExchange { sent_ns, received_ns, answered_ns, back_ns })
+                .unwrap()
         };
         let (queued, quick) = (of(900, 50, 100), of(110, 7_000, 90));
         assert_eq!((queued.round_trip_ns, quick.round_trip_ns), (1_000, 200));
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn impossible_stamps_are_no_exchange() {
         let of = |sent_ns, received_ns, answered_ns, back_ns| {
-            Offset::of(Exchange { sent_ns, received_ns, answered_ns, back_ns })
+            Offset::from_exchange(OffsetExchange { sent_ns, received_ns, answered_ns, back_ns })
         };
         assert!(of(10, 5, 6, 12).is_some());
         // Answered before it was received; back before it was sent; inside longer than the whole.

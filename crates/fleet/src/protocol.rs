@@ -60,7 +60,7 @@ pub enum ToCoordinator {
     /// A sign of life.
     Alive {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        progress: Option<Progress>,
+        progress: Option<FleetProgress>,
     },
     /// To start together: it can start.
     Ready,
@@ -102,7 +102,7 @@ pub enum ToMember {
     },
     /// It has joined.
     Joined,
-    Order(Box<Order>),
+    Order(Box<FleetOrder>),
     /// An exchange of clocks; sent at this time by the coordinator's CLOCK_MONOTONIC_RAW.
     Clock {
         sent_ns: u64,
@@ -167,8 +167,8 @@ impl Join {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Order {
-    pub work: Work,
+pub struct FleetOrder {
+    pub work: FleetWork,
     /// Whether to name the host by its name, since another host has the same id.
     #[serde(default)]
     pub by_name: bool,
@@ -180,7 +180,7 @@ pub struct Order {
 /// What a member is asked to do. It makes its own command line of it, after its own checks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "work", rename_all = "snake_case")]
-pub enum Work {
+pub enum FleetWork {
     /// Nothing: the facts of its host came when it joined.
     Facts,
     /// `fathom run`.
@@ -234,11 +234,11 @@ fn is_token(text: &str) -> bool {
     text.len() <= METRIC_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-impl Order {
+impl FleetOrder {
     /// A secret for the measuring process, which is no argument of it: others could read that.
     pub(crate) fn server_token(&self) -> Option<&str> {
         match &self.work {
-            Work::Load(load) => load.token.as_deref(),
+            FleetWork::Load(load) => load.token.as_deref(),
             _ => None,
         }
     }
@@ -249,13 +249,13 @@ impl Order {
     /// What of it no coordinator of this version asks for.
     pub(crate) fn check(&self, own: IpAddr) -> Result<(), FleetError> {
         let run = match &self.work {
-            Work::Load(LoadShare { token: Some(token), .. }) if !is_token(token) => {
+            FleetWork::Load(LoadShare { token: Some(token), .. }) if !is_token(token) => {
                 return Err(FleetError::Order("a token of the server that is none".to_owned()));
             }
             // What is in a load is checked as a command line.
-            Work::Facts | Work::Serve | Work::Load(_) => return Ok(()),
-            Work::Run(run) => run,
-            Work::Pair(PairOrder { run, to, name }) => {
+            FleetWork::Facts | FleetWork::Serve | FleetWork::Load(_) => return Ok(()),
+            FleetWork::Run(run) => run,
+            FleetWork::Pair(PairOrder { run, to, name }) => {
                 if !is_name(name) {
                     return Err(FleetError::Order("a far end without a name".to_owned()));
                 }
@@ -296,14 +296,14 @@ pub(crate) fn far_token(token: &Token, name: &str) -> Token {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct FleetProgress {
     /// From 0 to 1.
     pub done: f64,
     /// What is measured.
     pub what: String,
 }
 
-impl Progress {
+impl FleetProgress {
     /// As far as it can be shown.
     pub(crate) fn plausible(self) -> Self {
         let done = if self.done.is_finite() { self.done.clamp(0.0, 1.0) } else { 0.0 };
@@ -432,14 +432,14 @@ mod tests {
         let mut cpus = host("a");
         cpus.cpu.logical = 100_000;
         assert_eq!(join(cpus, "boot").implausible(), Some("CPUs"));
-        let wild = Progress { done: f64::NAN, what: "\u{1b}x".to_owned() }.plausible();
-        assert_eq!(wild, Progress { done: 0.0, what: "x".to_owned() });
+        let wild = FleetProgress { done: f64::NAN, what: "\u{1b}x".to_owned() }.plausible();
+        assert_eq!(wild, FleetProgress { done: 0.0, what: "x".to_owned() });
     }
 
     #[test]
     fn order_of_too_many_metrics_is_refused() {
-        let order = |metrics: Vec<String>| Order {
-            work: Work::Run(RunOrder { metrics, effort: Effort::Quick, only: false }),
+        let order = |metrics: Vec<String>| FleetOrder {
+            work: FleetWork::Run(RunOrder { metrics, effort: Effort::Quick, only: false }),
             by_name: false,
             together: false,
         };
@@ -454,7 +454,7 @@ mod tests {
         let check = |to: &str, own: &str| {
             let run = RunOrder { metrics: Vec::new(), effort: Effort::Quick, only: true };
             let pair = PairOrder { run, to: to.parse().unwrap(), name: "b".to_owned() };
-            let order = Order { work: Work::Pair(pair), by_name: false, together: false };
+            let order = FleetOrder { work: FleetWork::Pair(pair), by_name: false, together: false };
             order.check(own.parse().unwrap())
         };
         for (to, own) in [
@@ -483,8 +483,8 @@ mod tests {
             let order = format!(
                 r#"{{"work":"pair","run":{{"metrics":[],"effort":"quick"}},"to":"{wrong}","name":"b"}}"#
             );
-            serde_json::from_str::<Work>(&order.replace(wrong, "10.0.0.2:40000")).unwrap();
-            assert!(serde_json::from_str::<Work>(&order).is_err(), "{wrong}");
+            serde_json::from_str::<FleetWork>(&order.replace(wrong, "10.0.0.2:40000")).unwrap();
+            assert!(serde_json::from_str::<FleetWork>(&order).is_err(), "{wrong}");
         }
     }
 

@@ -20,13 +20,13 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum ServerAddress {
     Tcp(SocketAddr),
     /// Of a socket file.
     Unix(PathBuf),
 }
 
-impl Address {
+impl ServerAddress {
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) => Some(*address),
@@ -40,19 +40,19 @@ impl Address {
     }
 }
 
-impl From<SocketAddr> for Address {
+impl From<SocketAddr> for ServerAddress {
     fn from(address: SocketAddr) -> Self {
         Self::Tcp(address)
     }
 }
 
-impl From<&Self> for Address {
+impl From<&Self> for ServerAddress {
     fn from(address: &Self) -> Self {
         address.clone()
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -88,14 +88,14 @@ impl Connector<'_> {
     ///
     /// # Errors
     /// If a call fails.
-    pub fn begin(&self, to: impl Into<Address>) -> Result<OwnedFd, ConnectError> {
+    pub fn begin(&self, to: impl Into<ServerAddress>) -> Result<OwnedFd, ConnectError> {
         let (socket, begun) = match to.into() {
-            Address::Tcp(to) => {
+            ServerAddress::Tcp(to) => {
                 let socket = self.socket(to, SocketFlags::NONBLOCK)?;
                 let begun = connect(&socket, &to);
                 (socket, begun)
             }
-            Address::Unix(path) => {
+            ServerAddress::Unix(path) => {
                 let to = SocketAddrUnix::new(path).map_err(ConnectError::Connect)?;
                 let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
                 let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
@@ -145,7 +145,7 @@ impl Connector<'_> {
     /// If it is refused, not answered within the time, or to stop.
     pub fn open(
         &self,
-        to: impl Into<Address>,
+        to: impl Into<ServerAddress>,
         timeout: Duration,
         stop: Option<&AtomicBool>,
     ) -> Result<OwnedFd, ConnectError> {
@@ -225,8 +225,9 @@ mod tests {
     fn socket_file_is_connected_to_or_names_the_call() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let open =
-            |path: &PathBuf| Connector::default().open(Address::Unix(path.clone()), LIMIT, None);
+        let open = |path: &PathBuf| {
+            Connector::default().open(ServerAddress::Unix(path.clone()), LIMIT, None)
+        };
         assert_eq!(open(&path).unwrap_err(), ConnectError::Connect(Errno::NOENT));
         let listener = UnixListener::bind(&path).unwrap();
         let mut near = UnixStream::from(open(&path).unwrap());

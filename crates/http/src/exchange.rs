@@ -60,13 +60,13 @@ impl From<StreamError> for ExchangeError {
 
 /// When an exchange is given up.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits<'l> {
+pub struct ExchangeLimits<'l> {
     timeout: Duration,
     until_ns: u64,
     stop: &'l AtomicBool,
 }
 
-impl<'l> Limits<'l> {
+impl<'l> ExchangeLimits<'l> {
     pub fn new(timeout: Duration, stop: &'l AtomicBool) -> Self {
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         Self { timeout, until_ns: monotonic_raw_ns().saturating_add(timeout_ns), stop }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn end_before_and_within_a_head_differ() {
         let stop = AtomicBool::new(false);
-        let limits = Limits::new(Duration::MAX, &stop);
+        let limits = ExchangeLimits::new(Duration::MAX, &stop);
         let head = |mut text: &[u8]| limits.head(&mut text, &mut [0; 7], |_, _, _| {});
         let (found, body) = head(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab").unwrap();
         assert_eq!((found.status, &body[..]), (200, &b"ab"[..]));

@@ -26,8 +26,8 @@ use std::fmt;
 
 pub use address::{Url, UrlError, host_and_port, is_host, resolve};
 pub use chunks::Chunks;
-pub use connect::{Address, ConnectError, Connector};
-pub use exchange::{ExchangeError, Limits, is_pause, request};
+pub use connect::{ConnectError, Connector, ServerAddress};
+pub use exchange::{ExchangeError, ExchangeLimits, is_pause, request};
 pub use field::{
     ContentRange, bears, coded, content_range, is_of_other_site, list, number, retry_after,
 };

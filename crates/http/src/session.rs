@@ -23,7 +23,7 @@ const CIPHER_BYTES: usize = 256 << 10;
 /// The beginning of an unencrypted response.
 const HTTP: &[u8] = b"HTTP/";
 
-pub(crate) struct Session {
+pub(crate) struct HttpSession {
     connection: UnbufferedClientConnection,
     /// Received and not decrypted: less than a record, or a message of the handshake in part.
     incoming: Vec<u8>,
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     is_closed: bool,
 }
 
-impl Session {
+impl HttpSession {
     pub(crate) fn new(
         config: &Arc<ClientConfig>,
         name: &ServerName<'static>,

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::session::Session;
+use crate::session::HttpSession;
 use crate::stream_error::StreamError;
 use crate::tls::Tls;
 use crate::tls_error::TlsError;
@@ -22,7 +22,7 @@ pub struct Stream {
 }
 
 struct Secured {
-    session: Session,
+    session: HttpSession,
     /// Plain text that a reader has not taken yet, and where it begins.
     read: Vec<u8>,
     at: usize,
@@ -33,7 +33,7 @@ impl Stream {
     /// If no session can be begun.
     pub fn new(socket: OwnedFd, tls: Option<&Tls>) -> Result<Self, TlsError> {
         let secured = |tls: &Tls| {
-            let session = Session::new(&tls.config, &tls.name)?;
+            let session = HttpSession::new(&tls.config, &tls.name)?;
             Ok::<_, TlsError>(Box::new(Secured { session, read: Vec::new(), at: 0 }))
         };
         Ok(Self { socket, session: tls.map(secured).transpose()? })

@@ -11,7 +11,7 @@ use fathom_record::{
 };
 use jiff::Timestamp;
 
-use crate::parsed::Series;
+use crate::parsed::ParsedSeries;
 use crate::{Format, Parsed};
 
 /// An interval of this half width or more, relative, is wide: no tool states a limit of its own.
@@ -21,14 +21,14 @@ const UNKNOWN: &str = "unknown";
 
 /// A file with its name.
 #[derive(Debug)]
-pub struct Source {
+pub struct DocumentSource {
     pub name: String,
     pub parsed: Parsed,
 }
 
 /// What the files do not say.
 #[derive(Debug)]
-pub struct About {
+pub struct DocumentAbout {
     pub format: Format,
     /// The program that imports.
     pub tool: Tool,
@@ -57,7 +57,7 @@ pub enum Conflict {
 /// # Errors
 /// If they are of several hosts, CPUs or versions of the tool, disagree on a unit, or two have the
 /// same text: one process counted twice would narrow every interval.
-pub fn document(sources: &[Source], about: &About) -> Result<Document, Conflict> {
+pub fn document(sources: &[DocumentSource], about: &DocumentAbout) -> Result<Document, Conflict> {
     let version = one_origin(sources, "version", |parsed| parsed.version.as_deref())?;
     let host = match &about.host {
         Some(name) => Some(name.as_str()),
@@ -87,7 +87,7 @@ pub fn document(sources: &[Source], about: &About) -> Result<Document, Conflict>
     facts.cpu.model = cpu.map(printable).unwrap_or_default();
     facts.cpu.logical = first.cpus.unwrap_or_default();
     facts.cpu.architecture = first.architecture.as_deref().map(printable).unwrap_or_default();
-    let make = |series: &Series| record(series, &measured_by, &id);
+    let make = |series: &ParsedSeries| record(series, &measured_by, &id);
     let records: Vec<Record> = merged.series.iter().map(make).collect();
     let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
     let command = format!("import {}", about.format.name());
@@ -122,11 +122,11 @@ fn printable(text: &str) -> String {
 
 /// What all files that say it say; an error if two differ.
 fn one_origin<'s>(
-    sources: &'s [Source],
+    sources: &'s [DocumentSource],
     what: &'static str,
     of: impl Fn(&'s Parsed) -> Option<&'s str>,
 ) -> Result<Option<&'s str>, Conflict> {
-    let mut known: Option<(&Source, &str)> = None;
+    let mut known: Option<(&DocumentSource, &str)> = None;
     for source in sources {
         let Some(text) = of(&source.parsed) else { continue };
         match known {
@@ -146,14 +146,14 @@ fn one_origin<'s>(
 }
 
 /// All series, with the processes of each file after those of the files before it.
-fn merged(sources: &[Source]) -> Result<Parsed, Conflict> {
+fn merged(sources: &[DocumentSource]) -> Result<Parsed, Conflict> {
     let mut merged = Parsed::default();
     let mut before = 0;
     for source in sources {
         for series in &source.parsed.series {
             let later = |(process, values): (&usize, &Vec<f64>)| (before + process, values.clone());
             let processes = series.processes.iter().map(later).collect();
-            let added = merged.add(Series { processes, ..series.clone() });
+            let added = merged.add(ParsedSeries { processes, ..series.clone() });
             added.map_err(|why| Conflict::Series { b: source.name.clone(), why })?;
         }
         let notes = source.parsed.notes.iter();
@@ -173,14 +173,14 @@ fn merged(sources: &[Source]) -> Result<Parsed, Conflict> {
 
 /// Milliseconds since 1970, as of other runs, and a checksum of the files: the same files give the
 /// same run.
-fn run_id(started: Timestamp, sources: &[Source]) -> String {
+fn run_id(started: Timestamp, sources: &[DocumentSource]) -> String {
     let mut hash = crc32fast::Hasher::new();
     sources.iter().for_each(|source| hash.update(&source.parsed.checksum.to_le_bytes()));
     let (ms, low) = (started.as_millisecond().max(0), hash.finalize() & 0xffff);
     format!("{ms:012x}{low:04x}")
 }
 
-fn record(series: &Series, measured_by: &MeasuredBy, run: &str) -> Record {
+fn record(series: &ParsedSeries, measured_by: &MeasuredBy, run: &str) -> Record {
     let metric = MetricId::new(format!("import.{}.{}", measured_by.tool, series.id));
     let (params, kind) = (series.params.clone(), series.kind);
     let mut record = Record::new(metric, params, &series.title, kind.unit, kind.better);
@@ -218,7 +218,7 @@ fn record(series: &Series, measured_by: &MeasuredBy, run: &str) -> Record {
 }
 
 /// By the values alone: the files have no counters.
-fn verdict(samples: &[Sample], summary: &Summary, series: &Series) -> Verdict {
+fn verdict(samples: &[Sample], summary: &Summary, series: &ParsedSeries) -> Verdict {
     let better = series.kind.better;
     let expectation = Expectation { expects: Counters::NONE, noise_limit: NOISE_LIMIT, better };
     let mut verdict = judge(samples, summary, expectation, None);

@@ -8,33 +8,33 @@ use serde::Deserialize;
 
 use crate::json::{self, Number};
 use crate::name;
-use crate::parsed::{Date, Kind, Series};
+use crate::parsed::{ParsedDate, ParsedKind, ParsedSeries};
 use crate::{ParseError, Parsed};
 
 #[derive(Deserialize)]
-struct Output {
+struct FioOutput {
     #[serde(rename = "fio version")]
     version: String,
     timestamp_ms: Option<i64>,
     #[serde(default, rename = "global options")]
     options: BTreeMap<String, String>,
-    jobs: Vec<Job>,
+    jobs: Vec<FioJob>,
 }
 
 #[derive(Deserialize)]
-struct Job {
+struct FioJob {
     jobname: String,
     #[serde(default)]
     error: i32,
     #[serde(default, rename = "job options")]
     options: BTreeMap<String, String>,
-    read: Option<Operation>,
-    write: Option<Operation>,
-    trim: Option<Operation>,
+    read: Option<FioOperation>,
+    write: Option<FioOperation>,
+    trim: Option<FioOperation>,
 }
 
 #[derive(Deserialize)]
-struct Operation {
+struct FioOperation {
     total_ios: u64,
     bw_bytes: Number,
     iops: Number,
@@ -62,7 +62,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     if rest.is_empty() {
         return Err(ParseError::new(1, "no JSON; run fio with --output-format=json"));
     }
-    let output: Output = json::read(rest, before)?;
+    let output: FioOutput = json::read(rest, before)?;
     let version = output.version.trim_start_matches("fio-");
     if !version.starts_with("3.") {
         let what = format!("fio {version}; the output of fio 3 is read");
@@ -71,7 +71,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let date = output.timestamp_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
     let mut parsed = Parsed {
         version: Some(version.to_owned()),
-        date: date.map(|moment| Date { text: format!("{moment:.3}"), moment }),
+        date: date.map(|moment| ParsedDate { text: format!("{moment:.3}"), moment }),
         ..Parsed::default()
     };
     for job in &output.jobs {
@@ -83,8 +83,8 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     Ok(parsed)
 }
 
-impl Job {
-    fn series(&self, global: &BTreeMap<String, String>) -> Vec<Series> {
+impl FioJob {
+    fn series(&self, global: &BTreeMap<String, String>) -> Vec<ParsedSeries> {
         let (title, id) = (name::title(&self.jobname), name::safe(&self.jobname));
         let mut all = Vec::new();
         for (op, operation) in [("read", &self.read), ("write", &self.write), ("trim", &self.trim)]
@@ -94,21 +94,21 @@ impl Job {
             };
             let params = Params::one("op", op);
             let mut one = |aspect: &str, params: &Params, kind, value: Number| {
-                all.push(Series::aspect(&title, &id, aspect, params, kind).with(0, value.0));
+                all.push(ParsedSeries::aspect(&title, &id, aspect, params, kind).with(0, value.0));
             };
-            one("bw", &params, Kind::rate(Unit::BytesPerSecond), operation.bw_bytes);
-            one("iops", &params, Kind::rate(Unit::PerSecond), operation.iops);
-            one("lat", &params, Kind::time(0), operation.lat_ns.mean);
+            one("bw", &params, ParsedKind::rate(Unit::BytesPerSecond), operation.bw_bytes);
+            one("iops", &params, ParsedKind::rate(Unit::PerSecond), operation.iops);
+            one("lat", &params, ParsedKind::time(0), operation.lat_ns.mean);
             let percentiles = operation.clat_ns.as_ref().map(|latency| &latency.percentile);
             for (key, percentile) in PERCENTILES {
                 if let Some(value) = percentiles.and_then(|all| all.get(key)) {
                     let params = params.clone().and("percentile", percentile);
-                    one("clat", &params, Kind::time(0), *value);
+                    one("clat", &params, ParsedKind::time(0), *value);
                 }
             }
         }
         if all.is_empty() && self.error != 0 {
-            all.push(Series::new(&title, &id, &Params::none(), Kind::NUMBER));
+            all.push(ParsedSeries::new(&title, &id, &Params::none(), ParsedKind::NUMBER));
         }
         if all.is_empty() {
             return all;

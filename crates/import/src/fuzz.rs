@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fathom_record::Tool;
 use jiff::Timestamp;
 
-use crate::{About, Format, Parsed, Source, document};
+use crate::{DocumentAbout, DocumentSource, Format, Parsed, document};
 
 /// A file, read as that of each tool, alone and beside itself.
 pub fn file(data: &[u8]) {
@@ -36,11 +36,11 @@ fn read(format: Format, text: &str) {
     let source = |name: &str| {
         // Another file with the same numbers.
         let checksum = parsed.checksum ^ u32::from(name == "b");
-        Source { name: name.to_owned(), parsed: Parsed { checksum, ..parsed.clone() } }
+        DocumentSource { name: name.to_owned(), parsed: Parsed { checksum, ..parsed.clone() } }
     };
     let tool = Tool { name: String::new(), version: String::new() };
     let (label, host, written) = (None, None, Timestamp::UNIX_EPOCH);
-    let about = About { format, tool, label, host, written };
+    let about = DocumentAbout { format, tool, label, host, written };
     let document = document(&[source("a"), source("b")], &about).expect("one origin");
     let names: BTreeSet<String> = document.records.iter().map(|one| one.name()).collect();
     assert_eq!(names.len(), document.records.len(), "{names:?}");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fathom_record::{Better, Unit};
 
 use crate::name::{self, ParsedName};
-use crate::parsed::{Kind, Series};
+use crate::parsed::{ParsedKind, ParsedSeries};
 use crate::{ParseError, Parsed};
 
 const BENCHMARK: &str = "Benchmark";
@@ -23,7 +23,7 @@ pub(crate) fn is_of_go(line: &str) -> bool {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
-    let mut reader = Reader::default();
+    let mut reader = GoReader::default();
     for (at, line) in text.lines().enumerate() {
         reader.line(line).map_err(|what| ParseError::new(at + 1, what))?;
     }
@@ -35,7 +35,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct GoReader {
     parsed: Parsed,
     package: Option<String>,
     /// How many processes had ended before this line, and whether one had a result since.
@@ -46,7 +46,7 @@ struct Reader {
     better: BTreeMap<String, Better>,
 }
 
-impl Reader {
+impl GoReader {
     fn line(&mut self, line: &str) -> Result<(), String> {
         if let Some((setting, value)) = line
             .split_once(": ")
@@ -112,9 +112,9 @@ impl Reader {
         }
     }
 
-    fn add(&mut self, result: &Line<'_>) -> Result<(), String> {
+    fn add(&mut self, result: &GoLine<'_>) -> Result<(), String> {
         let (plain, procs) = without_procs(result.name);
-        let ParsedName { id, mut params } = ParsedName::of(plain, '=');
+        let ParsedName { id, mut params } = ParsedName::from_name(plain, '=');
         params = procs.map_or(params.clone(), |procs| params.and("procs", procs));
         let id = self.package.iter().fold(id, |id, package| format!("{package}.{id}"));
         let title = name::title(result.name);
@@ -122,11 +122,11 @@ impl Reader {
             let mut kind = kind_of(unit);
             kind.better = self.better.get(*unit).copied().unwrap_or(kind.better);
             let series = match *unit {
-                "ns/op" => Series::new(&title, &id, &params, kind),
-                unit => Series::aspect(&title, &id, unit, &params, kind),
+                "ns/op" => ParsedSeries::new(&title, &id, &params, kind),
+                unit => ParsedSeries::aspect(&title, &id, unit, &params, kind),
             };
             let series = series.with(self.processes, *value);
-            self.parsed.add(Series { batch: result.iterations, ..series })?;
+            self.parsed.add(ParsedSeries { batch: result.iterations, ..series })?;
         }
         self.has_result = true;
         Ok(())
@@ -151,7 +151,7 @@ fn without_procs(name: &str) -> (&str, Option<i64>) {
     split.map_or((name, None), |(plain, procs)| (plain, Some(procs)))
 }
 
-struct Line<'l> {
+struct GoLine<'l> {
     /// Without `Benchmark`.
     name: &'l str,
     iterations: u64,
@@ -160,7 +160,7 @@ struct Line<'l> {
 
 /// The result of a line that begins with `Benchmark`; `None` for a name alone, which `-v` prints,
 /// and for one that is followed by what the benchmark itself printed or logged.
-fn result(line: &str) -> Result<Option<Line<'_>>, String> {
+fn result(line: &str) -> Result<Option<GoLine<'_>>, String> {
     const FORM: &str = "a result is `BenchmarkName N VALUE UNIT …`";
     let words: Vec<&str> = line.split_whitespace().take(WORDS_MAX + 1).collect();
     let [name, iterations, pairs @ ..] = words.as_slice() else { return Ok(None) };
@@ -187,22 +187,22 @@ fn result(line: &str) -> Result<Option<Line<'_>>, String> {
         kind_of(pair[1]).checked(value).map_err(|why| format!("{} {}: {why}", pair[0], pair[1]))
     };
     let values = pairs.chunks(2).map(|it| Ok((pair(it)?, it[1])));
-    Ok(Some(Line { name, iterations, values: values.collect::<Result<_, String>>()? }))
+    Ok(Some(GoLine { name, iterations, values: values.collect::<Result<_, String>>()? }))
 }
 
 /// What a unit is, as benchstat takes it.
-fn kind_of(unit: &str) -> Kind {
+fn kind_of(unit: &str) -> ParsedKind {
     match unit {
-        "MB/s" => Kind { exponent: 6, ..Kind::rate(Unit::BytesPerSecond) },
-        "B/s" => Kind::rate(Unit::BytesPerSecond),
-        "B" | "bytes" | "B/op" => Kind::amount(Unit::Bytes),
-        "allocs/op" => Kind::amount(Unit::Ratio),
-        "sec" | "sec/op" | "s/op" => Kind::SECONDS,
-        "ns" => Kind::time(0),
-        _ if unit.starts_with("ns/") || unit.ends_with("-ns") => Kind::time(0),
-        _ if unit.ends_with("-bytes") => Kind::amount(Unit::Bytes),
-        _ if unit.ends_with("/s") || unit.ends_with("/sec") => Kind::rate(Unit::PerSecond),
-        _ => Kind::NUMBER,
+        "MB/s" => ParsedKind { exponent: 6, ..ParsedKind::rate(Unit::BytesPerSecond) },
+        "B/s" => ParsedKind::rate(Unit::BytesPerSecond),
+        "B" | "bytes" | "B/op" => ParsedKind::amount(Unit::Bytes),
+        "allocs/op" => ParsedKind::amount(Unit::Ratio),
+        "sec" | "sec/op" | "s/op" => ParsedKind::SECONDS,
+        "ns" => ParsedKind::time(0),
+        _ if unit.starts_with("ns/") || unit.ends_with("-ns") => ParsedKind::time(0),
+        _ if unit.ends_with("-bytes") => ParsedKind::amount(Unit::Bytes),
+        _ if unit.ends_with("/s") || unit.ends_with("/sec") => ParsedKind::rate(Unit::PerSecond),
+        _ => ParsedKind::NUMBER,
     }
 }
 
@@ -248,7 +248,7 @@ mod tests {
             format!("{one}BenchmarkSum-2 9 6 ns/op\nPASS\nok  \texample.com/sums\t1s\n{one}");
         let parsed = parse(&text).expect("results");
         assert_eq!(parsed.series[0].processes, [(0, vec![5.0, 6.0]), (1, vec![5.0])].into());
-        let Series { id, params, .. } = &parsed.series[0];
+        let ParsedSeries { id, params, .. } = &parsed.series[0];
         assert_eq!(format!("{id}{params}"), "sums.Sum{procs=2}");
     }
 

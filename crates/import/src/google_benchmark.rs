@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::json::{self, Number};
 use crate::name::{self, ParsedName};
-use crate::parsed::{Date, Kind, Series};
+use crate::parsed::{ParsedDate, ParsedKind, ParsedSeries};
 use crate::{ParseError, Parsed};
 
 #[derive(Deserialize)]
-struct Output {
+struct GoogleBenchmarkOutput {
     context: Context,
-    benchmarks: Vec<Row>,
+    benchmarks: Vec<GoogleBenchmarkRow>,
 }
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct Context {
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct GoogleBenchmarkRow {
     name: String,
     run_name: Option<String>,
     #[serde(default)]
@@ -82,24 +82,30 @@ const SETTINGS: [&str; 7] = [
 ];
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
-    let Output { context, benchmarks } = json::read(text, 0)?;
+    let GoogleBenchmarkOutput { context, benchmarks } = json::read(text, 0)?;
     let moment = context.date.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
     let version = context.library_version.map(|it| it.trim_start_matches('v').to_owned());
     let mut parsed = Parsed {
         version,
         host: context.host_name,
         cpus: context.num_cpus,
-        date: context.date.zip(moment).map(|(text, moment)| Date { text, moment }),
+        date: context.date.zip(moment).map(|(text, moment)| ParsedDate { text, moment }),
         ..Parsed::default()
     };
     if context.library_build_type.as_deref() == Some("debug") {
         parsed.notes.push("the library of Google Benchmark was a debug build".to_owned());
     }
-    let is_run = |row: &&Row| row.run_type == RunType::Iteration;
-    let measured: BTreeSet<&str> = benchmarks.iter().filter(is_run).map(Row::run_name).collect();
-    let of = |row: &Row, aggregate: &str| row.aggregate_name.as_deref() == Some(aggregate);
-    let with_median: BTreeSet<&str> =
-        benchmarks.iter().filter(|row| of(row, "median")).map(Row::run_name).collect();
+    let is_run = |row: &&GoogleBenchmarkRow| row.run_type == RunType::Iteration;
+    let measured: BTreeSet<&str> =
+        benchmarks.iter().filter(is_run).map(GoogleBenchmarkRow::run_name).collect();
+    let of = |row: &GoogleBenchmarkRow, aggregate: &str| {
+        row.aggregate_name.as_deref() == Some(aggregate)
+    };
+    let with_median: BTreeSet<&str> = benchmarks
+        .iter()
+        .filter(|row| of(row, "median"))
+        .map(GoogleBenchmarkRow::run_name)
+        .collect();
     for row in &benchmarks {
         let name = row.run_name();
         let wanted = if with_median.contains(name) { "median" } else { "mean" };
@@ -112,16 +118,16 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     Ok(parsed)
 }
 
-impl Row {
+impl GoogleBenchmarkRow {
     fn run_name(&self) -> &str {
         self.run_name.as_ref().unwrap_or(&self.name)
     }
 
-    fn series(&self) -> Vec<Result<Series, String>> {
+    fn series(&self) -> Vec<Result<ParsedSeries, String>> {
         let title = name::title(self.run_name());
         let ParsedName { id, params } = named(self.run_name());
         if let Some(message) = &self.error_message {
-            let mut failed = Series::new(&title, &id, &params, self.time());
+            let mut failed = ParsedSeries::new(&title, &id, &params, self.time());
             failed.failure = Some(name::title(message));
             return vec![Ok(failed)];
         }
@@ -129,9 +135,9 @@ impl Row {
         if self.more.len() > COUNTERS_MAX {
             return vec![Err(format!("{} counters, at most {COUNTERS_MAX}", self.more.len()))];
         }
-        let mut all = vec![Series::new(&title, &id, &params, self.time()).with(0, real.0)];
+        let mut all = vec![ParsedSeries::new(&title, &id, &params, self.time()).with(0, real.0)];
         let aspect = |aspect: &str, kind, value| {
-            Series::aspect(&title, &id, aspect, &params, kind).with(0, value)
+            ParsedSeries::aspect(&title, &id, aspect, &params, kind).with(0, value)
         };
         all.extend(self.cpu_time.map(|time| aspect("cpu_time", self.time(), time.0)));
         let counters = self.more.iter().filter(|(key, _)| !NO_RESULTS.contains(&key.as_str()));
@@ -154,8 +160,8 @@ impl Row {
         all.into_iter().map(Ok).collect()
     }
 
-    fn time(&self) -> Kind {
-        Kind::time(match self.time_unit {
+    fn time(&self) -> ParsedKind {
+        ParsedKind::time(match self.time_unit {
             TimeUnit::Ns => 0,
             TimeUnit::Us => 3,
             TimeUnit::Ms => 6,
@@ -165,18 +171,18 @@ impl Row {
 }
 
 /// What a counter is, by its name: a flag of the program decides what its number means.
-fn kind_of(counter: &str) -> Kind {
+fn kind_of(counter: &str) -> ParsedKind {
     match counter {
-        "bytes_per_second" => Kind::rate(Unit::BytesPerSecond),
-        _ if counter.ends_with("_per_second") => Kind::rate(Unit::PerSecond),
-        _ => Kind::NUMBER,
+        "bytes_per_second" => ParsedKind::rate(Unit::BytesPerSecond),
+        _ if counter.ends_with("_per_second") => ParsedKind::rate(Unit::PerSecond),
+        _ => ParsedKind::NUMBER,
     }
 }
 
 /// `BM_x/64/threads:2` has the parameters `arg` and `threads`.
 fn named(name: &str) -> ParsedName {
     if name::is_long(name) {
-        return ParsedName::of(name, ':');
+        return ParsedName::from_name(name, ':');
     }
     let is_setting = |part: &str| SETTINGS.iter().any(|it| part.starts_with(it));
     let (mut kept, mut arguments) = (Vec::new(), Params::none());
@@ -191,7 +197,7 @@ fn named(name: &str) -> ParsedName {
             kept.push(part);
         }
     }
-    let mut named = ParsedName::of(&kept.join("/"), ':');
+    let mut named = ParsedName::from_name(&kept.join("/"), ':');
     named.params.0.extend(arguments.0);
     named
 }

@@ -8,16 +8,16 @@ use serde::Deserialize;
 
 use crate::json::{self, Number};
 use crate::name;
-use crate::parsed::{Kind, Series};
+use crate::parsed::{ParsedKind, ParsedSeries};
 use crate::{ParseError, Parsed};
 
 #[derive(Deserialize)]
-struct Output {
-    results: Vec<Command>,
+struct HyperfineOutput {
+    results: Vec<HyperfineCommand>,
 }
 
 #[derive(Deserialize)]
-struct Command {
+struct HyperfineCommand {
     command: String,
     median: Option<Number>,
     user: Option<Number>,
@@ -30,7 +30,7 @@ struct Command {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
-    let output: Output = json::read(text, 0)?;
+    let output: HyperfineOutput = json::read(text, 0)?;
     let mut parsed = Parsed::default();
     for command in output.results {
         let series = command.series();
@@ -46,12 +46,12 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     Ok(parsed)
 }
 
-impl Command {
-    fn series(&self) -> Option<Vec<Series>> {
+impl HyperfineCommand {
+    fn series(&self) -> Option<Vec<ParsedSeries>> {
         let (title, id) = (name::title(&self.command), name::safe(&self.command));
         let pairs = self.parameters.iter();
         let params = pairs.fold(Params::none(), |all, (key, value)| name::with(all, key, value));
-        let mut wall = Series::new(&title, &id, &params, Kind::SECONDS);
+        let mut wall = ParsedSeries::new(&title, &id, &params, ParsedKind::SECONDS);
         match (&self.times, self.median) {
             (Some(times), _) if !times.is_empty() => {
                 times.iter().for_each(|time| wall.push(0, time.0));
@@ -71,12 +71,12 @@ impl Command {
         }
         let mut all = vec![wall];
         for (aspect, value) in [("user", self.user), ("system", self.system)] {
-            let series = || Series::aspect(&title, &id, aspect, &params, Kind::SECONDS);
+            let series = || ParsedSeries::aspect(&title, &id, aspect, &params, ParsedKind::SECONDS);
             all.extend(value.map(|value| series().with(0, value.0)));
         }
         if let Some(sizes) = self.memory_usage_byte.as_ref().filter(|sizes| !sizes.is_empty()) {
-            let kind = Kind::amount(Unit::Bytes);
-            let mut memory = Series::aspect(&title, &id, "memory", &params, kind);
+            let kind = ParsedKind::amount(Unit::Bytes);
+            let mut memory = ParsedSeries::aspect(&title, &id, "memory", &params, kind);
             sizes.iter().for_each(|size| memory.push(0, size.0));
             all.push(memory);
         }

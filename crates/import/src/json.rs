@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, Visitor};
 
 use crate::ParseError;
-use crate::parsed::Kind;
+use crate::parsed::ParsedKind;
 
 /// Objects and lists of a file, and elements of all: each takes up to 700 and 160 bytes.
 const BRACKETS_MAX: usize = 1 << 16;
@@ -60,7 +60,7 @@ impl Visitor<'_> for NumberVisitor {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Number, E> {
-        let checked = Kind::SECONDS.checked(value);
+        let checked = ParsedKind::SECONDS.checked(value);
         checked.map(Number).map_err(|why| E::custom(format!("{value}: {why}")))
     }
 

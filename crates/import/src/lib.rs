@@ -17,7 +17,7 @@ mod parsed;
 mod pyperf;
 mod tool;
 
-pub use document::{About, Conflict, Source, document};
+pub use document::{Conflict, DocumentAbout, DocumentSource, document};
 pub use error::ParseError;
 pub use parsed::Parsed;
 pub use tool::Format;

@@ -59,7 +59,7 @@ pub(crate) struct ParsedName {
 
 impl ParsedName {
     /// Parts such as `n=8` or `n:8` are parameters, other parts the id.
-    pub(crate) fn of(name: &str, separator: char) -> Self {
+    pub(crate) fn from_name(name: &str, separator: char) -> Self {
         if is_long(name) {
             return Self { id: safe(name), params: Params::none() };
         }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn parts_of_a_name_are_parameters() {
         let of = |name| {
-            let ParsedName { id, params } = ParsedName::of(name, '=');
+            let ParsedName { id, params } = ParsedName::from_name(name, '=');
             format!("{id}{params}")
         };
         assert_eq!(of("Sort/n=1000/kind=a{b"), "Sort{kind=a_b,n=1000}");

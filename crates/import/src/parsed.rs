@@ -19,9 +19,9 @@ pub struct Parsed {
     pub(crate) cpu: Option<String>,
     pub(crate) cpus: Option<u32>,
     pub(crate) architecture: Option<String>,
-    pub(crate) date: Option<Date>,
+    pub(crate) date: Option<ParsedDate>,
     pub(crate) notes: Vec<String>,
-    pub(crate) series: Vec<Series>,
+    pub(crate) series: Vec<ParsedSeries>,
     /// Where the series of a case is.
     pub(crate) cases: HashMap<(String, Params), usize>,
     /// About what all series take, and the records made of them.
@@ -32,7 +32,7 @@ pub struct Parsed {
 
 /// When it was measured.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Date {
+pub(crate) struct ParsedDate {
     /// As the file has it.
     pub(crate) text: String,
     pub(crate) moment: Timestamp,
@@ -40,13 +40,13 @@ pub(crate) struct Date {
 
 /// The values of one quantity of one benchmark.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Series {
+pub(crate) struct ParsedSeries {
     /// As the tool names it.
     pub(crate) title: String,
     /// After the name of the tool in the id of the metric.
     pub(crate) id: String,
     pub(crate) params: Params,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ParsedKind,
     /// Values of each process that has some, in the order measured.
     pub(crate) processes: BTreeMap<usize, Vec<f64>>,
     /// Operations of one value.
@@ -59,8 +59,8 @@ pub(crate) struct Series {
     pub(crate) notes: Vec<String>,
 }
 
-impl Series {
-    pub(crate) fn new(title: &str, id: &str, params: &Params, kind: Kind) -> Self {
+impl ParsedSeries {
+    pub(crate) fn new(title: &str, id: &str, params: &Params, kind: ParsedKind) -> Self {
         Self {
             title: title.to_owned(),
             id: id.to_owned(),
@@ -76,7 +76,13 @@ impl Series {
     }
 
     /// Another quantity of the same benchmark, named as its tool does.
-    pub(crate) fn aspect(title: &str, id: &str, aspect: &str, params: &Params, kind: Kind) -> Self {
+    pub(crate) fn aspect(
+        title: &str,
+        id: &str,
+        aspect: &str,
+        params: &Params,
+        kind: ParsedKind,
+    ) -> Self {
         let id = format!("{id}.{}", name::safe(aspect));
         Self::new(&name::title(&format!("{title}: {aspect}")), &id, params, kind)
     }
@@ -109,7 +115,7 @@ impl Parsed {
     ///
     /// # Errors
     /// If another benchmark has its id, it has another unit, or all take too much memory.
-    pub(crate) fn add(&mut self, mut series: Series) -> Result<(), String> {
+    pub(crate) fn add(&mut self, mut series: ParsedSeries) -> Result<(), String> {
         let case = (series.id.clone(), series.params.clone());
         let at = *self.cases.entry(case).or_insert(self.series.len());
         let (processes, mut bytes) = (std::mem::take(&mut series.processes), 0);
@@ -145,7 +151,7 @@ impl Parsed {
     ///
     /// # Errors
     /// If the file has it before.
-    pub(crate) fn add_new(&mut self, series: Series, remedy: &str) -> Result<(), String> {
+    pub(crate) fn add_new(&mut self, series: ParsedSeries, remedy: &str) -> Result<(), String> {
         let known = self.cases.get(&(series.id.clone(), series.params.clone()));
         if known.is_some_and(|at| self.series[*at].title == series.title) {
             return Err(format!("`{}` is there twice: {remedy}", series.title));
@@ -163,14 +169,14 @@ const VALUE_BYTES: usize = 64;
 
 /// What a number of a tool is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct ParsedKind {
     pub(crate) unit: Unit,
     pub(crate) better: Better,
     /// The tool's unit in ours, as a power of ten.
     pub(crate) exponent: i32,
 }
 
-impl Kind {
+impl ParsedKind {
     /// A time in units of 10ⁿ ns.
     pub(crate) const fn time(exponent: i32) -> Self {
         Self { unit: Unit::Nanoseconds, better: Better::Lower, exponent }
@@ -231,7 +237,8 @@ mod tests {
 
     #[test]
     fn one_id_is_of_one_benchmark() {
-        let series = |title: &str| Series::new(title, "a_b", &Params::none(), Kind::time(0));
+        let series =
+            |title: &str| ParsedSeries::new(title, "a_b", &Params::none(), ParsedKind::time(0));
         let mut parsed = Parsed::default();
         parsed.add(series("a b").with(0, 1.0)).expect("new");
         parsed.add(series("a b").with(0, 2.0).with(1, 3.0)).expect("the same");
@@ -239,7 +246,7 @@ mod tests {
         assert!(
             parsed.add(series("a/b")).unwrap_err().contains("`a b` and `a/b` have one id, a_b")
         );
-        let other = Series { kind: Kind::NUMBER, ..series("a b") };
+        let other = ParsedSeries { kind: ParsedKind::NUMBER, ..series("a b") };
         assert!(parsed.add(other).unwrap_err().contains("two units"));
         assert!(parsed.add_new(series("a b"), "name it").unwrap_err().contains("there twice"));
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::json::{self, Number};
 use crate::name::{self, title};
-use crate::parsed::{Date, Kind, Series};
+use crate::parsed::{ParsedDate, ParsedKind, ParsedSeries};
 use crate::{ParseError, Parsed};
 
 #[derive(Deserialize)]
@@ -25,11 +25,11 @@ struct Suite {
 struct Benchmark {
     #[serde(default)]
     metadata: Metadata,
-    runs: Vec<Run>,
+    runs: Vec<PyperfRun>,
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct PyperfRun {
     #[serde(default)]
     metadata: Metadata,
     #[serde(default)]
@@ -39,9 +39,9 @@ struct Run {
 type Metadata = BTreeMap<String, Value>;
 
 /// What all runs have in common is written once for the benchmark, or for the file.
-struct Known<'m>(Vec<&'m Metadata>);
+struct PyperfKnown<'m>(Vec<&'m Metadata>);
 
-impl Known<'_> {
+impl PyperfKnown<'_> {
     fn text(&self, key: &str) -> Option<&str> {
         self.0.iter().find_map(|metadata| metadata.get(key))?.as_str()
     }
@@ -60,24 +60,24 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     }
     let mut parsed = Parsed::default();
     for benchmark in &suite.benchmarks {
-        let known = Known(vec![&benchmark.metadata, &suite.metadata]);
+        let known = PyperfKnown(vec![&benchmark.metadata, &suite.metadata]);
         let Some(title) = known.text("name") else {
             return Err(ParseError::at_last(text, "benchmarks", "a benchmark without a name"));
         };
         let at = |what| ParseError::at_last(text, title, what);
         let unit = known.text("unit");
         let kind = match unit {
-            None | Some("second") => Kind::SECONDS,
-            Some("byte") => Kind::amount(Unit::Bytes),
-            Some("integer") => Kind::NUMBER,
+            None | Some("second") => ParsedKind::SECONDS,
+            Some("byte") => ParsedKind::amount(Unit::Bytes),
+            Some("integer") => ParsedKind::NUMBER,
             Some(other) => return Err(at(format!("unknown unit `{other}`"))),
         };
         let shown = name::title(title);
-        let mut series = Series::new(&shown, &name::safe(title), &Params::none(), kind);
+        let mut series = ParsedSeries::new(&shown, &name::safe(title), &Params::none(), kind);
         for run in benchmark.runs.iter().filter(|run| !run.values.is_empty()) {
             let process = series.processes.len();
             run.values.iter().for_each(|value| series.push(process, value.0));
-            let all = Known(vec![&run.metadata, &benchmark.metadata, &suite.metadata]);
+            let all = PyperfKnown(vec![&run.metadata, &benchmark.metadata, &suite.metadata]);
             note_origin(&mut parsed, &all);
             for (fact, key) in [("Python", "python_version"), ("platform", "platform")] {
                 let text = all.text(key).filter(|_| process == 0);
@@ -93,7 +93,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
 }
 
 /// Of the first run that has it; the date of the earliest.
-fn note_origin(parsed: &mut Parsed, known: &Known<'_>) {
+fn note_origin(parsed: &mut Parsed, known: &PyperfKnown<'_>) {
     let or = |had: &mut Option<String>, key: &str| {
         *had = had.take().or_else(|| known.text(key).map(title))
     };
@@ -105,9 +105,10 @@ fn note_origin(parsed: &mut Parsed, known: &Known<'_>) {
     let date = known.text("date").and_then(|text| {
         // The time of the host's zone, which the file does not name.
         let moment = text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp();
-        Some(Date { text: title(text), moment })
+        Some(ParsedDate { text: title(text), moment })
     });
-    let is_earlier = |date: &Date| parsed.date.as_ref().is_none_or(|it| date.moment < it.moment);
+    let is_earlier =
+        |date: &ParsedDate| parsed.date.as_ref().is_none_or(|it| date.moment < it.moment);
     if let Some(date) = date.filter(is_earlier) {
         parsed.date = Some(date);
     }

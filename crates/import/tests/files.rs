@@ -1,6 +1,6 @@
 //! Files that the tools wrote, shortened, and broken ones.
 
-use fathom_import::{About, Format, Source, document};
+use fathom_import::{DocumentAbout, DocumentSource, Format, document};
 use fathom_record::{Basis, Better, Cause, Document, Record, State, Tool};
 use jiff::Timestamp;
 
@@ -12,15 +12,15 @@ const HYPERFINE_PARAMETERS: &str = include_str!("data/hyperfine-parameters.json"
 const PYPERF: &str = include_str!("data/pyperf.json");
 const FIO: &str = include_str!("data/fio.json");
 
-fn about(format: Format) -> About {
+fn about(format: Format) -> DocumentAbout {
     let written = "2026-03-01T12:00:00Z".parse::<Timestamp>().expect("a date");
-    About { format, tool: Tool::fixture(), label: None, host: None, written }
+    DocumentAbout { format, tool: Tool::fixture(), label: None, host: None, written }
 }
 
-fn sources(format: Format, texts: &[&str]) -> Vec<Source> {
+fn sources(format: Format, texts: &[&str]) -> Vec<DocumentSource> {
     let source = |(at, text): (usize, &&str)| {
         let parsed = format.parse(text).expect("a file of the tool");
-        Source { name: format!("{at}.txt"), parsed }
+        DocumentSource { name: format!("{at}.txt"), parsed }
     };
     texts.iter().enumerate().map(source).collect()
 }
@@ -244,7 +244,7 @@ fn files_of_two_machines_are_refused() {
     assert!(refusal(GO, &other, Format::Go).contains("of CPU AMD EPYC and 1.txt of other"));
     let other = GO.replace("BenchmarkSort/n=100-2 ", "BenchmarkSort!/n=100-2 ");
     assert!(refusal(GO, &other, Format::Go).starts_with("1.txt: `Sort/n=100-2` and"));
-    let named = About { host: Some("ci".to_owned()), ..about(Format::Go) };
+    let named = DocumentAbout { host: Some("ci".to_owned()), ..about(Format::Go) };
     let run = document(&sources(Format::Go, &[GO]), &named).expect("one run");
     assert_eq!(run.host.name, "ci");
     assert_eq!(run.records[0].measured_by.as_ref().and_then(|by| by.host.as_deref()), Some("ci"));

@@ -25,7 +25,7 @@ impl Rate {
     }
 
     /// From the bytes of equal times.
-    pub fn of(bytes: &[f64], seconds: f64) -> Option<Self> {
+    pub fn from_bytes(bytes: &[f64], seconds: f64) -> Option<Self> {
         let mean = bytes.iter().sum::<f64>() / bytes.len().max(1) as f64;
         let half = mean_half_width(bytes).unwrap_or(0.0) / mean;
         (mean > 0.0).then_some(Self { bytes_s: mean / seconds, half })

@@ -12,10 +12,10 @@ use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{LoadWindow, ServerUse};
 
 use crate::capacities::{Capacities, Rate};
-use crate::engine::{Body, Choice, Pause, Timing, Workload};
-use crate::options::Load;
+use crate::engine::{Body, EngineChoice, Pause, Timing, Workload};
+use crate::options::LoadOptions;
 use crate::requests::Requests;
-use crate::run::Run;
+use crate::run::LoadRun;
 
 /// Connections of a measurement: enough that none of them is the limit.
 const CONNECTIONS: u32 = 8;
@@ -38,18 +38,18 @@ const BYTES_MAX: u64 = 64 << 20;
 const UNPACED: [&str; 2] = ["cubic", "reno"];
 
 /// How long the measurements take, warm-up left out.
-pub fn planned_ns(load: &Load) -> u64 {
+pub fn planned_ns(load: &LoadOptions) -> u64 {
     // Network, perhaps once more with short bodies or unpaced, disk, and warm files.
     3 * time_ns(load) + DISK_NS
 }
 
-fn time_ns(load: &Load) -> u64 {
+fn time_ns(load: &LoadOptions) -> u64 {
     (load.time.as_nanos() as u64 / 10).clamp(TIME_NS[0], TIME_NS[1])
 }
 
 /// Measures all capacities of a server that is `fathom serve`.
 pub fn measure(
-    run: &mut Run<'_>,
+    run: &mut LoadRun<'_>,
     recorder: &mut dyn Recorder,
 ) -> Result<Capacities, ProcedureError> {
     let file_bytes = run.target.file_bytes.map(|bytes| bytes as f64);
@@ -60,7 +60,7 @@ pub fn measure(
     let congestion = run.target.congestion.clone().unwrap_or_default();
     let found = source(run, None, recorder)?;
     (all.network, all.network_under) = (found.rate, found.under);
-    let over = |found: &Source, name: &str| {
+    let over = |found: &CapacitySource, name: &str| {
         let (size, busy) = (found.bytes >> 10, found.under.map(Resource::word));
         let least = busy.map_or(String::new(), |busy| format!(", {busy} busy, so at least that"));
         format!("bodies of {size} KiB from memory over {CONNECTIONS} connections, {name}{least}")
@@ -105,14 +105,14 @@ fn busy_cpu(window: &LoadWindow, client_cpus: f64) -> Option<Resource> {
 fn wire_rate(window: &LoadWindow) -> Option<Rate> {
     let bodies: Vec<f64> = window.slots.iter().map(|slot| slot.body_bytes as f64).collect();
     let slot_s = window.window_ns as f64 / 1e9 / bodies.len().max(1) as f64;
-    let rate = Rate::of(&bodies, slot_s)?;
+    let rate = Rate::from_bytes(&bodies, slot_s)?;
     let on_wire = window.server.as_ref().and_then(|it| it.per_second(it.wire_bytes));
     Some(Rate { bytes_s: on_wire.unwrap_or(rate.bytes_s), ..rate })
 }
 
 /// What the source gave.
 #[derive(Clone, Copy)]
-struct Source {
+struct CapacitySource {
     rate: Option<Rate>,
     /// Of a body.
     bytes: u64,
@@ -120,12 +120,12 @@ struct Source {
 }
 
 fn source(
-    run: &mut Run<'_>,
+    run: &mut LoadRun<'_>,
     congestion: Option<&str>,
     recorder: &mut dyn Recorder,
-) -> Result<Source, ProcedureError> {
+) -> Result<CapacitySource, ProcedureError> {
     let name = congestion.map_or(String::new(), |name| format!("/{name}"));
-    let mut found = Source { rate: None, bytes: SOURCE_BYTES[0], under: None };
+    let mut found = CapacitySource { rate: None, bytes: SOURCE_BYTES[0], under: None };
     let mut time_ns = time_ns(run.load);
     for bytes in SOURCE_BYTES {
         let files = [(format!("/.fathom/source/{bytes}{name}"), Some(bytes))];
@@ -134,7 +134,7 @@ fn source(
         let rate = window.as_ref().and_then(wire_rate);
         let client_cpus = run.quota.map_or(1.0, |quota| quota.min(1.0));
         let under = window.as_ref().and_then(|window| busy_cpu(window, client_cpus));
-        found = Source { rate, bytes, under };
+        found = CapacitySource { rate, bytes, under };
         let completed = window.map_or(COMPLETIONS_MIN, |it| it.completed());
         if completed >= COMPLETIONS_MIN {
             break;
@@ -149,9 +149,9 @@ fn source(
 
 /// The network without pacing, by the first congestion control that the server has.
 fn unpaced(
-    run: &mut Run<'_>,
+    run: &mut LoadRun<'_>,
     recorder: &mut dyn Recorder,
-) -> Result<Option<(&'static str, Source)>, ProcedureError> {
+) -> Result<Option<(&'static str, CapacitySource)>, ProcedureError> {
     for name in UNPACED {
         let Some(control) = &mut run.target.control else { break };
         let known = control.ask("GET", &format!("/.fathom/source/1/{name}"), 16);
@@ -164,7 +164,7 @@ fn unpaced(
     Ok(None)
 }
 
-fn disk(run: &mut Run<'_>, all: &mut Capacities, recorder: &mut dyn Recorder) {
+fn disk(run: &mut LoadRun<'_>, all: &mut Capacities, recorder: &mut dyn Recorder) {
     if is_over(recorder) {
         return;
     }
@@ -178,7 +178,7 @@ fn disk(run: &mut Run<'_>, all: &mut Capacities, recorder: &mut dyn Recorder) {
             Some(why) => Err(why),
             None => {
                 let slots: Vec<f64> = read.slots.iter().map(|&bytes| bytes as f64).collect();
-                let rate = Rate::of(&slots, read.slot_ns as f64 / 1e9);
+                let rate = Rate::from_bytes(&slots, read.slot_ns as f64 / 1e9);
                 rate.ok_or_else(|| "no bytes in the time".to_owned())
             }
         }),
@@ -189,7 +189,7 @@ fn disk(run: &mut Run<'_>, all: &mut Capacities, recorder: &mut dyn Recorder) {
 
 /// CPU time per request of warm files, or from memory where a file is evicted after each response.
 fn cpus(
-    run: &mut Run<'_>,
+    run: &mut LoadRun<'_>,
     all: &mut Capacities,
     recorder: &mut dyn Recorder,
 ) -> Result<(), ProcedureError> {
@@ -246,7 +246,7 @@ impl Capacities {
 }
 
 fn window(
-    run: &mut Run<'_>,
+    run: &mut LoadRun<'_>,
     requests: Requests,
     (of, time_ns): (&str, u64),
     body: Body,
@@ -255,7 +255,10 @@ fn window(
     if is_over(recorder) {
         return Ok(None);
     }
-    let case = crate::options::Case { choice: Choice::Random, think: std::time::Duration::ZERO };
+    let case = crate::options::LoadVariant {
+        choice: EngineChoice::Random,
+        think: std::time::Duration::ZERO,
+    };
     let work = Workload {
         requests: Arc::new(requests),
         pause: Pause::NONE,
@@ -263,7 +266,7 @@ fn window(
         body,
         ..run.load.workload(&run.target, case, CONNECTIONS, run.load.seed)
     };
-    let timing = Timing::of(time_ns, None);
+    let timing = Timing::with_window(time_ns, None);
     let what = format!("capacity of the {of}");
     let outcome = run.window(&work, timing, &what, recorder)?;
     let is_whole = outcome.end == crate::engine::End::Complete;
@@ -276,7 +279,7 @@ mod tests {
     use fathom_record::{Fact, LoadThread, Params, Unit};
 
     use super::*;
-    use crate::figures::Telemetry;
+    use crate::figures::LoadTelemetry;
     use crate::fixture;
     use crate::metrics;
     use crate::used::between;
@@ -294,24 +297,24 @@ mod tests {
 
     #[test]
     fn rate_is_all_bytes_by_all_time() {
-        let rate = Rate::of(&[10.0, 30.0], 0.5).expect("a rate");
+        let rate = Rate::from_bytes(&[10.0, 30.0], 0.5).expect("a rate");
         assert!((rate.bytes_s - 40.0).abs() < 1e-9);
         // Student's t of one degree of freedom, 12.706 × 14.142 ÷ √2, by the mean of 20.
         assert!((rate.half - 6.353).abs() < 1e-3, "{}", rate.half);
-        assert_eq!(Rate::of(&[0.0, 0.0], 1.0), None);
-        assert_eq!(Rate::of(&[], 1.0), None);
+        assert_eq!(Rate::from_bytes(&[0.0, 0.0], 1.0), None);
+        assert_eq!(Rate::from_bytes(&[], 1.0), None);
     }
 
     #[test]
     fn cpu_that_limits_is_of_its_share() {
         let of = |cpu_ns: u64, server: Option<u64>| {
             let threads = vec![LoadThread { cpu_ns, wait_ns: 0, wall_ns: 1_000 }];
-            let at = |at_ns, cpu_ns| Telemetry {
+            let at = |at_ns, cpu_ns| LoadTelemetry {
                 at_ns,
                 cpu_ns,
                 cpus: Some(1.0),
                 threads: Some(1),
-                ..Telemetry::default()
+                ..LoadTelemetry::default()
             };
             let server = server.map(|ns| between(&at(0, 0), &at(1_000, ns)));
             // A thread that may use half a CPU.

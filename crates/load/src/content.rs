@@ -1,6 +1,6 @@
 //! What verified bodies are compared with (`--body verify`).
 
-use fathom_fileio::Sum;
+use fathom_fileio::XorSum;
 
 use crate::make;
 use crate::requests::Requests;
@@ -21,7 +21,7 @@ pub fn know(target: &mut Target, goes_on: &mut dyn FnMut() -> bool) -> &'static 
             return false;
         };
         let answer = control.ask("GET", &requests.path(file), bytes);
-        answer.is_ok_and(|answer| Sum::of(&answer.body) == make::sum(number, bytes))
+        answer.is_ok_and(|answer| XorSum::over(&answer.body) == make::sum(number, bytes))
     });
     if !is_set {
         return "the first response of each file";

@@ -10,14 +10,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fathom_http::{
-    Address, Connector, ExchangeError, Framing, Limits, Stream, Tls, coded, request,
+    Connector, ExchangeError, ExchangeLimits, Framing, ServerAddress, Stream, Tls, coded, request,
 };
 use fathom_record::Host;
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::control_error::ControlError;
-use crate::figures::{CacheChange, DiskRate, Telemetry};
+use crate::figures::{CacheChange, DiskRate, LoadTelemetry};
 use crate::message::Message;
 use crate::paths::PATHS_MAX;
 
@@ -34,7 +34,7 @@ const WORK_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Listing {
+pub struct ControlListing {
     #[serde(deserialize_with = "listed_files")]
     pub files: Vec<ListedFile>,
     pub truncated: bool,
@@ -50,8 +50,8 @@ const PATH_MAX: usize = 4096;
 
 /// A list that is too long ends where it becomes so: a short text can be a large list.
 fn listed_files<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ListedFile>, D::Error> {
-    struct Files;
-    impl<'de> Visitor<'de> for Files {
+    struct ControlFiles;
+    impl<'de> Visitor<'de> for ControlFiles {
         type Value = Vec<ListedFile>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,12 +75,12 @@ fn listed_files<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ListedFile>, D
             Ok(files)
         }
     }
-    from.deserialize_seq(Files)
+    from.deserialize_seq(ControlFiles)
 }
 
 /// A blocking client of one request at a time.
 pub struct Control {
-    address: Address,
+    address: ServerAddress,
     host: String,
     /// Further fields, each `Name: value`.
     fields: Vec<String>,
@@ -96,7 +96,7 @@ pub struct Control {
 }
 
 /// An answer whose body was read.
-pub struct Answer {
+pub struct ControlAnswer {
     pub status: u16,
     pub body: Vec<u8>,
     /// Length of the body, of which less may be kept.
@@ -109,7 +109,7 @@ pub struct Answer {
 
 impl Control {
     pub fn new(
-        address: impl Into<Address>,
+        address: impl Into<ServerAddress>,
         host: &str,
         fields: &[String],
         timeout: Duration,
@@ -148,12 +148,12 @@ impl Control {
         Self { source, ..self }
     }
 
-    pub fn list(&mut self) -> Result<Listing, ControlError> {
+    pub fn list(&mut self) -> Result<ControlListing, ControlError> {
         self.json("GET", "/.fathom/list", LIST_BYTES_MAX)
     }
 
-    pub fn telemetry(&mut self) -> Result<Telemetry, ControlError> {
-        self.json::<Telemetry>("GET", "/.fathom/telemetry", BODY_BYTES_MAX)?.checked()
+    pub fn telemetry(&mut self) -> Result<LoadTelemetry, ControlError> {
+        self.json::<LoadTelemetry>("GET", "/.fathom/telemetry", BODY_BYTES_MAX)?.checked()
     }
 
     pub fn host(&mut self) -> Result<Host, ControlError> {
@@ -206,7 +206,12 @@ impl Control {
     }
 
     /// Keeps at most `body_max` bytes of the body; if that is not 0, more are an error.
-    pub fn ask(&mut self, method: &str, path: &str, body_max: u64) -> Result<Answer, ControlError> {
+    pub fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        body_max: u64,
+    ) -> Result<ControlAnswer, ControlError> {
         self.exchange(&Message { method: method.to_owned(), body: Vec::new() }, path, body_max)
     }
 
@@ -216,7 +221,7 @@ impl Control {
         message: &Message,
         path: &str,
         body_max: u64,
-    ) -> Result<Answer, ControlError> {
+    ) -> Result<ControlAnswer, ControlError> {
         self.repeated(message, path, body_max, |status, body| body.answer(status))
     }
 
@@ -227,7 +232,7 @@ impl Control {
         message: &Message,
         path: &str,
         body_max: u64,
-        read: impl Fn(u16, &mut Body<'_>) -> Result<T, ControlError>,
+        read: impl Fn(u16, &mut ControlBody<'_>) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
         if !message.is_idempotent() {
             self.stream = None;
@@ -247,10 +252,10 @@ impl Control {
         message: &Message,
         path: &str,
         body_max: u64,
-        read: impl Fn(u16, &mut Body<'_>) -> Result<T, ControlError>,
+        read: impl Fn(u16, &mut ControlBody<'_>) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
         let stop = Arc::clone(&self.stop);
-        let limits = Limits::new(self.timeout, &stop);
+        let limits = ExchangeLimits::new(self.timeout, &stop);
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => self.connect(&limits)?,
@@ -263,7 +268,7 @@ impl Control {
         let fields = length.iter().chain(more);
         let head = request(&message.method, path, &self.host, fields);
         limits.send(&mut stream, &[head.as_bytes(), &message.body].concat())?;
-        let mut body = Body::begin(&mut stream, limits, body_max)?;
+        let mut body = ControlBody::begin(&mut stream, limits, body_max)?;
         if message.method == "HEAD" {
             body.is_complete = true;
         }
@@ -273,7 +278,7 @@ impl Control {
         outcome
     }
 
-    fn connect(&mut self, limits: &Limits<'_>) -> Result<Stream, ExchangeError> {
+    fn connect(&mut self, limits: &ExchangeLimits<'_>) -> Result<Stream, ExchangeError> {
         let connector = Connector { from: self.source, ..Connector::default() };
         let timeout = self.timeout.min(CONNECT_TIMEOUT);
         let socket = connector.open(&self.address, timeout, Some(&self.stop))?;
@@ -285,9 +290,9 @@ impl Control {
 }
 
 /// The body of an answer, as it arrives.
-pub(crate) struct Body<'s> {
+pub(crate) struct ControlBody<'s> {
     stream: &'s mut dyn Read,
-    limits: Limits<'s>,
+    limits: ExchangeLimits<'s>,
     /// 0 if it is dropped.
     bytes_max: u64,
     pub status: u16,
@@ -305,11 +310,11 @@ pub(crate) struct Body<'s> {
     error: Option<ControlError>,
 }
 
-impl<'s> Body<'s> {
+impl<'s> ControlBody<'s> {
     /// Reads the head.
     pub(crate) fn begin(
         stream: &'s mut dyn Read,
-        limits: Limits<'s>,
+        limits: ExchangeLimits<'s>,
         bytes_max: u64,
     ) -> Result<Self, ControlError> {
         let mut buffer = vec![0; 64 << 10];
@@ -376,7 +381,7 @@ impl<'s> Body<'s> {
         Ok(())
     }
 
-    pub(crate) fn answer(&mut self, status: u16) -> Result<Answer, ControlError> {
+    pub(crate) fn answer(&mut self, status: u16) -> Result<ControlAnswer, ControlError> {
         let mut body = Vec::new();
         loop {
             if self.bytes_max > 0 {
@@ -385,7 +390,7 @@ impl<'s> Body<'s> {
             if self.is_complete {
                 let (body_bytes, is_coded) = (self.bytes, self.is_coded);
                 let location = self.location.take();
-                return Ok(Answer { status, body, body_bytes, is_coded, location });
+                return Ok(ControlAnswer { status, body, body_bytes, is_coded, location });
             }
             self.next()?;
         }
@@ -398,7 +403,7 @@ impl<'s> Body<'s> {
     }
 }
 
-impl Read for Body<'_> {
+impl Read for ControlBody<'_> {
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
         while self.piece.is_empty() && !self.is_complete {
             if let Err(error) = self.next() {
@@ -418,8 +423,8 @@ mod tests {
     const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-    fn limits() -> Limits<'static> {
-        Limits::new(Duration::from_secs(600), &GOES_ON)
+    fn limits() -> ExchangeLimits<'static> {
+        ExchangeLimits::new(Duration::from_secs(600), &GOES_ON)
     }
 
     /// A text again and again.
@@ -439,22 +444,22 @@ mod tests {
     #[test]
     fn endless_answers_end() {
         let whole = format!("{HEAD}0123456789");
-        let body = |bytes_max, limits: Limits<'_>| {
+        let body = |bytes_max, limits: ExchangeLimits<'_>| {
             let mut text = whole.as_bytes();
-            let answer = Body::begin(&mut text, limits, bytes_max)?.answer(200)?;
+            let answer = ControlBody::begin(&mut text, limits, bytes_max)?.answer(200)?;
             Ok::<_, ControlError>((answer.body.len(), answer.body_bytes))
         };
         assert_eq!(body(10, limits()).unwrap(), (10, 10));
         assert!(matches!(body(9, limits()), Err(ControlError::TooLong(_))));
         // Of a file only the length is of interest.
         assert_eq!(body(0, limits()).unwrap(), (0, 10));
-        let late = body(10, Limits::new(Duration::ZERO, &GOES_ON)).unwrap_err().to_string();
+        let late = body(10, ExchangeLimits::new(Duration::ZERO, &GOES_ON)).unwrap_err().to_string();
         assert_eq!(late, "no complete response in 0 s");
         let stop = AtomicBool::new(true);
-        let stopped = body(10, Limits::new(Duration::MAX, &stop));
+        let stopped = body(10, ExchangeLimits::new(Duration::MAX, &stop));
         assert_eq!(stopped.unwrap_err().to_string(), "stopped");
         let mut text = b"HTTP/1.1 200 OK\r\nX: ".chain(Endless(b"y", 0));
-        let end = Body::begin(&mut text, limits(), 10).map(drop).unwrap_err().to_string();
+        let end = ControlBody::begin(&mut text, limits(), 10).map(drop).unwrap_err().to_string();
         assert_eq!(end, "malformed response: head above 16 KiB");
     }
 
@@ -462,8 +467,8 @@ mod tests {
     fn lists_are_bounded_as_they_are_read() {
         let list = |begin: &str, endless: &'static [u8]| {
             let mut text = begin.as_bytes().chain(Endless(endless, 0));
-            let body = Body::begin(&mut text, limits(), 32 << 20);
-            body.and_then(|mut body| body.json::<Listing>()).unwrap_err().to_string()
+            let body = ControlBody::begin(&mut text, limits(), 32 << 20);
+            body.and_then(|mut body| body.json::<ControlListing>()).unwrap_err().to_string()
         };
         let begin = format!("{HEAD}{{\"files\": [");
         let text = list(&begin, b"{},");
@@ -474,8 +479,8 @@ mod tests {
         let size = body.len();
         let whole = format!("{CHUNKED}{size:x}\r\n{body}\r\n0\r\n\r\n");
         let mut text = whole.as_bytes();
-        let mut body = Body::begin(&mut text, limits(), 99).unwrap();
-        let files = body.json::<Listing>().unwrap().files;
+        let mut body = ControlBody::begin(&mut text, limits(), 99).unwrap();
+        let files = body.json::<ControlListing>().unwrap().files;
         assert_eq!((files.len(), files[0].bytes, body.is_complete), (1, 7, true));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fathom_analysis::load::{Estimate, Resource};
+use fathom_analysis::load::{Resource, ShapeEstimate};
 use fathom_metric::{Measured, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
 use fathom_record::{
@@ -14,8 +14,8 @@ use crate::capacities::{Capacities, Rate};
 use crate::engine::{Body, End, Outcome, Tally, Timing};
 use crate::limit::{Limit, Proof, id, mean, word};
 use crate::metrics;
-use crate::options::Case;
-use crate::run::{Run, shuffled};
+use crate::options::LoadVariant;
+use crate::run::{LoadRun, shuffled};
 use crate::step::Step;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -40,7 +40,7 @@ const FORMULA: &str = "(1 ÷ X) ÷ max(1 ÷ X, D + δ): X throughput at saturati
 
 /// Work that is added to each request.
 #[derive(Clone, Debug, PartialEq)]
-struct Dose {
+struct LoadDose {
     /// The value of the parameter `resource`.
     of: &'static str,
     /// Demand on that resource, without the dose and by it.
@@ -53,7 +53,7 @@ struct Dose {
     words: String,
 }
 
-impl Dose {
+impl LoadDose {
     /// The throughput with the dose ÷ without it.
     fn predicted(&self, request_s: f64) -> f64 {
         request_s / request_s.max(self.demand_s + self.dose_s)
@@ -70,7 +70,7 @@ fn time_ns(window_ns: u64) -> u64 {
 }
 
 /// The doses of all resources whose capacity is known.
-fn doses(limit: &Limit, all: &Capacities, request_s: f64) -> Vec<Dose> {
+fn doses(limit: &Limit, all: &Capacities, request_s: f64) -> Vec<LoadDose> {
     let suspect = word(&limit.name);
     let whole_s = SHARE * request_s;
     let demand_s = |resource| {
@@ -84,7 +84,7 @@ fn doses(limit: &Limit, all: &Capacities, request_s: f64) -> Vec<Dose> {
         // Direct reads have whole blocks.
         let is_disk = resource == Resource::Disk;
         let bytes = if is_disk { (bytes / BLOCK).ceil() * BLOCK } else { bytes };
-        Dose {
+        LoadDose {
             of,
             demand_s: demand_s(resource),
             dose_s: bytes / rate,
@@ -96,7 +96,7 @@ fn doses(limit: &Limit, all: &Capacities, request_s: f64) -> Vec<Dose> {
     };
     let time = |demand_s: f64, of: &'static str, cpus: f64, name: Option<&str>| {
         let ns = (whole_s * 1e9 * cpus).min(TIME_NS_MAX).round();
-        Dose {
+        LoadDose {
             of,
             demand_s,
             dose_s: ns / 1e9 / cpus,
@@ -137,8 +137,8 @@ fn doses(limit: &Limit, all: &Capacities, request_s: f64) -> Vec<Dose> {
 
 /// Measures all doses at a saturated number of clients, and records their effects.
 pub fn prove(
-    run: &mut Run<'_>,
-    case: Case,
+    run: &mut LoadRun<'_>,
+    case: LoadVariant,
     (limit, all, clients): (&Limit, &Capacities, u32),
     params: &Params,
     recorder: &mut dyn Recorder,
@@ -183,10 +183,10 @@ pub fn prove(
         }
     }
     let before_s = mean(&demands[doses.len()]);
-    let effect = |(dose, (ratios, demands)): (&Dose, (&Vec<f64>, &Vec<f64>))| {
+    let effect = |(dose, (ratios, demands)): (&LoadDose, (&Vec<f64>, &Vec<f64>))| {
         // Of the suspect it is the dose itself.
         let side = if dose.of == suspect { 1.0 } else { before_s / mean(demands) };
-        Effect::of(dose, ratios, (request_s, side))
+        Effect::from_dose(dose, ratios, (request_s, side))
     };
     let both = doses.iter().zip(ratios.iter().zip(&demands));
     let found: Vec<Effect> = both.filter_map(effect).collect();
@@ -197,14 +197,14 @@ pub fn prove(
 }
 
 /// What a window used.
-struct Used {
+struct DoseUsed {
     server: ServerUse,
     client_ns: u64,
     completed: f64,
 }
 
 /// The time per request of a resource. `None` if it has no capacity, or its use is unknown.
-fn demand(of: &str, used: &Used, all: &Capacities) -> Option<f64> {
+fn demand(of: &str, used: &DoseUsed, all: &Capacities) -> Option<f64> {
     let of_rate = |bytes: Option<u64>, rate: Rate| Some(bytes? as f64 / rate.bytes_s);
     let of_cpus = |ns: u64, cpus: f64| (cpus > 0.0).then(|| ns as f64 / 1e9 / cpus);
     let all_s = match of {
@@ -221,13 +221,13 @@ fn demand(of: &str, used: &Used, all: &Capacities) -> Option<f64> {
 /// The throughput with added load, and what was used. `None` if nothing was completed, or after a
 /// stop.
 fn throughput(
-    run: &mut Run<'_>,
-    case: Case,
+    run: &mut LoadRun<'_>,
+    case: LoadVariant,
     (clients, run_ns): (u32, u64),
-    dose: Option<&Dose>,
+    dose: Option<&LoadDose>,
     seed: u64,
     (what, recorder): (&str, &mut dyn Recorder),
-) -> Result<Option<(f64, Option<Used>)>, ProcedureError> {
+) -> Result<Option<(f64, Option<DoseUsed>)>, ProcedureError> {
     run.set_cache(&mut Step::new(clients))?;
     let mut work = run.load.workload(&run.target, case, clients, seed);
     // Bytes of a dose are no file's.
@@ -238,14 +238,14 @@ fn throughput(
             work.requests = Arc::new(work.requests.with(field, dose.more_bytes));
         }
     }
-    let timing = Timing::of(run_ns, None);
+    let timing = Timing::with_window(run_ns, None);
     let Outcome { tally: Tally { window, .. }, end } = run.window(&work, timing, what, recorder)?;
     let completed = window.completed() as f64;
     if end != End::Complete || completed == 0.0 {
         return Ok(None);
     }
     let client_ns = window.threads.iter().map(|thread| thread.cpu_ns).sum();
-    let used = window.server.map(|server| Used { server, client_ns, completed });
+    let used = window.server.map(|server| DoseUsed { server, client_ns, completed });
     Ok(Some((completed / window.window_ns as f64 * 1e9, used)))
 }
 
@@ -257,18 +257,18 @@ struct Effect {
     predicted: f64,
     /// What a higher demand on the suspect, as measured, leaves of the throughput.
     side: f64,
-    measured: Estimate,
+    measured: ShapeEstimate,
     words: String,
     ratios: Vec<f64>,
 }
 
 impl Effect {
-    fn of(dose: &Dose, ratios: &[f64], (request_s, side): (f64, f64)) -> Option<Self> {
+    fn from_dose(dose: &LoadDose, ratios: &[f64], (request_s, side): (f64, f64)) -> Option<Self> {
         Some(Self {
             of: dose.of,
             predicted: dose.predicted(request_s),
             side: if side.is_finite() { side.min(1.0) } else { 1.0 },
-            measured: Estimate::of_sweeps(ratios)?,
+            measured: ShapeEstimate::of_sweeps(ratios)?,
             words: dose.words.clone(),
             ratios: ratios.to_vec(),
         })
@@ -334,18 +334,22 @@ mod tests {
     use fathom_analysis::load::{Name, Use};
 
     use super::*;
-    use crate::figures::Telemetry;
+    use crate::figures::LoadTelemetry;
     use crate::fixture::assert_golden;
     use crate::used::between;
 
     #[test]
     fn demand_is_the_use_of_a_resource_by_its_capacity() {
         let server = between(
-            &Telemetry::default(),
-            &Telemetry { cpu_ns: 3_000_000_000, bytes_on_wire: Some(10), ..Telemetry::default() },
+            &LoadTelemetry::default(),
+            &LoadTelemetry {
+                cpu_ns: 3_000_000_000,
+                bytes_on_wire: Some(10),
+                ..LoadTelemetry::default()
+            },
         );
         let server = ServerUse { wire_bytes: Some(4_000), disk_bytes: Some(800), ..server };
-        let used = Used { server, client_ns: 2_000_000_000, completed: 10.0 };
+        let used = DoseUsed { server, client_ns: 2_000_000_000, completed: 10.0 };
         let rate = |bytes_s| Rate { bytes_s, half: 0.0 };
         let all = Capacities {
             network: Some(rate(100.0)),
@@ -388,7 +392,7 @@ mod tests {
             };
             let uses = vec![demand(resource, 0.007), demand(Resource::Client, 0.003)];
             let doses = doses(&Limit::named(name, uses), all, request_s);
-            let line = |it: &Dose| {
+            let line = |it: &LoadDose| {
                 let [demand, dose] =
                     [it.demand_s, it.dose_s].map(|s| quantity(1e9 * s, Unit::Nanoseconds));
                 let field = it.field.as_deref().unwrap_or("no field");
@@ -412,7 +416,7 @@ mod tests {
     }
 
     fn effect(of: &'static str, predicted: f64, measured: f64) -> Effect {
-        let measured = Estimate { value: measured, interval: None };
+        let measured = ShapeEstimate { value: measured, interval: None };
         Effect { of, predicted, side: 1.0, measured, words: String::new(), ratios: Vec::new() }
     }
 
@@ -435,9 +439,9 @@ mod tests {
         assert_eq!(facts, ["dose", "predicted"]);
     }
 
-    fn dose(demand_s: f64, dose_s: f64) -> Dose {
+    fn dose(demand_s: f64, dose_s: f64) -> LoadDose {
         let (field, words) = (None, String::new());
-        Dose { of: "disk", demand_s, dose_s, field, more_bytes: 0, spin_ns: 0, words }
+        LoadDose { of: "disk", demand_s, dose_s, field, more_bytes: 0, spin_ns: 0, words }
     }
 
     #[test]

@@ -20,15 +20,15 @@ mod window;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use fathom_http::{Address, Tls, Url};
+use fathom_http::{ServerAddress, Tls, Url};
 
 pub use buckets::{ROWS, lower_ns, row_lower_ns};
 pub use fault::{Fault, REDIRECTED, UNASKED, by_words};
 pub use heat::Heat;
-pub use meter::{Counts, Meter};
+pub use meter::{Meter, MeterCounts};
 pub use pause::{Distribution, Pause};
-pub use phases::Phase;
-pub use schedule::{Arrivals, Rate};
+pub use phases::EnginePhase;
+pub use schedule::{Arrivals, ScheduleRate};
 pub use tally::{SLICES, Tally};
 pub use window::{End, Live, Moment, Outcome, Timing, run};
 
@@ -36,14 +36,14 @@ use crate::requests::Requests;
 
 /// How the next file is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Choice {
+pub enum EngineChoice {
     /// Any file, with equal probability.
     Random,
     /// Client i always asks for file i.
     Fixed,
 }
 
-fathom_record::words!(Choice.word, Random = "random", Fixed = "fixed");
+fathom_record::words!(EngineChoice.word, Random = "random", Fixed = "fixed");
 
 /// What happens to the bytes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,20 +59,20 @@ pub enum Body {
 /// The work of one step.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    pub address: Address,
+    pub address: ServerAddress,
     /// Whether and how connections are encrypted.
     pub tls: Option<Tls>,
     pub requests: Arc<Requests>,
     /// In an open loop the most requests in flight.
     pub clients: u32,
     /// Requests at a rate, whatever the responses (open loop); otherwise each client has one.
-    pub rate: Option<Rate>,
+    pub rate: Option<ScheduleRate>,
     pub threads: u32,
     /// Of a share of a load: the number of its first client, and how much later its open loop
     /// begins, so that equal distances of several members are one schedule.
     pub first: u32,
     pub shift_ns: u64,
-    pub choice: Choice,
+    pub choice: EngineChoice,
     pub pause: Pause,
     /// A new connection for each request.
     pub fresh: bool,

@@ -11,7 +11,7 @@ use crate::control_error::ControlError;
 /// Counters of the server at one time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Telemetry {
+pub struct LoadTelemetry {
     /// By the server's monotonic clock.
     pub at_ns: u64,
     pub cpu_ns: u64,
@@ -103,7 +103,7 @@ fn total((name, value): (&'static str, u64)) -> Figure {
     (name, value, TOTAL)
 }
 
-impl Telemetry {
+impl LoadTelemetry {
     pub(crate) fn checked(self) -> Result<Self, ControlError> {
         let device = self.device.clone().unwrap_or_default();
         let counters = [
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn figures_that_cannot_be_reach_no_record() {
-        fn of<T: DeserializeOwned>(
+        fn error_of<T: DeserializeOwned>(
             text: &str,
             checked: fn(T) -> Result<T, ControlError>,
         ) -> String {
@@ -206,20 +206,20 @@ mod tests {
                 "reads of the device",
             ),
         ] {
-            assert_eq!(of(text, Telemetry::checked), format!("{lead}{what}"), "{text}");
+            assert_eq!(error_of(text, LoadTelemetry::checked), format!("{lead}{what}"), "{text}");
         }
         let largest = r#"{"cpu_ns": 1152921504606846976, "resident_bytes": 140737488355328,
             "cpus": 0.1, "threads": 8192}"#;
-        assert_eq!(of(largest, Telemetry::checked), "plausible");
-        let at = |at_ns, cpu_ns| Telemetry { at_ns, cpu_ns, ..Telemetry::default() };
+        assert_eq!(error_of(largest, LoadTelemetry::checked), "plausible");
+        let at = |at_ns, cpu_ns| LoadTelemetry { at_ns, cpu_ns, ..LoadTelemetry::default() };
         assert!(at(2, 1).follows(&at(1, 1)) && !at(2, 1).follows(&at(1, 2)));
         let no_time = r#"{"slots": [1], "slot_ns": 0}"#;
-        assert_eq!(of(no_time, DiskRate::checked), format!("{lead}no time"));
+        assert_eq!(error_of(no_time, DiskRate::checked), format!("{lead}no time"));
         let sum = r#"{"slots": [1152921504606846976, 1], "slot_ns": 1}"#;
-        assert_eq!(of(sum, DiskRate::checked), format!("{lead}bytes read"));
+        assert_eq!(error_of(sum, DiskRate::checked), format!("{lead}bytes read"));
         let after = r#"{"resident_bytes_after": 1152921504606846977}"#;
-        assert_eq!(of(after, CacheChange::checked), format!("{lead}bytes"));
+        assert_eq!(error_of(after, CacheChange::checked), format!("{lead}bytes"));
         let refused = r#"{"slots": [], "slot_ns": 0, "unavailable": "no files"}"#;
-        assert_eq!(of(refused, DiskRate::checked), "plausible");
+        assert_eq!(error_of(refused, DiskRate::checked), "plausible");
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::load::{
-    ALLOWED, Condition, DUE_MIN, Highest, LEVEL, MeasuredStep, OpenLimit, Search, Seen, WINDOWS,
-    Window, limit_of_window, measure_for,
+    ALLOWED, DUE_MIN, Highest, LEVEL, LoadCondition, MeasuredStep, OpenLimit, Search, SearchWindow,
+    Seen, WINDOWS, limit_of_window, measure_for,
 };
 use fathom_metric::{Ending, Event, Measured, ProcedureError, Recorder};
 use fathom_record::load_facts::{self, of_window};
@@ -13,11 +13,11 @@ use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Remedy, State,
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-use crate::engine::{End, Rate, Timing, Workload};
+use crate::engine::{End, ScheduleRate, Timing, Workload};
 use crate::metrics;
-use crate::options::{Case, Load};
+use crate::options::{LoadOptions, LoadVariant};
 use crate::records;
-use crate::run::{Run, duration, whole_time};
+use crate::run::{LoadRun, duration, whole_time};
 use crate::step::Step;
 
 /// Closed-loop clients whose throughput is the first guess.
@@ -26,7 +26,7 @@ const CLIENTS: u32 = 32;
 const LATE_MAX: usize = 3;
 
 /// How long a search takes at most, without warm-up and backlogs.
-pub fn planned_ns(load: &Load) -> u64 {
+pub fn planned_ns(load: &LoadOptions) -> u64 {
     (1 + WINDOWS as u64) * load.window_ns()
 }
 
@@ -43,7 +43,7 @@ struct Tried {
 }
 
 impl Tried {
-    fn new(rate: f64, step: MeasuredStep, conditions: &[Condition]) -> Self {
+    fn new(rate: f64, step: MeasuredStep, conditions: &[LoadCondition]) -> Self {
         let beyond = match limit_of_window(&step) {
             Some((OpenLimit::Generator, why)) => Err(why),
             Some((OpenLimit::Server, why)) => Ok(Some(format!("not sustained, {why}"))),
@@ -53,13 +53,13 @@ impl Tried {
     }
 
     /// What it shows of the limits: the first one is that the rate is sustained.
-    fn window(&self, conditions: &[Condition]) -> Option<Window> {
+    fn window(&self, conditions: &[LoadCondition]) -> Option<SearchWindow> {
         let step = &self.step;
         let is_sustained = self.beyond.is_ok() && step.all.completed > 0 && step.undrained == 0;
         let lost = [step.counts.failed(), step.counts.in_flight];
         let seen = conditions.iter().map(|one| one.seen(&step.all.times, lost, step.throughput()));
         let seen = std::iter::once(Seen::Holds(is_sustained)).chain(seen).collect();
-        self.beyond.is_ok().then_some(Window { rate: self.rate, seen })
+        self.beyond.is_ok().then_some(SearchWindow { rate: self.rate, seen })
     }
 
     fn facts(&self, number: usize) -> Vec<Fact> {
@@ -87,16 +87,16 @@ impl Tried {
 }
 
 /// The windows so far.
-struct Found<'f> {
-    conditions: &'f [Condition],
+struct FindFound<'f> {
+    conditions: &'f [LoadCondition],
     search: Search,
     tried: Vec<Tried>,
     /// At a lower rate a window says nothing.
     least: f64,
 }
 
-impl<'f> Found<'f> {
-    fn around(guess: f64, conditions: &'f [Condition], window_ns: u64) -> Self {
+impl<'f> FindFound<'f> {
+    fn around(guess: f64, conditions: &'f [LoadCondition], window_ns: u64) -> Self {
         let least = DUE_MIN as f64 / (window_ns as f64 / 1e9);
         Self { conditions, search: Search::around(guess.max(least)), tried: Vec::new(), least }
     }
@@ -139,9 +139,9 @@ impl<'f> Found<'f> {
 
 /// Searches, and records the answer.
 pub fn find(
-    run: &mut Run<'_>,
-    case: Case,
-    conditions: &[Condition],
+    run: &mut LoadRun<'_>,
+    case: LoadVariant,
+    conditions: &[LoadCondition],
     recorder: &mut dyn Recorder,
 ) -> Result<Ending, ProcedureError> {
     let clients = CLIENTS.min(run.load.in_flight());
@@ -152,12 +152,12 @@ pub fn find(
     few.iter().for_each(|text| recorder.event(Event::Warning(text)));
     let mut random = Xoshiro256PlusPlus::seed_from_u64(run.load.seed);
     let load = run.load;
-    let mut found = Found::around(closed.throughput(), conditions, load.window_ns());
-    let shared = records::Shared::of(load, &run.target, case, None);
+    let mut found = FindFound::around(closed.throughput(), conditions, load.window_ns());
+    let shared = records::RecordContext::from_load(load, &run.target, case, None);
     let params = params(shared.common(), load, conditions);
     let mut end = Ok(true);
     while let Some(per_second) = found.next_rate() {
-        let rate = Rate { per_second, arrivals: load.arrivals() };
+        let rate = ScheduleRate { per_second, arrivals: load.arrivals() };
         let of = (load.in_flight(), Some(rate));
         match window(run, case, of, random.next_u64(), recorder) {
             Ok(Some(step)) => found.add(per_second, step),
@@ -187,7 +187,7 @@ pub fn find(
 
 /// Whether a window has too few responses for the interval of a quantile even at this throughput,
 /// and what to do.
-fn too_few(load: &Load, throughput: f64, conditions: &[Condition]) -> Option<String> {
+fn too_few(load: &LoadOptions, throughput: f64, conditions: &[LoadCondition]) -> Option<String> {
     let window_s = load.window_ns() as f64 / 1e9;
     // Those of a quantile have ten beyond it.
     let needs = conditions.iter().map(|one| (ALLOWED / 10.0 * one.responses_min(), one.parts().0));
@@ -213,7 +213,7 @@ fn rounded(rate: f64) -> f64 {
 }
 
 /// The first condition that does not hold in a window.
-fn beyond(step: &MeasuredStep, conditions: &[Condition]) -> Option<String> {
+fn beyond(step: &MeasuredStep, conditions: &[LoadCondition]) -> Option<String> {
     if step.all.completed == 0 {
         return Some("no response".to_owned());
     }
@@ -223,7 +223,7 @@ fn beyond(step: &MeasuredStep, conditions: &[Condition]) -> Option<String> {
     });
     broken.or_else(|| {
         let lost = [step.counts.failed(), step.counts.in_flight];
-        let seen = |one: &&Condition| one.seen(&step.all.times, lost, step.throughput());
+        let seen = |one: &&LoadCondition| one.seen(&step.all.times, lost, step.throughput());
         let one = conditions.iter().find(|one| !seen(one).holds())?;
         Some(format!("not {}: {} without a response", one.text(), step.counts.in_flight))
     })
@@ -231,9 +231,9 @@ fn beyond(step: &MeasuredStep, conditions: &[Condition]) -> Option<String> {
 
 /// One window: of an open loop, or of closed-loop clients. `None` after a stop.
 fn window(
-    run: &mut Run<'_>,
-    case: Case,
-    (clients, rate): (u32, Option<Rate>),
+    run: &mut LoadRun<'_>,
+    case: LoadVariant,
+    (clients, rate): (u32, Option<ScheduleRate>),
     seed: u64,
     recorder: &mut dyn Recorder,
 ) -> Result<Option<MeasuredStep>, ProcedureError> {
@@ -244,7 +244,7 @@ fn window(
     run.set_cache(&mut step)?;
     let work = run.load.workload(&run.target, case, clients, seed);
     let work = Workload { rate, ..work };
-    let timing = Timing::of(run.load.window_ns(), None);
+    let timing = Timing::with_window(run.load.window_ns(), None);
     let what = rate.map_or("throughput".to_owned(), |it| crate::rates::words(it.per_second));
     let outcome = run.window(&work, timing, &what, recorder)?;
     match outcome.end {
@@ -263,7 +263,7 @@ fn window(
 }
 
 /// The conditions are parameters: another condition is another case.
-fn params(common: Params, load: &Load, conditions: &[Condition]) -> Params {
+fn params(common: Params, load: &LoadOptions, conditions: &[LoadCondition]) -> Params {
     let mut params = common.and("arrivals", load.arrivals().word());
     params.0.remove("think_s");
     conditions.iter().fold(params, |params, one| {
@@ -273,8 +273,8 @@ fn params(common: Params, load: &Load, conditions: &[Condition]) -> Params {
 }
 
 /// `is_whole`: whether the search came to its end.
-fn measured(found: &Found<'_>, load: &Load, params: Params, is_whole: bool) -> Measured {
-    let all: Vec<&str> = found.conditions.iter().map(Condition::text).collect();
+fn measured(found: &FindFound<'_>, load: &LoadOptions, params: Params, is_whole: bool) -> Measured {
+    let all: Vec<&str> = found.conditions.iter().map(LoadCondition::text).collect();
     let count = found.tried.len();
     let windows = format!("{count}, {} of them within the limits", found.held().count());
     let mut facts = vec![
@@ -319,7 +319,7 @@ fn measured(found: &Found<'_>, load: &Load, params: Params, is_whole: bool) -> M
 }
 
 /// Why there is no answer, though the search came to its end.
-fn none_holds(found: &Found<'_>, load: &Load) -> Reason {
+fn none_holds(found: &FindFound<'_>, load: &LoadOptions) -> Reason {
     let rates = found.tried.iter().map(|tried| tried.rate);
     let lowest = rates.fold(f64::INFINITY, f64::min);
     let text = format!("no rate holds, from {lowest} requests/s on");
@@ -331,7 +331,7 @@ fn none_holds(found: &Found<'_>, load: &Load) -> Reason {
 }
 
 /// Why the answer may not be what it should.
-fn doubts(found: &Found<'_>, highest: &Highest, load: &Load) -> Vec<Reason> {
+fn doubts(found: &FindFound<'_>, highest: &Highest, load: &LoadOptions) -> Vec<Reason> {
     let contended = found.tried.iter().filter(|tried| tried.step.contention().is_some()).count();
     let contended = (contended > 0).then(|| {
         let text = format!(
@@ -382,8 +382,8 @@ mod tests {
     #[test]
     fn rate_of_a_late_generator_is_not_tried_again() {
         let conditions = conditions("p99<50ms").expect("conditions");
-        let mut found = Found::around(1_000.0, &conditions, 2_000_000_000);
-        let add = |found: &mut Found<'_>, rate, beyond| {
+        let mut found = FindFound::around(1_000.0, &conditions, 2_000_000_000);
+        let add = |found: &mut FindFound<'_>, rate, beyond| {
             let tried = Tried { rate, step: step(300.0, 1_000), beyond };
             tried.window(&conditions).into_iter().for_each(|window| found.search.add(window));
             found.tried.push(tried);
@@ -403,14 +403,14 @@ mod tests {
     #[test]
     fn search_ends_where_a_window_has_too_few_requests() {
         let conditions = conditions("p99<50ms").expect("conditions");
-        let mut found = Found::around(20.0, &conditions, 2_000_000_000);
+        let mut found = FindFound::around(20.0, &conditions, 2_000_000_000);
         let mut rates = Vec::new();
         while let Some(rate) = found.next_rate() {
             found.add(rate, MeasuredStep::new(1));
             rates.push(rate);
         }
         assert!(rates.len() > 1 && rates.iter().all(|rate| *rate >= 4.0), "{rates:?}");
-        let load = Load::parse_from(["load", "http://a/", "--find-max", "-z", "6s"]);
+        let load = LoadOptions::parse_from(["load", "http://a/", "--find-max", "-z", "6s"]);
         let [whole, cut] = [true, false].map(|is_whole| {
             let verdict = measured(&found, &load, Params::one("to", "far"), is_whole).verdict;
             verdict.expect("a verdict").reasons
@@ -423,9 +423,10 @@ mod tests {
     #[test]
     fn answer_has_all_windows_and_what_makes_it_doubtful() {
         let conditions = conditions("p99<50ms, errors<0.1%").expect("conditions");
-        let load = Load::parse_from(["load", "http://a/", "--find-max", "--slo", "p99<50ms"]);
+        let load =
+            LoadOptions::parse_from(["load", "http://a/", "--find-max", "--slo", "p99<50ms"]);
         let of = |most: usize, make: fn(f64) -> MeasuredStep| {
-            let mut found = Found::around(500.0, &conditions, 2_000_000_000);
+            let mut found = FindFound::around(500.0, &conditions, 2_000_000_000);
             while let Some(rate) = found.next_rate().filter(|_| found.tried.len() < most) {
                 found.add(rate, make(rate));
             }
@@ -477,7 +478,7 @@ mod tests {
     #[test]
     fn too_few_responses_of_a_window_are_foreseen() {
         let conditions = conditions("p90<9ms,p99<50ms,errors<1%").expect("conditions");
-        let load = Load::parse_from(["load", "http://a/", "--find-max", "-z", "6s"]);
+        let load = LoadOptions::parse_from(["load", "http://a/", "--find-max", "-z", "6s"]);
         let text = "--time 6 s: at most about 400 responses are to be expected in a window of 2 s; \
                     p99 needs 2000 for an interval: --time 30s";
         assert_eq!(too_few(&load, 200.0, &conditions).as_deref(), Some(text));

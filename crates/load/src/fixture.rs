@@ -16,7 +16,7 @@ use snapbox::{Assert, Data};
 
 use crate::control::Control;
 use crate::engine::{End, Fault, Outcome, Tally};
-use crate::figures::{Device, Telemetry};
+use crate::figures::{Device, LoadTelemetry};
 use crate::metrics;
 use crate::requests::{Fields, Requests};
 use crate::target::Target;
@@ -218,8 +218,8 @@ pub fn failing(mut outcome: Outcome, fault: Fault, count: u64) -> Outcome {
 }
 
 /// The counters of a server after this many windows like those of [`outcome`].
-pub fn telemetry(windows: u64) -> Telemetry {
-    Telemetry {
+pub fn telemetry(windows: u64) -> LoadTelemetry {
+    LoadTelemetry {
         at_ns: windows * 1_250_000_000,
         cpu_ns: windows * 500_000_000,
         responses: windows * 150,
@@ -237,6 +237,6 @@ pub fn telemetry(windows: u64) -> Telemetry {
             busy_ns: Some(windows * 125_000_000),
         }),
         tcp_retransmits: Some(windows * 3),
-        ..Telemetry::default()
+        ..LoadTelemetry::default()
     }
 }

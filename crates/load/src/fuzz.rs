@@ -3,12 +3,12 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fathom_http::Limits;
+use fathom_http::ExchangeLimits;
 use fathom_record::Host;
 use serde::de::DeserializeOwned;
 
-use crate::control::{Body, Listing};
-use crate::figures::{CacheChange, DiskRate, Telemetry};
+use crate::control::{ControlBody, ControlListing};
+use crate::figures::{CacheChange, DiskRate, LoadTelemetry};
 use crate::used::between;
 
 const BODY_MAX: u64 = 1 << 10;
@@ -17,16 +17,16 @@ const BODY_MAX: u64 = 1 << 10;
 pub fn telemetry(data: &[u8]) {
     let mut answers = data.splitn(2, |&byte| byte == 0).map(|mut bytes| {
         let stop = AtomicBool::new(false);
-        let limits = Limits::new(Duration::MAX, &stop);
-        let _ = Body::begin(&mut &bytes[..], limits, BODY_MAX)
-            .and_then(|mut body| body.json::<Listing>());
-        let mut body = Body::begin(&mut bytes, limits, BODY_MAX).ok()?;
+        let limits = ExchangeLimits::new(Duration::MAX, &stop);
+        let _ = ControlBody::begin(&mut &bytes[..], limits, BODY_MAX)
+            .and_then(|mut body| body.json::<ControlListing>());
+        let mut body = ControlBody::begin(&mut bytes, limits, BODY_MAX).ok()?;
         let answer = body.answer(body.status).ok()?;
         assert!(answer.body.len() <= data.len() && answer.body_bytes <= BODY_MAX);
         Some(answer.body)
     });
     let (Some(Some(begin)), end) = (answers.next(), answers.next().flatten()) else { return };
-    let _ = parsed::<Listing>(&begin);
+    let _ = parsed::<ControlListing>(&begin);
     let change = parsed::<CacheChange>(&begin).and_then(|change| change.checked().ok());
     change.inspect(|change| _ = change.bytes + change.resident_bytes_after.unwrap_or(0));
     if let Some(rate) = parsed::<DiskRate>(&begin).and_then(|rate| rate.checked().ok()) {
@@ -35,7 +35,7 @@ pub fn telemetry(data: &[u8]) {
     if let Some(host) = parsed::<Host>(&begin).filter(Host::is_printable) {
         assert!(!host.name.contains('\n'));
     }
-    let telemetry = |body: &Vec<u8>| parsed::<Telemetry>(body)?.checked().ok();
+    let telemetry = |body: &Vec<u8>| parsed::<LoadTelemetry>(body)?.checked().ok();
     let Some((begin, end)) = telemetry(&begin).zip(end.as_ref().and_then(telemetry)) else {
         return;
     };

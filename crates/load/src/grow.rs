@@ -4,16 +4,16 @@ use fathom_analysis::load::{SWEEPS, judge_step};
 use fathom_metric::{ProcedureError, Recorder};
 
 use crate::limit::Limit;
-use crate::options::{Case, Load};
+use crate::options::{LoadOptions, LoadVariant};
 use crate::procedure::room_for;
 use crate::records;
-use crate::run::Run;
+use crate::run::LoadRun;
 use crate::step::Step;
 
 /// Most clients; a choice may have more.
 const CLIENTS_MAX: u32 = 1024;
 
-impl Load {
+impl LoadOptions {
     fn grows(&self) -> bool {
         let is_chosen = self.clients.is_some() || self.requests.is_some() || self.share.is_some();
         !is_chosen && !self.closed().is_empty()
@@ -26,24 +26,26 @@ impl Load {
     }
 }
 
-impl Run<'_> {
+impl LoadRun<'_> {
     /// Adds steps after the last one until more clients do not help: the throughput is level, the
     /// generator is the limit, or the last step is no point of the curve.
     pub fn grow(
         &mut self,
-        case: Case,
+        case: LoadVariant,
         steps: &mut Vec<Step>,
         congestion: &mut Option<String>,
         recorder: &mut dyn Recorder,
     ) -> Result<(), ProcedureError> {
         for _ in 0..self.load.steps_more() {
             let (load, target) = (self.load, &self.target);
-            let shared = records::Shared::of(load, target, case, congestion.as_deref());
+            let shared =
+                records::RecordContext::from_load(load, target, case, congestion.as_deref());
             let asked = shared.asked();
             let judged = steps.iter().map(|step| judge_step(&step.measured, &asked));
             let judged: Vec<_> = judged.collect();
             let measured: Vec<_> = steps.iter().map(|step| &step.measured).collect();
-            let limit = Limit::of(&measured, &judged, case.think.as_secs_f64(), &self.capacities);
+            let limit =
+                Limit::from_steps(&measured, &judged, case.think.as_secs_f64(), &self.capacities);
             let has_more = judged.last().is_some_and(|last| last.is_point());
             let next = 2 * steps.last().map_or(0, |step| step.clients());
             let ends = limit.plateau_to().is_some() || !has_more || room_for(next).is_err();

@@ -43,7 +43,7 @@ impl Https {
     ///
     /// # Errors
     /// If options do not fit the URL, or there are no certificates to trust.
-    pub fn of(&self, url: &Url) -> Result<Option<Tls>, ProcedureError> {
+    pub fn tls_for(&self, url: &Url) -> Result<Option<Tls>, ProcedureError> {
         if !url.is_https {
             let option = match self {
                 Self { cacert: None, insecure: false } => return Ok(None),
@@ -112,7 +112,7 @@ mod tests {
         file.write_all(text.as_bytes()).expect("space");
         let https = Https { cacert: Some(file.path().to_owned()), insecure: false };
         let url = Url::parse("https://a/").expect("a URL");
-        let error = https.of(&url).expect_err("no certificate").to_string();
+        let error = https.tls_for(&url).expect_err("no certificate").to_string();
         assert!(
             error.ends_with("has a private key and no certificate; name that of the certificate")
         );

@@ -48,15 +48,15 @@ mod window;
 
 use fathom_metric::Command;
 
-pub use control::{Control, Listing};
+pub use control::{Control, ControlListing};
 pub use control_error::ControlError;
-pub use figures::{CacheChange, Telemetry};
-pub use merge::Member;
-pub use options::Load;
+pub use figures::{CacheChange, LoadTelemetry};
+pub use merge::MergeMember;
+pub use options::LoadOptions;
 pub use order::{LoadOrder, is_shared};
 pub use procedure::check_congestion;
 pub use share::Share;
 pub use target::token;
 
 /// The command, for the registry.
-pub const COMMAND: Command = Command::of::<Load>("load", metrics::ALL);
+pub const COMMAND: Command = Command::for_procedure::<LoadOptions>("load", metrics::ALL);

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::load::{BUSY, bottleneck, shape};
 use fathom_analysis::load::{
-    Curve, Estimate, LeftOut, MeasuredStep, MeasuredSweep, Name, Point, Resource, Saturation,
-    Shape, StepJudgement, Use, WAITING_MIN,
+    LeftOut, MeasuredStep, MeasuredSweep, Name, Resource, Saturation, Shape, ShapeCurve,
+    ShapeEstimate, ShapePoint, StepJudgement, Use, WAITING_MIN,
 };
 use fathom_analysis::statistics::mean_half_width;
 use fathom_metric::Measured;
@@ -30,7 +30,7 @@ const SHARED_MIN: f64 = 0.75;
 const EXCEEDED: f64 = 1.15;
 
 /// Bytes per second.
-type Used = Vec<(Resource, f64)>;
+type LimitUsed = Vec<(Resource, f64)>;
 
 /// A curve with what it used.
 pub struct Limit {
@@ -38,7 +38,7 @@ pub struct Limit {
     pub uses: Vec<Use>,
     pub name: Name,
     /// Bytes per second of each resource in use at saturation, or at the largest step.
-    used: Used,
+    used: LimitUsed,
     /// Of the valid steps.
     clients: Vec<u32>,
     /// Sweeps with a number of clients at which the client was the limit.
@@ -53,7 +53,7 @@ pub struct Limit {
 
 impl Limit {
     /// `steps`: in ascending order; `judged` as many.
-    pub fn of(
+    pub fn from_steps(
         steps: &[&MeasuredStep],
         judged: &[StepJudgement],
         think_s: f64,
@@ -61,11 +61,11 @@ impl Limit {
     ) -> Self {
         let both = || steps.iter().copied().zip(judged);
         let valid = || both().filter(|(_, judged)| judged.is_point()).map(|(step, _)| step);
-        let point = |step: &MeasuredStep| Point {
+        let point = |step: &MeasuredStep| ShapePoint {
             clients: step.clients,
             sweeps: step.by_sweep.iter().map(|sweep| sweep.point).collect(),
         };
-        let curve = Curve { think_s, points: valid().map(point).collect() };
+        let curve = ShapeCurve { think_s, points: valid().map(point).collect() };
         let shape = shape(&curve);
         // The generator itself is the limit of what follows the last valid step, or of all but one.
         let last = match curve.points.as_slice() {
@@ -191,7 +191,7 @@ impl Limit {
 
     /// Records of the shape of the curve.
     pub fn of_curve(&self, params: &Params) -> Vec<Measured> {
-        let plain = |metric: &OfServer, estimate: &Estimate, least: f64| {
+        let plain = |metric: &OfServer, estimate: &ShapeEstimate, least: f64| {
             let value = estimate.value.max(least);
             let limits = estimate.interval.map(|limits| limits.map(|limit| limit.max(least)));
             let half = limits.map_or(0.0, |[low, high]| (high - low) / 2.0 / value);
@@ -364,7 +364,7 @@ pub fn id(resource: Resource) -> &'static str {
 
 /// The uses of all resources over sweeps at saturation, and the bytes per second of those that
 /// carry bytes.
-fn uses(sweeps: &[&MeasuredSweep], all: &Capacities) -> (Vec<Use>, Used) {
+fn uses(sweeps: &[&MeasuredSweep], all: &Capacities) -> (Vec<Use>, LimitUsed) {
     let throughputs: Vec<f64> = sweeps.iter().map(|sweep| sweep.point.throughput).collect();
     let throughput = mean(&throughputs);
     // Unknown if it is in one sweep.
@@ -387,10 +387,10 @@ fn uses(sweeps: &[&MeasuredSweep], all: &Capacities) -> (Vec<Use>, Used) {
     let disk = match (&read, device) {
         // Reads of nothing need no capacity.
         (Some(read), _) if mean(read) <= DISK_SHARE_MIN * wire.as_deref().map_or(0.0, mean) => {
-            Some(Estimate { value: 0.0, interval: None })
+            Some(ShapeEstimate { value: 0.0, interval: None })
         }
         // There is no device below a file system in memory.
-        (None, Some(Err(_))) => Some(Estimate { value: 0.0, interval: None }),
+        (None, Some(Err(_))) => Some(ShapeEstimate { value: 0.0, interval: None }),
         (read, rate) => of_rate(read, rate.and_then(|rate| rate.as_ref().ok().copied())),
     };
     uses.push(of_use(Resource::Disk, disk));
@@ -443,22 +443,22 @@ fn waiting(sweeps: &[&MeasuredSweep]) -> Option<String> {
     })
 }
 
-fn of_share(resource: Resource, share: Option<Estimate>, throughput: f64) -> Use {
+fn of_share(resource: Resource, share: Option<ShapeEstimate>, throughput: f64) -> Use {
     let demand_s = share.map(|share| share.value / throughput).filter(|it| it.is_finite());
     Use { resource, utilisation: share, demand_s, measured_under: None }
 }
 
 /// Shares of a whole, with their scatter.
-fn exact(shares: &[f64]) -> Option<Estimate> {
+fn exact(shares: &[f64]) -> Option<ShapeEstimate> {
     share(shares, Rate { bytes_s: 1.0, half: 0.0 })
 }
 
 /// What was used of a rate, with the scatter of both.
-fn share(used: &[f64], rate: Rate) -> Option<Estimate> {
+fn share(used: &[f64], rate: Rate) -> Option<ShapeEstimate> {
     let value = mean(used) / rate.bytes_s;
     let half = mean_half_width(used).map(|half| (half / rate.bytes_s).hypot(value * rate.half));
     let interval = half.map(|half| [(value - half).max(0.0), value + half]);
-    value.is_finite().then_some(Estimate { value, interval })
+    value.is_finite().then_some(ShapeEstimate { value, interval })
 }
 
 pub fn mean(values: &[f64]) -> f64 {

@@ -5,12 +5,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use fathom_fileio::folder::{self, write_cause};
-use fathom_fileio::{Generator, Sum};
+use fathom_fileio::{FileGenerator, XorSum};
 use fathom_metric::{Ending, Event, ProcedureError};
 use fathom_record::Unit;
 use fathom_record::quantity::quantity;
 
-use crate::options::Set;
+use crate::options::LoadSet;
 
 const PIECE: usize = 1 << 20;
 /// Share of the free space that stays free.
@@ -46,7 +46,7 @@ fn size(bytes: u64) -> String {
 pub type Watch<'w> = dyn FnMut(Option<Event<'_>>) -> bool + 'w;
 
 /// Makes the files that are missing.
-pub fn make(set: Set, dir: &Path, watch: &mut Watch<'_>) -> Result<Ending, ProcedureError> {
+pub fn make(set: LoadSet, dir: &Path, watch: &mut Watch<'_>) -> Result<Ending, ProcedureError> {
     let present = check(set, dir)?;
     let bytes = (set.files - present.len() as u64) * set.bytes;
     let text = format!(
@@ -59,7 +59,7 @@ pub fn make(set: Set, dir: &Path, watch: &mut Watch<'_>) -> Result<Ending, Proce
     watch(Some(Event::Plan(&text)));
     let mut making = Making { folder: dir, made: Vec::new(), made_folder: !dir.exists() };
     fs::create_dir_all(dir).map_err(|error| failed(dir, write_cause(dir, error)))?;
-    let generator = Generator::new(set.bytes);
+    let generator = FileGenerator::new(set.bytes);
     let mut piece = vec![0; PIECE.min(set.bytes as usize)];
     let mut written = 0;
     for number in (0..set.files).filter(|number| !present.contains(number)) {
@@ -103,10 +103,10 @@ pub fn number(file: &str) -> Option<u64> {
 }
 
 /// The sums of a file of a set of files of this length.
-pub fn sum(number: u64, bytes: u64) -> Sum {
-    let generator = Generator::new(bytes);
+pub fn sum(number: u64, bytes: u64) -> XorSum {
+    let generator = FileGenerator::new(bytes);
     let mut piece = vec![0; PIECE.min(bytes as usize)];
-    let mut sum = Sum::default();
+    let mut sum = XorSum::default();
     while sum.bytes < bytes {
         let (at, length) = (sum.bytes, (bytes - sum.bytes).min(PIECE as u64) as usize);
         generator.fill(number * bytes + at, &mut piece[..length]);
@@ -123,7 +123,7 @@ fn name(number: u64) -> String {
 ///
 /// # Errors
 /// If the folder has other files, or the disk has too little space.
-fn check(set: Set, dir: &Path) -> Result<Vec<u64>, ProcedureError> {
+fn check(set: LoadSet, dir: &Path) -> Result<Vec<u64>, ProcedureError> {
     let mut present = Vec::new();
     if dir.exists() {
         let entries = fs::read_dir(dir).map_err(|error| failed(dir, error))?;
@@ -167,11 +167,11 @@ mod tests {
     #[test]
     fn set_has_exact_sizes_and_different_contents() {
         let dir = tempfile::tempdir().unwrap();
-        let (set, into) = (Set { files: 3, bytes: 1_500_001 }, dir.path().join("set"));
+        let (set, into) = (LoadSet { files: 3, bytes: 1_500_001 }, dir.path().join("set"));
         assert_eq!(make(set, &into, &mut |_| true).unwrap(), Ending::Done);
         let read = |at: u64| fs::read(into.join(name(at))).unwrap();
         assert!((0..3).all(|at| read(at).len() == 1_500_001));
-        assert!((0..3).all(|at| Sum::of(&read(at)) == sum(at, set.bytes)));
+        assert!((0..3).all(|at| XorSum::over(&read(at)) == sum(at, set.bytes)));
         assert!(read(0) != read(1) && read(0)[1 << 20..] != read(0)[..1_500_001 - (1 << 20)]);
         fs::remove_file(into.join("f1")).unwrap();
         assert_eq!(make(set, &into, &mut |_| true).unwrap(), Ending::Done);
@@ -182,7 +182,7 @@ mod tests {
     fn stop_removes_what_was_made() {
         let dir = tempfile::tempdir().unwrap();
         let into = dir.path().join("set");
-        let set = Set { files: 100, bytes: 1 << 20 };
+        let set = LoadSet { files: 100, bytes: 1 << 20 };
         let mut most = 0;
         let mut watch = |_: Option<Event<'_>>| {
             most = most.max(fs::read_dir(&into).map_or(0, Iterator::count));
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn folder_with_other_files_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let set = Set { files: 2, bytes: 10 };
+        let set = LoadSet { files: 2, bytes: 10 };
         for (other, content) in [("notes.txt", "0123456789"), ("f1", "short"), ("f2", "0123456789")]
         {
             fs::write(dir.path().join(other), content).unwrap();
@@ -204,7 +204,7 @@ mod tests {
             assert_eq!(fs::read_to_string(dir.path().join(other)).unwrap(), content);
             fs::remove_file(dir.path().join(other)).unwrap();
         }
-        let huge = Set { files: 1 << 20, bytes: 1 << 40 };
+        let huge = LoadSet { files: 1 << 20, bytes: 1 << 40 };
         let error = make(huge, dir.path(), &mut |_| true).unwrap_err().to_string();
         assert!(error.contains("free may be used"), "{error}");
     }

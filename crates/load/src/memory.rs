@@ -5,25 +5,25 @@ use std::fs;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::{Series, Unit};
 
-use crate::figures::Telemetry;
+use crate::figures::LoadTelemetry;
 
 /// Most values of a series of memory.
 const READINGS_MAX: usize = 20_000;
 
 /// Memory of both ends, since the run began.
 #[derive(Default)]
-pub struct Memory {
+pub struct LoadMemory {
     pub begun_ns: u64,
     pub client: Resident,
     pub server: Resident,
 }
 
-impl Memory {
+impl LoadMemory {
     pub fn since_begin_ns(&self) -> u64 {
         monotonic_raw_ns().saturating_sub(self.begun_ns)
     }
 
-    pub fn read(&mut self, server: Option<&Telemetry>) {
+    pub fn read(&mut self, server: Option<&LoadTelemetry>) {
         let at = self.since_begin_ns() as f64;
         if self.client.bytes.len() >= READINGS_MAX {
             return;

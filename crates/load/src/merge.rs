@@ -12,8 +12,8 @@ use fathom_record::{Cause, LoadWindow, Reason, Record, Unit};
 use crate::capacities::Capacities;
 use crate::engine::Heat;
 use crate::limit::Limit;
-use crate::options::{Case, Load};
-use crate::records::{self, Shared};
+use crate::options::{LoadOptions, LoadVariant};
+use crate::records::{self, RecordContext};
 use crate::share::Share;
 use crate::step::Step;
 use crate::window::{heat, is_plausible, whole};
@@ -23,7 +23,7 @@ const SKEW_MAX: f64 = 0.01;
 
 /// A member of a load, and what it measured.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct MergeMember {
     pub name: String,
     /// Its records with their samples, or why there are none.
     pub records: Result<Vec<Record>, String>,
@@ -32,7 +32,7 @@ pub struct Member {
     pub start_error_ns: f64,
 }
 
-impl Load {
+impl LoadOptions {
     /// Records a load as its members measured it together. `self` has the options of the whole,
     /// and member m of `members` made the share m.
     ///
@@ -40,7 +40,7 @@ impl Load {
     /// If no member has a result of it, or no step has a valid result.
     pub fn merge(
         &self,
-        members: &[Member],
+        members: &[MergeMember],
         recorder: &mut dyn Recorder,
     ) -> Result<Ending, ProcedureError> {
         recorder.set_seed(self.seed);
@@ -61,14 +61,14 @@ impl Load {
 
 /// The steps of a case.
 struct Merge<'m> {
-    load: &'m Load,
-    case: Case,
-    members: &'m [Member],
+    load: &'m LoadOptions,
+    case: LoadVariant,
+    members: &'m [MergeMember],
 }
 
 /// What a member counted in the windows of a step.
-struct Part<'m> {
-    member: &'m Member,
+struct MergePart<'m> {
+    member: &'m MergeMember,
     /// Its clients, or its requests in flight.
     clients: u32,
     record: Option<&'m Record>,
@@ -87,7 +87,7 @@ impl<'m> Merge<'m> {
             self.add(&mut step, &parts);
             let Some(record) = record else { continue };
             let members = (self.members.len() as u32, names.as_str());
-            let shared = Shared::merged(self.load, self.case, record, members);
+            let shared = RecordContext::merged(self.load, self.case, record, members);
             judged.push(records::step(recorder, &shared, &step));
             if step.rate.is_none() {
                 common = common.or(Some(shared.common()));
@@ -102,7 +102,7 @@ impl<'m> Merge<'m> {
             // The path to each member has a capacity of its own, which none of them knows.
             let all = Capacities::default();
             let think_s = self.case.think.as_secs_f64();
-            let limit = Limit::of(&closed, &judged[..closed.len()], think_s, &all);
+            let limit = Limit::from_steps(&closed, &judged[..closed.len()], think_s, &all);
             limit.of_curve(&params).into_iter().for_each(|one| _ = recorder.record(one));
             recorder.record(limit.of_bottleneck(&params, (&all, false), None, Vec::new()));
         }
@@ -110,23 +110,23 @@ impl<'m> Merge<'m> {
     }
 
     /// What each member that has a share of a step counted.
-    fn parts(&self, step: &Step) -> Vec<Part<'m>> {
+    fn parts(&self, step: &Step) -> Vec<MergePart<'m>> {
         let of = self.members.len() as u32;
-        let part = |(rank, member): (usize, &'m Member)| {
+        let part = |(rank, member): (usize, &'m MergeMember)| {
             let share = Share::known(rank as u32, of);
             let clients = share.count(step.clients()).max(u32::from(step.rate.is_some()));
-            let is_own = |one: &&Record| Shared::is_share(self.case, step, share, one);
+            let is_own = |one: &&Record| RecordContext::is_share(self.case, step, share, one);
             let records = member.records.as_ref();
             let record = records.ok().and_then(|records| records.iter().find(is_own));
             let windows = records.map_err(String::clone).and_then(|_| windows(record));
-            Part { member, clients, record, windows }
+            MergePart { member, clients, record, windows }
         };
         let all = self.members.iter().enumerate().map(part);
         all.filter(|part| part.clients > 0).collect()
     }
 
     /// Adds the windows that all members have.
-    fn add(&self, step: &mut Step, parts: &[Part<'_>]) {
+    fn add(&self, step: &mut Step, parts: &[MergePart<'_>]) {
         let complete =
             || parts.iter().filter_map(|part| Some((part, *part.windows.as_ref().ok()?)));
         let sweeps = complete().map(|(_, windows)| windows.len()).min().unwrap_or(0);
@@ -136,7 +136,7 @@ impl<'m> Merge<'m> {
             step.measured.add(&whole(windows));
         }
         let busy = complete().filter_map(|(part, windows)| Some((part, busy(part, windows)?)));
-        let busy: Vec<(&Part<'_>, String)> = busy.collect();
+        let busy: Vec<(&MergePart<'_>, String)> = busy.collect();
         let skew = skew(sweeps, &complete().collect::<Vec<_>>());
         step.measured.members = OfMembers {
             is_client_bound: !busy.is_empty(),
@@ -159,14 +159,14 @@ fn windows(record: Option<&Record>) -> Result<&[LoadWindow], String> {
 }
 
 /// Why the generator of a member was the limit, if it was.
-fn busy(part: &Part<'_>, windows: &[LoadWindow]) -> Option<String> {
+fn busy(part: &MergePart<'_>, windows: &[LoadWindow]) -> Option<String> {
     let mut step = MeasuredStep::new(part.clients);
     windows.iter().for_each(|window| step.add(window));
     busy_generator(&step).or_else(|| late_generator(&step))
 }
 
 /// One generator at its limit makes the throughput of all that of less load than was asked for.
-fn limit(busy: &[(&Part<'_>, String)]) -> Option<Reason> {
+fn limit(busy: &[(&MergePart<'_>, String)]) -> Option<Reason> {
     let (first, what) = busy.first()?;
     let names = fold(busy.iter().map(|(part, _)| part.member.name.as_str()));
     let text = match busy.len() {
@@ -180,8 +180,8 @@ fn limit(busy: &[(&Part<'_>, String)]) -> Option<Reason> {
 }
 
 /// Members without a result: the server had less load for at least a part of the time.
-fn missing(step: &Step, parts: &[Part<'_>]) -> Option<Reason> {
-    let missing: Vec<(&Part<'_>, &String)> =
+fn missing(step: &Step, parts: &[MergePart<'_>]) -> Option<Reason> {
+    let missing: Vec<(&MergePart<'_>, &String)> =
         parts.iter().filter_map(|part| Some((part, part.windows.as_ref().err()?))).collect();
     let (first, why) = missing.first()?;
     let names = fold(missing.iter().map(|(part, _)| part.member.name.as_str()));
@@ -198,7 +198,7 @@ fn missing(step: &Step, parts: &[Part<'_>]) -> Option<Reason> {
 }
 
 /// Windows that did not begin together.
-fn skew(sweeps: usize, parts: &[(&Part<'_>, &[LoadWindow])]) -> Option<Reason> {
+fn skew(sweeps: usize, parts: &[(&MergePart<'_>, &[LoadWindow])]) -> Option<Reason> {
     let error_ns = parts.iter().map(|(part, _)| part.member.start_error_ns).fold(0.0, f64::max);
     let of_sweep = |sweep: usize| {
         let late = parts

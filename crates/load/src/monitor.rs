@@ -52,7 +52,7 @@ impl Monitor {
         let address = listener.local_addr()?;
         let (wake, woken) = UnixStream::pair()?;
         let serve = move || {
-            let mut service = Service { token, watched, open: Vec::new() };
+            let mut service = MonitorService { token, watched, open: Vec::new() };
             while service.turn(&listener, &woken) {}
         };
         let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
@@ -69,20 +69,20 @@ impl Drop for Monitor {
     }
 }
 
-struct Connection {
+struct MonitorConnection {
     stream: TcpStream,
     received: Vec<u8>,
     is_answered: bool,
     until_ns: u64,
 }
 
-struct Service {
+struct MonitorService {
     token: Option<String>,
     watched: Arc<Watched>,
-    open: Vec<Connection>,
+    open: Vec<MonitorConnection>,
 }
 
-impl Service {
+impl MonitorService {
     /// Waits for what happens next, and handles it; `false` at the end.
     fn turn(&mut self, listener: &TcpListener, woken: &UnixStream) -> bool {
         let mut all = [woken.as_fd(), listener.as_fd()]
@@ -130,7 +130,12 @@ impl Service {
                     self.open.remove(0);
                 }
                 let (received, until_ns) = (Vec::new(), now + CONNECTION_NS);
-                self.open.push(Connection { stream, received, is_answered: false, until_ns });
+                self.open.push(MonitorConnection {
+                    stream,
+                    received,
+                    is_answered: false,
+                    until_ns,
+                });
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(_) => std::thread::sleep(PAUSE),
@@ -138,7 +143,7 @@ impl Service {
     }
 }
 
-impl Connection {
+impl MonitorConnection {
     /// Takes what has arrived, and answers a whole request; whether the connection stays.
     fn receive(&mut self, token: Option<&str>, watched: &Watched) -> bool {
         let mut part = [0; 1024];

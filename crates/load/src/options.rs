@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use fathom_analysis::load::{Condition, conditions, objectives};
+use fathom_analysis::load::{LoadCondition, conditions, objectives};
 use fathom_http::{Url, is_host};
 use fathom_metric::notation::{NotationError, bytes, count, seed, time};
 
-use crate::engine::{Arrivals, Body, Choice, Distribution, Rate};
+use crate::engine::{Arrivals, Body, Distribution, EngineChoice, ScheduleRate};
 use crate::https::Https;
 use crate::message::{MessageOptions, field};
 use crate::rates::{Rates, rates};
@@ -57,13 +57,13 @@ Exit status: 0 a step has a valid or noisy result, 1 none has, or the server sto
 /// Measure an HTTP server under load, by clients in a closed loop or at a rate.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
-pub struct Load {
+pub struct LoadOptions {
     /// URL of the server, of a folder on it, or of a file; with --make the folder to fill.
     #[arg(value_name = "URL|DIR")]
     pub target: String,
     /// Make COUNT files of SIZE bytes in DIR instead, such as 10000x2MB.
     #[arg(long, value_name = "COUNTxSIZE", value_parser = set)]
-    pub make: Option<Set>,
+    pub make: Option<LoadSet>,
     /// Numbers of closed-loop clients: a list, or a range with every number in it [default:
     /// 1,2,4,8; none with --rate or --find-max].
     #[arg(long, short, value_name = "LIST", value_parser = clients)]
@@ -92,8 +92,8 @@ pub struct Load {
         default_value = "30s", value_parser = time)]
     pub time: Duration,
     /// How clients choose files: `fixed` is file i for client i.
-    #[arg(long, value_enum, value_name = "MODE", default_value_t = Choice::Random)]
-    pub mode: Choice,
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = EngineChoice::Random)]
+    pub mode: EngineChoice,
     /// Measure several cases in one run: `think0` and `think1` (random files, think time 0 or 1 s),
     /// `fixed` (fixed files, think time 0).
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["think", "mode"])]
@@ -182,7 +182,7 @@ pub struct Load {
 
 /// A set of files to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Set {
+pub struct LoadSet {
     pub files: u64,
     pub bytes: u64,
 }
@@ -198,7 +198,7 @@ pub struct Resolved {
 impl Resolved {
     /// # Errors
     /// If the URL has another host or port.
-    pub fn of(&self, url: &Url) -> Result<SocketAddr, String> {
+    pub fn address_of(&self, url: &Url) -> Result<SocketAddr, String> {
         match self.host.eq_ignore_ascii_case(&url.host) && self.port == url.port {
             true => Ok((self.address, self.port).into()),
             false => Err(format!(
@@ -211,7 +211,7 @@ impl Resolved {
 
 /// Conditions under which a load fails.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Conditions(pub Vec<Condition>);
+pub struct Conditions(pub Vec<LoadCondition>);
 
 fn fail_if(text: &str) -> Result<Conditions, String> {
     conditions(text).map(Conditions)
@@ -275,12 +275,12 @@ impl From<BodyName> for Body {
 
 /// A case of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
-    pub choice: Choice,
+pub struct LoadVariant {
+    pub choice: EngineChoice,
     pub think: Duration,
 }
 
-impl Load {
+impl LoadOptions {
     /// The numbers of clients of the closed-loop steps.
     pub fn closed(&self) -> Vec<u32> {
         match (&self.clients, &self.rate) {
@@ -292,9 +292,9 @@ impl Load {
     }
 
     /// The rates of the open-loop steps.
-    pub fn open(&self) -> Vec<Rate> {
+    pub fn open(&self) -> Vec<ScheduleRate> {
         let rates = self.rate.iter().flat_map(|rates| &rates.0);
-        rates.map(|&per_second| Rate { per_second, arrivals: self.arrivals() }).collect()
+        rates.map(|&per_second| ScheduleRate { per_second, arrivals: self.arrivals() }).collect()
     }
 
     pub fn arrivals(&self) -> Arrivals {
@@ -329,14 +329,16 @@ impl Load {
         all.max_by_key(|(_, most)| *most).unwrap_or(("--clients", 1))
     }
 
-    pub fn all_cases(&self) -> Vec<Case> {
+    pub fn all_cases(&self) -> Vec<LoadVariant> {
         let of = |name: &CaseName| match name {
-            CaseName::Think0 => Case { choice: Choice::Random, think: Duration::ZERO },
-            CaseName::Think1 => Case { choice: Choice::Random, think: Duration::from_secs(1) },
-            CaseName::Fixed => Case { choice: Choice::Fixed, think: Duration::ZERO },
+            CaseName::Think0 => LoadVariant { choice: EngineChoice::Random, think: Duration::ZERO },
+            CaseName::Think1 => {
+                LoadVariant { choice: EngineChoice::Random, think: Duration::from_secs(1) }
+            }
+            CaseName::Fixed => LoadVariant { choice: EngineChoice::Fixed, think: Duration::ZERO },
         };
         match self.cases.as_slice() {
-            [] => vec![Case { choice: self.mode, think: self.think }],
+            [] => vec![LoadVariant { choice: self.mode, think: self.think }],
             names => names.iter().map(of).collect(),
         }
     }
@@ -378,10 +380,10 @@ fn think(text: &str) -> Result<Duration, NotationError> {
     }
 }
 
-fn set(text: &str) -> Result<Set, NotationError> {
+fn set(text: &str) -> Result<LoadSet, NotationError> {
     let wrong = || NotationError::new(text, "COUNTxSIZE, such as 10000x2MB");
     let (files, size) = text.split_once(['x', '×']).ok_or_else(wrong)?;
-    let set = Set { files: count(files.trim())?, bytes: bytes(size.trim())? };
+    let set = LoadSet { files: count(files.trim())?, bytes: bytes(size.trim())? };
     let is_right = set.files > 0 && set.files <= u64::from(crate::paths::PATHS_MAX);
     (is_right && set.bytes > 0 && set.files.checked_mul(set.bytes).is_some())
         .then_some(set)
@@ -440,8 +442,8 @@ mod tests {
 
     #[test]
     fn set_has_decimal_or_binary_sizes() {
-        assert_eq!(set("10000x2MB"), Ok(Set { files: 10_000, bytes: 2_000_000 }));
-        assert_eq!(set("3x2MiB"), Ok(Set { files: 3, bytes: 2 << 20 }));
+        assert_eq!(set("10000x2MB"), Ok(LoadSet { files: 10_000, bytes: 2_000_000 }));
+        assert_eq!(set("3x2MiB"), Ok(LoadSet { files: 3, bytes: 2 << 20 }));
         for text in ["0x1MB", "3x0", "3", "x2MB", "3xlarge", "9999999x1"] {
             assert!(set(text).is_err(), "{text}");
         }
@@ -457,7 +459,7 @@ mod tests {
             ("a.b:80:10.0.0.2", None),
             ("b:443:10.0.0.2", None),
         ] {
-            let found = resolved(text).unwrap().of(&url).ok().map(|it| it.to_string());
+            let found = resolved(text).unwrap().address_of(&url).ok().map(|it| it.to_string());
             assert_eq!(found.as_deref(), address, "{text}");
         }
         for wrong in ["", "a.b", "a.b:443", "a.b:x:10.0.0.2", "a.b:443:c", ":443:10.0.0.2"] {
@@ -479,15 +481,15 @@ mod tests {
 
     #[test]
     fn published_cases_are_one_run() {
-        let load = Load::parse_from(["load", "http://a/", "--cases", "think0,think1,fixed"]);
+        let load = LoadOptions::parse_from(["load", "http://a/", "--cases", "think0,think1,fixed"]);
         let cases: Vec<_> =
             load.all_cases().iter().map(|it| (it.choice.word(), it.think.as_secs())).collect();
         assert_eq!(cases, [("random", 0), ("random", 1), ("fixed", 0)]);
         assert_eq!(think("0s"), Ok(Duration::ZERO));
         for (count, of_sweeps) in [("30", [10, 10, 10]), ("32", [10, 10, 12]), ("1", [0, 0, 1])] {
-            let load = Load::parse_from(["load", "http://a/", "--requests", count]);
+            let load = LoadOptions::parse_from(["load", "http://a/", "--requests", count]);
             assert_eq!([0, 1, 2].map(|sweep| load.requests_in(sweep).unwrap()), of_sweeps);
         }
-        assert!(Load::try_parse_from(["load", "http://a/", "--clients", "0"]).is_err());
+        assert!(LoadOptions::try_parse_from(["load", "http://a/", "--clients", "0"]).is_err());
     }
 }

@@ -8,7 +8,7 @@ use fathom_http::Url;
 use fathom_metric::Procedure as _;
 use serde::{Deserialize, Serialize};
 
-use crate::options::Load;
+use crate::options::LoadOptions;
 use crate::share::{Share, planned_ns};
 
 /// The options of members.
@@ -60,8 +60,8 @@ impl LoadOrder {
     ///
     /// # Errors
     /// An option that is not for several members, or a value that no member would accept.
-    pub fn of(matches: &ArgMatches) -> Result<Self, String> {
-        let command = Load::command();
+    pub fn from_matches(matches: &ArgMatches) -> Result<Self, String> {
+        let command = LoadOptions::command();
         let is_given = |argument: &&Arg| {
             let source = matches.value_source(argument.get_id().as_str());
             source == Some(ValueSource::CommandLine)
@@ -103,9 +103,9 @@ impl LoadOrder {
     ///
     /// # Errors
     /// As [`Self::check`].
-    pub fn whole(&self, conditions: &Load) -> Result<Load, String> {
+    pub fn whole(&self, conditions: &LoadOptions) -> Result<LoadOptions, String> {
         let fail_if = conditions.fail_if.clone();
-        Ok(Load { share: None, fail_if, ..self.check(Share::known(0, 1))? })
+        Ok(LoadOptions { share: None, fail_if, ..self.check(Share::known(0, 1))? })
     }
 
     /// The arguments of `fathom load` of a member, if it may be asked for that.
@@ -126,12 +126,12 @@ impl LoadOrder {
     ///
     /// # Errors
     /// What a member may not be asked for.
-    pub fn check(&self, share: Share) -> Result<Load, String> {
+    pub fn check(&self, share: Share) -> Result<LoadOptions, String> {
         let bytes = self.options.iter().map(String::len).sum::<usize>() + self.url.len();
         if bytes > BYTES_MAX {
             return Err(format!("a load of {bytes} bytes, at most {BYTES_MAX} are accepted"));
         }
-        let command = Load::command();
+        let command = LoadOptions::command();
         let of_name = |name: &str| command.get_arguments().find(|it| it.get_long() == Some(name));
         for option in &self.options {
             let name = option.strip_prefix("--").unwrap_or("").split('=').next().unwrap_or("");
@@ -145,7 +145,7 @@ impl LoadOrder {
             return Err(format!("{}: expected http:// or https://", url.authority()));
         }
         let arguments = [self.line(share), vec!["--".to_owned(), self.url.clone()]].concat();
-        let load = Load::try_parse_from(arguments).map_err(|error| {
+        let load = LoadOptions::try_parse_from(arguments).map_err(|error| {
             let text = error.to_string();
             let line = text.lines().next().unwrap_or_default();
             printable(line.trim_start_matches("error: "))
@@ -161,7 +161,7 @@ impl LoadOrder {
     }
 }
 
-impl Load {
+impl LoadOptions {
     /// The time of all windows by the plan of a share.
     pub fn share_ns(&self) -> u64 {
         let steps = [self.closed().len(), self.open().len()];
@@ -180,9 +180,9 @@ mod tests {
     use crate::step::Step;
 
     fn order(line: &str) -> Result<LoadOrder, String> {
-        let command = Load::command().name("load");
+        let command = LoadOptions::command().name("load");
         let matches = command.try_get_matches_from(line.split_whitespace()).expect(line);
-        LoadOrder::of(&matches)
+        LoadOrder::from_matches(&matches)
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(arguments, expected);
         let load = order.check(Share::known(1, 4)).unwrap();
         assert_eq!(load.steps().iter().map(Step::clients).collect::<Vec<_>>(), [0, 2]);
-        let conditions = Load::parse_from(line.split_whitespace());
+        let conditions = LoadOptions::parse_from(line.split_whitespace());
         let whole = order.clone().for_members(4).whole(&conditions).unwrap();
         assert_eq!((whole.closed(), whole.share), (vec![1, 8], None));
         assert!(whole.fail_if.is_some());

@@ -7,7 +7,7 @@ use fathom_analysis::limits;
 use fathom_analysis::load::{COMPLETIONS_NEEDED, MeasuredStep, SWEEPS, StepJudgement, WINDOWS};
 use fathom_http::Url;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
 use fathom_record::quantity::counted;
 use fathom_record::{Activity, Params, Record, system_cause};
@@ -21,14 +21,14 @@ use crate::dose;
 use crate::engine::{End, Outcome, Timing, Workload};
 use crate::find;
 use crate::limit::{Limit, Proof};
-use crate::memory::Memory;
+use crate::memory::LoadMemory;
 use crate::monitor::Monitor;
-use crate::options::{BodyName, Case, Load};
+use crate::options::{BodyName, LoadOptions, LoadVariant};
 use crate::paths::shown;
 use crate::rates;
 use crate::readings::Readings;
 use crate::records;
-use crate::run::{Run, duration, shuffled, whole_time};
+use crate::run::{LoadRun, duration, shuffled, whole_time};
 use crate::seconds::Watched;
 use crate::step::Step;
 use crate::target::{LOOPBACK, Target, check_pattern, token};
@@ -38,7 +38,7 @@ const DESCRIPTORS: u64 = 64;
 /// 128 bits in base64, as of the token of a service.
 const TOKEN_CHARACTERS_MIN: usize = 22;
 
-impl Procedure for Load {
+impl Procedure for LoadOptions {
     fn asked(&self) -> String {
         self.target.clone()
     }
@@ -55,7 +55,7 @@ impl Procedure for Load {
             };
         }
         let url = Url::parse(&self.target).map_err(ProcedureError::usage)?;
-        self.https.of(&url)?;
+        self.https.tls_for(&url)?;
         if url.is_https && self.body == BodyName::Discard {
             let text = "--body discard: the kernel cannot drop what has to be decrypted";
             return Err(ProcedureError::usage(text));
@@ -72,7 +72,7 @@ impl Procedure for Load {
         self.congestion.as_deref().map_or(Ok(()), check_congestion)
     }
 
-    fn judge(&self, records: &[Record]) -> Vec<limits::Judged> {
+    fn judge(&self, records: &[Record]) -> Vec<limits::LimitJudged> {
         let conditions = self.fail_if.iter().flat_map(|all| &all.0);
         conditions.map(|condition| condition.judge(records)).collect()
     }
@@ -105,12 +105,12 @@ impl Procedure for Load {
             target.contents = Some(content::know(&mut target, &mut goes_on).to_owned());
         }
         let begun_ns = now_ns();
-        let mut run = Run {
-            memory: Memory { begun_ns, ..Memory::default() },
-            quota: Reader::live().cpu_quota(),
+        let mut run = LoadRun {
+            memory: LoadMemory { begun_ns, ..LoadMemory::default() },
+            quota: HostReader::live().cpu_quota(),
             all_ns: self.planned_ns(&target).iter().sum(),
             plan: self.fixed_plan(recorder.start_ns().unwrap_or(begun_ns)),
-            ..Run::new(self, target, watched)
+            ..LoadRun::new(self, target, watched)
         };
         // Of an open loop and of a share no limit is sought.
         let is_closed = !self.closed().is_empty() && self.share.is_none();
@@ -165,9 +165,9 @@ pub fn check_congestion(name: &str) -> Result<(), ProcedureError> {
     Err(ProcedureError::failed(text))
 }
 
-impl Load {
+impl LoadOptions {
     /// How a load ends whose steps are recorded.
-    fn ending(&self, run: &Run<'_>, recorder: &dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn ending(&self, run: &LoadRun<'_>, recorder: &dyn Recorder) -> Result<Ending, ProcedureError> {
         match run.dead {
             Some(fault) => Err(ProcedureError::failed(format!(
                 "{}: {}; finished steps are kept",
@@ -248,7 +248,7 @@ impl Load {
     /// What the command is about to do, and how long that takes.
     fn plan(&self, target: &Target) -> String {
         if self.find_max {
-            let timing = Timing::of(self.window_ns(), None);
+            let timing = Timing::with_window(self.window_ns(), None);
             let whole = self.planned_ns(target)[0];
             return format!(
                 "at most {} windows of {}, {}, + at most {} of warm-up and {} for backlogs; files: \
@@ -274,7 +274,7 @@ impl Load {
         }
         let open = self.all_cases().len() * self.open().len() * SWEEPS;
         if open > 0 {
-            let drain_ns = Timing::of(self.window_ns(), None).drain_max_ns();
+            let drain_ns = Timing::with_window(self.window_ns(), None).drain_max_ns();
             more += &format!(" + at most {} for backlogs", seconds(open as u64 * drain_ns));
         }
         if self.steps_more() > 0 {
@@ -285,7 +285,7 @@ impl Load {
             );
         }
         // The longest warm-up is a share of the window.
-        let timing = Timing::of(self.window_ns(), None);
+        let timing = Timing::with_window(self.window_ns(), None);
         let warm_up = timing.warm_up_max_ns as f64 / timing.window_ns as f64;
         let all_ns = (sweeps_ns + capacities_ns + proofs_ns) as f64;
         let measured = match self.requests {
@@ -308,7 +308,7 @@ impl Load {
     /// Whether too few responses for an interval, or for a quantile of --fail-if, are to be
     /// expected of the fewest clients, by the time of the first one, or at the lowest rate; and
     /// what to do.
-    fn too_few(&self, case: Case, first_ns: u64) -> Option<String> {
+    fn too_few(&self, case: LoadVariant, first_ns: u64) -> Option<String> {
         let first_s = first_ns as f64 / 1e9;
         let clients = self.closed().first().copied().filter(|_| self.requests.is_none());
         let of_clients = clients.map(|clients| {
@@ -357,13 +357,17 @@ impl Load {
     }
 }
 
-impl Run<'_> {
+impl LoadRun<'_> {
     pub fn is_over(&self, recorder: &dyn Recorder) -> bool {
         self.dead.is_some() || recorder.stop().now().load(Relaxed)
     }
 
     /// All sweeps of a case, and its records by the number of clients.
-    fn case(&mut self, case: Case, recorder: &mut dyn Recorder) -> Result<(), ProcedureError> {
+    fn case(
+        &mut self,
+        case: LoadVariant,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(), ProcedureError> {
         let load = self.load;
         let mut steps = load.steps();
         let mut congestion = None;
@@ -371,7 +375,8 @@ impl Run<'_> {
         let end = self.sweeps(case, &mut steps, &mut congestion, recorder);
         let end = end.and_then(|()| self.grow(case, &mut steps, &mut congestion, recorder));
         // After a stop, steps with a complete sweep have a number, with fewer batches.
-        let shared = records::Shared::of(load, &self.target, case, congestion.as_deref());
+        let shared =
+            records::RecordContext::from_load(load, &self.target, case, congestion.as_deref());
         steps.retain(|step| step.measured.sweeps > 0 || step.measured.server_end.is_some());
         let judged: Vec<StepJudgement> =
             steps.iter().map(|step| records::step(recorder, &shared, step)).collect();
@@ -392,7 +397,7 @@ impl Run<'_> {
     /// What limits the throughput of a case.
     fn limit(
         &mut self,
-        case: Case,
+        case: LoadVariant,
         steps: &[&MeasuredStep],
         judged: &[StepJudgement],
         params: &Params,
@@ -404,7 +409,7 @@ impl Run<'_> {
             return Ok(());
         }
         let all = self.capacities.clone();
-        let limit = Limit::of(steps, judged, case.think.as_secs_f64(), &all);
+        let limit = Limit::from_steps(steps, judged, case.think.as_secs_f64(), &all);
         let limit = if self.target.has_proxy() { limit.behind_proxy() } else { limit };
         limit.of_curve(params).into_iter().for_each(|one| _ = recorder.record(one));
         let proof = match limit.plateau_to() {
@@ -426,7 +431,7 @@ impl Run<'_> {
 
     pub fn sweeps(
         &mut self,
-        case: Case,
+        case: LoadVariant,
         steps: &mut [Step],
         congestion: &mut Option<String>,
         recorder: &mut dyn Recorder,
@@ -451,7 +456,8 @@ impl Run<'_> {
                     return Ok(());
                 }
                 let (load, target) = (self.load, &self.target);
-                let shared = records::Shared::of(load, target, case, congestion.as_deref());
+                let shared =
+                    records::RecordContext::from_load(load, target, case, congestion.as_deref());
                 let step = &steps[at];
                 recorder.draft(&mut |recorder| _ = records::step(recorder, &shared, step));
             }
@@ -461,7 +467,7 @@ impl Run<'_> {
 
     fn sweep(
         &mut self,
-        case: Case,
+        case: LoadVariant,
         step: &mut Step,
         (seed, begin_ns): (u64, Option<u64>),
         recorder: &mut dyn Recorder,
@@ -473,7 +479,7 @@ impl Run<'_> {
             None => Workload { rate: step.rate, ..work },
         };
         let requests = self.load.requests_in(step.measured.sweeps);
-        let timing = Timing { begin_ns, ..Timing::of(self.load.window_ns(), requests) };
+        let timing = Timing { begin_ns, ..Timing::with_window(self.load.window_ns(), requests) };
         let what = match step.rate {
             Some(rate) => rates::words(rate.per_second),
             None => counted(step.clients() as usize, "client"),
@@ -507,7 +513,7 @@ mod tests {
     fn plan_is_windows_and_times() {
         let plan = |options: &str, is_ours: bool| {
             let line = format!("load http://far/ {options}");
-            let load = Load::parse_from(line.split_whitespace());
+            let load = LoadOptions::parse_from(line.split_whitespace());
             let whose = if is_ours { "fathom serve" } else { "another server" };
             format!("{whose} {options}\n  {}\n", load.plan(&target(is_ours)))
         };
@@ -537,7 +543,7 @@ mod tests {
         let (short, long) = (file("short", "secret"), file("long", &"0123456789".repeat(3)));
         let checked = |options: &str| {
             let line = format!("load http://far/ --metrics {options}");
-            Load::parse_from(line.split_whitespace()).check()
+            LoadOptions::parse_from(line.split_whitespace()).check()
         };
         assert!(checked(&format!("0.0.0.0:9100 {long}")).is_ok());
         assert!(["9100", "[::1]:9100"].map(checked).iter().all(Result::is_ok));
@@ -552,7 +558,7 @@ mod tests {
     fn too_few_responses_are_foreseen() {
         let few = |options: &str, ms: u64| {
             let line = format!("load http://far/ {options}");
-            let load = Load::parse_from(line.split_whitespace());
+            let load = LoadOptions::parse_from(line.split_whitespace());
             load.too_few(load.all_cases()[0], ms * 1_000_000)
         };
         let text = "--time 30 s: about 40 responses are to be expected with 1 client, as the first \

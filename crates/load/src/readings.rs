@@ -7,7 +7,7 @@ use fathom_measure::clock::process_cpu_ns;
 use fathom_measure::disturbance::throttled_ns;
 use fathom_record::{Series, Unit};
 
-use crate::figures::Telemetry;
+use crate::figures::LoadTelemetry;
 
 /// Readings of a case that are kept.
 const READINGS_MAX: usize = 4_000;
@@ -19,19 +19,19 @@ struct Reading {
     at_ns: u64,
     cpu_ns: u64,
     throttled_ns: Option<u64>,
-    server: Option<Telemetry>,
+    server: Option<LoadTelemetry>,
 }
 
 #[derive(Debug, Default)]
 pub struct Readings(Vec<Reading>);
 
 impl Readings {
-    pub fn add(&mut self, at_ns: u64, server: Option<&Telemetry>) {
+    pub fn add(&mut self, at_ns: u64, server: Option<&LoadTelemetry>) {
         let is_due = self.0.last().is_none_or(|last| at_ns >= last.at_ns + STEP_MIN_NS);
         if is_due && self.0.len() < READINGS_MAX {
             let (cpu_ns, throttled_ns) = (process_cpu_ns(), throttled_ns());
             // Threads are many, and have no series.
-            let server = server.map(|it| Telemetry { tree: None, ..it.clone() });
+            let server = server.map(|it| LoadTelemetry { tree: None, ..it.clone() });
             self.0.push(Reading { at_ns, cpu_ns, throttled_ns, server });
         }
     }
@@ -39,7 +39,7 @@ impl Readings {
     /// The series of both ends. `at`: the name of the server's host, if it is another one.
     pub fn series(&self, at: Option<&str>) -> Vec<Series> {
         type OfClient = fn(&Reading) -> Option<u64>;
-        type OfServer = fn(&Telemetry) -> Option<u64>;
+        type OfServer = fn(&LoadTelemetry) -> Option<u64>;
         let client: [(&str, OfClient); 2] =
             [("client CPU", |it| Some(it.cpu_ns)), ("client throttled", |it| it.throttled_ns)];
         // Nanoseconds per nanosecond are CPUs.
@@ -94,7 +94,7 @@ mod tests {
     fn rates_are_by_the_clock_of_their_end() {
         let server = |at_ns, bytes| {
             let bytes_on_wire = Some(bytes);
-            Some(Telemetry { at_ns, bytes_on_wire, ..Telemetry::default() })
+            Some(LoadTelemetry { at_ns, bytes_on_wire, ..LoadTelemetry::default() })
         };
         let reading = |at_ns, cpu_ns, server| Reading { at_ns, cpu_ns, throttled_ns: None, server };
         let readings = Readings(vec![

@@ -8,14 +8,14 @@ mod shared;
 use fathom_analysis::load::{
     MeasuredStep, SWEEPS, Stall, StepBatch, StepJudgement, fault_words, judge_step,
 };
-use fathom_http::Address;
+use fathom_http::ServerAddress;
 use fathom_metric::{Measured, Recorder};
 use fathom_record::load_facts::{MEAN, ends_of};
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Check, Fact, Interval, Params, Unit, Verdict, escaped};
 
 pub use memory::memory;
-pub use shared::Shared;
+pub use shared::RecordContext;
 
 use crate::metrics::{self, OfServer};
 use crate::step::Step;
@@ -27,8 +27,10 @@ pub fn place(target: &Target) -> Params {
     // Several servers of one host are not one case.
     if target.control.is_none() {
         params = match &target.address {
-            Address::Tcp(address) => params.and("port", i64::from(address.port())),
-            Address::Unix(path) => params.and("socket", escaped(&path.to_string_lossy()).as_str()),
+            ServerAddress::Tcp(address) => params.and("port", i64::from(address.port())),
+            ServerAddress::Unix(path) => {
+                params.and("socket", escaped(&path.to_string_lossy()).as_str())
+            }
         };
     }
     match target.file_bytes {
@@ -38,7 +40,7 @@ pub fn place(target: &Target) -> Params {
 }
 
 /// Makes the records of a step.
-pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> StepJudgement {
+pub fn step(recorder: &mut dyn Recorder, shared: &RecordContext<'_>, step: &Step) -> StepJudgement {
     let params = shared.params(step);
     let judgement = judge_step(&step.measured, &shared.asked());
     let (measured, verdict) = (&step.measured, &judgement.verdict);

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use fathom_fileio::Sum;
+use fathom_fileio::XorSum;
 use fathom_http::{coded, request};
 
 use crate::message::Message;
@@ -15,7 +15,7 @@ pub struct Requests {
     ends: Vec<usize>,
     bytes: Vec<OnceLock<u64>>,
     /// The sums of the files, as far as known.
-    contents: Vec<OnceLock<Sum>>,
+    contents: Vec<OnceLock<XorSum>>,
     as_coded: bool,
     of_range: bool,
     message: Message,
@@ -177,7 +177,7 @@ impl Requests {
     }
 
     /// The sums of a file: the known ones, else those of a first response.
-    pub fn content(&self, file: u32, first: impl FnOnce() -> Sum) -> &Sum {
+    pub fn content(&self, file: u32, first: impl FnOnce() -> XorSum) -> &XorSum {
         self.contents[file as usize].get_or_init(first)
     }
 

@@ -15,12 +15,12 @@ use rand_xoshiro::rand_core::Rng as _;
 
 use crate::capacities::Capacities;
 use crate::engine::{self, End, Fault, Live, Moment, Outcome, Pause, Tally, Timing, Workload};
-use crate::figures::Telemetry;
-use crate::memory::Memory;
-use crate::options::{Case, Load, ServerCache};
+use crate::figures::LoadTelemetry;
+use crate::memory::LoadMemory;
+use crate::options::{LoadOptions, LoadVariant, ServerCache};
 use crate::readings::Readings;
 use crate::seconds::{Seconds, Watched};
-use crate::share::Plan;
+use crate::share::SharePlan;
 use crate::step::Step;
 use crate::target::{LOOPBACK, Target};
 use crate::used::between;
@@ -33,14 +33,14 @@ const SETTLING_MAX: usize = 10;
 const READING_NS: u64 = 1_000_000_000;
 const PROGRESS_NS: u64 = 200_000_000;
 
-impl Load {
+impl LoadOptions {
     pub fn window_ns(&self) -> u64 {
         (self.time.as_nanos() as u64 / SWEEPS as u64).max(1)
     }
 
     /// The plan of a share from the common start on.
-    pub fn fixed_plan(&self, start_ns: u64) -> Option<Plan> {
-        self.share.map(|_| Plan::new(start_ns, self.window_ns()))
+    pub fn fixed_plan(&self, start_ns: u64) -> Option<SharePlan> {
+        self.share.map(|_| SharePlan::new(start_ns, self.window_ns()))
     }
 
     /// Threads of the generator.
@@ -56,7 +56,13 @@ impl Load {
         self.threads.unwrap_or(affinity::allowed().len() as u32)
     }
 
-    pub fn workload(&self, target: &Target, case: Case, clients: u32, seed: u64) -> Workload {
+    pub fn workload(
+        &self,
+        target: &Target,
+        case: LoadVariant,
+        clients: u32,
+        seed: u64,
+    ) -> Workload {
         Workload {
             address: target.address.clone(),
             tls: target.tls.clone(),
@@ -85,10 +91,10 @@ impl Load {
 }
 
 /// The present run.
-pub struct Run<'l> {
-    pub load: &'l Load,
+pub struct LoadRun<'l> {
+    pub load: &'l LoadOptions,
     pub target: Target,
-    pub memory: Memory,
+    pub memory: LoadMemory,
     /// Of the present case.
     pub readings: Readings,
     /// CPUs of this process, if it has a quota.
@@ -105,16 +111,16 @@ pub struct Run<'l> {
     pub has_left_requests: bool,
     pub watched: Arc<Watched>,
     /// Of a share.
-    pub plan: Option<Plan>,
+    pub plan: Option<SharePlan>,
 }
 
-impl<'l> Run<'l> {
+impl<'l> LoadRun<'l> {
     /// Before its first window.
-    pub fn new(load: &'l Load, target: Target, watched: Arc<Watched>) -> Self {
+    pub fn new(load: &'l LoadOptions, target: Target, watched: Arc<Watched>) -> Self {
         Self {
             load,
             target,
-            memory: Memory::default(),
+            memory: LoadMemory::default(),
             readings: Readings::default(),
             quota: None,
             done_ns: 0,
@@ -152,7 +158,7 @@ impl<'l> Run<'l> {
             from: None,
             read_ns: 0,
             shown_ns: 0,
-            seconds: Seconds::of(&self.watched, (work, what), times),
+            seconds: Seconds::from_watched(&self.watched, (work, what), times),
             what,
             done_ns: self.done_ns,
             all_ns: self.all_ns,
@@ -221,7 +227,7 @@ impl<'l> Run<'l> {
                 break;
             }
             let left_ns = most_ns.saturating_sub(now_ns() - begun_ns).max(1);
-            let timing = Timing::of(left_ns, Some(1));
+            let timing = Timing::with_window(left_ns, Some(1));
             let goes_on = |_: Moment, _: &Live| !recorder.stop().now().load(Relaxed);
             let outcome = engine::run(&one, timing, &mut { goes_on }).map_err(|error| {
                 ProcedureError::failed(format!("start a client thread: {error}"))
@@ -307,11 +313,11 @@ fn others(begin: Times, end: Times, of_server: u64, window_ns: u64) -> Option<f6
 /// Looks at a sweep from outside: telemetry, memory, progress and Ctrl-C.
 struct Watcher<'w> {
     target: &'w mut Target,
-    memory: &'w mut Memory,
+    memory: &'w mut LoadMemory,
     readings: &'w mut Readings,
     recorder: &'w mut dyn Recorder,
-    begin: Option<Telemetry>,
-    end: Option<Telemetry>,
+    begin: Option<LoadTelemetry>,
+    end: Option<LoadTelemetry>,
     begin_time: Option<Times>,
     end_time: Option<Times>,
     /// The state when the window began.
@@ -411,7 +417,7 @@ mod tests {
     #[test]
     fn progress_has_the_rates_of_the_window() {
         let mut recorder = Texts::new();
-        let load = Load::parse_from(["load", "http://far/"]);
+        let load = LoadOptions::parse_from(["load", "http://far/"]);
         let work = load.workload(&target(false), load.all_cases()[0], 4, 1);
         let at = |ms: u64, completed, body_bytes, failed| Live {
             now_ns: 5_000_000_000 + ms * 1_000_000,
@@ -422,7 +428,7 @@ mod tests {
         };
         let mut watcher = Watcher {
             target: &mut target(false),
-            memory: &mut Memory::default(),
+            memory: &mut LoadMemory::default(),
             readings: &mut Readings::default(),
             recorder: &mut recorder,
             begin: None,
@@ -432,11 +438,11 @@ mod tests {
             from: None,
             read_ns: 0,
             shown_ns: 0,
-            seconds: Seconds::of(&Watched::new(1), (&work, "4 clients"), (0, 0)),
+            seconds: Seconds::from_watched(&Watched::new(1), (&work, "4 clients"), (0, 0)),
             what: "4 clients",
             done_ns: 10_000_000_000,
             all_ns: 15_000_000_000,
-            timing: Timing::of(2_000_000_000, None),
+            timing: Timing::with_window(2_000_000_000, None),
         };
         watcher.show(&at(0, 70, 700, 0));
         watcher.from = Some(at(1_000, 100, 1_000_000, 0));
@@ -480,11 +486,11 @@ mod tests {
     #[test]
     fn next_window_waits_for_what_the_last_one_left() {
         let (address, count) = queue();
-        let load = Load::parse_from(["load", "http://far/", "--clients", "1"]);
+        let load = LoadOptions::parse_from(["load", "http://far/", "--clients", "1"]);
         let fields = Fields { host: "far".to_owned(), ..Fields::default() };
         let requests = Arc::new(Requests::new(&[("/f".to_owned(), None)], &fields));
         let target = Target { address: address.into(), requests, ..target(false) };
-        let mut run = Run::new(&load, target, Watched::new(1));
+        let mut run = LoadRun::new(&load, target, Watched::new(1));
         let work = load.workload(&run.target, load.all_cases()[0], 1, 1);
         run.settle(&work, None, &Texts::new()).unwrap();
         assert_eq!(count.load(Relaxed), 0, "nothing was left");

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use fathom_record::{Phase, Second};
 
-use crate::engine::{Counts, Live, Meter, Moment, Workload};
+use crate::engine::{Live, Meter, MeterCounts, Moment, Workload};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A shorter rest without a response says nothing.
@@ -42,14 +42,14 @@ pub struct Seconds {
     shared: Second,
     is_open: bool,
     last_ns: u64,
-    last: Counts,
+    last: MeterCounts,
     /// Of the last look.
     backlog: u64,
 }
 
 impl Seconds {
     /// `begun_ns`: when the load began.
-    pub fn of(
+    pub fn from_watched(
         watched: &Arc<Watched>,
         (work, step): (&Workload, &str),
         (begun_ns, now_ns): (u64, u64),
@@ -131,20 +131,21 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::engine::{Arrivals, Fault, Rate};
+    use crate::engine::{Arrivals, Fault, ScheduleRate};
     use crate::fixture::target;
-    use crate::options::Load;
+    use crate::options::LoadOptions;
 
     #[test]
     fn seconds_end_with_the_phases_of_a_window() {
-        let load = Load::parse_from(["load", "http://far/"]);
+        let load = LoadOptions::parse_from(["load", "http://far/"]);
         let work = load.workload(&target(false), load.all_cases()[0], 4, 1);
-        let rate = Some(Rate { per_second: 500.0, arrivals: Arrivals::Poisson });
+        let rate = Some(ScheduleRate { per_second: 500.0, arrivals: Arrivals::Poisson });
         let work = Workload { rate, ..work };
         let watched = Watched::new(1);
         let dial = watched.meter.dial(0).unwrap();
         let at = |ms: u64| Live { now_ns: ms * 1_000_000, backlog: 3, ..Live::default() };
-        let mut seconds = Seconds::of(&watched, (&work, "500 requests/s"), (0, 2_000_000_000));
+        let mut seconds =
+            Seconds::from_watched(&watched, (&work, "500 requests/s"), (0, 2_000_000_000));
         assert_eq!(seconds.at(Moment::WarmUp, &at(2_999)), None);
         dial.begin();
         (0..10).for_each(|_| dial.complete(5_000_000, 100));

@@ -12,16 +12,16 @@ mod tree;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use fathom_http::{Address, Connector};
+use fathom_http::{Connector, ServerAddress};
 use fathom_measure::clock::{monotonic_raw_ns, thread_cpu_ns};
 use fathom_measure::disturbance::throttled_ns_of;
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 use fathom_record::Looks;
 
 pub use find::{FindError, Which};
 
-use crate::figures::{OfTree, Telemetry};
-use find::Search;
+use crate::figures::{LoadTelemetry, OfTree};
+use find::FindSearch;
 use sockets::Connections;
 use tree::Tree;
 
@@ -34,7 +34,7 @@ const ACCEPT_NS: u64 = 2_000_000_000;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 pub struct LocalServer {
-    reader: Reader,
+    reader: HostReader,
     tree: Tree,
     /// The connections of this program, if its ends are known.
     connections: Option<Connections>,
@@ -53,9 +53,9 @@ impl LocalServer {
         (to, is_own_address): (SocketAddr, bool),
         from: SocketAddr,
     ) -> Result<(Self, Vec<String>), FindError> {
-        let reader = Reader::live();
+        let reader = HostReader::live();
         let own = std::process::id();
-        let search = Search { reader: &reader, to, from, is_own_address, own };
+        let search = FindSearch { reader: &reader, to, from, is_own_address, own };
         // A busy server accepts a connection when it has a CPU.
         let until_ns = monotonic_raw_ns() + ACCEPT_NS;
         let found = loop {
@@ -99,13 +99,13 @@ impl LocalServer {
     }
 
     /// `None` if its processes have ended.
-    pub fn telemetry(&mut self) -> Option<Telemetry> {
+    pub fn telemetry(&mut self) -> Option<LoadTelemetry> {
         let used = self.tree.read()?;
         let at_ns = monotonic_raw_ns();
         let group = self.tree.first()?.to_string();
         let allowed = Some(self.tree.cpus() as f64).filter(|cpus| *cpus > 0.0);
         let quota = self.reader.cpu_quota_of(&group);
-        Some(Telemetry {
+        Some(LoadTelemetry {
             at_ns,
             cpu_ns: used.cpu_ns,
             resident_bytes: used.resident_bytes,
@@ -117,13 +117,13 @@ impl LocalServer {
                 tasks: self.tree.tasks(),
                 looks: Looks { device_bytes: used.device_bytes, ..self.looks },
             }),
-            ..Telemetry::default()
+            ..LoadTelemetry::default()
         })
     }
 }
 
 /// A connection to an own address comes from that address.
-pub fn is_own_address(address: &Address) -> bool {
+pub fn is_own_address(address: &ServerAddress) -> bool {
     let Some(address) = address.tcp() else { return true };
     let any: SocketAddr = match address {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -150,9 +150,9 @@ pub fn ours(has_pid: bool, is_secured: bool, warnings: &mut Vec<String>) -> Stri
 }
 
 /// The processes of a server that is not ours, and what is known of it in words.
-pub fn of(
+pub fn find_server(
     pid: Option<Which>,
-    address: &Address,
+    address: &ServerAddress,
     timeout: Duration,
     warnings: &mut Vec<String>,
 ) -> Result<(Option<LocalServer>, String), String> {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use fathom_metric::notation::NotationError;
 
-use crate::engine::{Arrivals, Rate, Timing};
+use crate::engine::{Arrivals, ScheduleRate, Timing};
 
 /// From the start that all members know to the first request: they connect and list files.
 const LEAD_NS: u64 = 2_000_000_000;
@@ -71,13 +71,13 @@ impl Share {
     }
 
     /// Independent Poisson streams of a part of the rate add up to one of all of it.
-    pub fn rate(self, all: Rate) -> Rate {
-        Rate { per_second: all.per_second / f64::from(self.of), ..all }
+    pub fn rate(self, all: ScheduleRate) -> ScheduleRate {
+        ScheduleRate { per_second: all.per_second / f64::from(self.of), ..all }
     }
 
     /// By how much later than the first member this one sends at equal distances: member m of M by
     /// m distances of the whole schedule, so that their requests take turns.
-    pub fn shift_ns(self, own: Rate) -> u64 {
+    pub fn shift_ns(self, own: ScheduleRate) -> u64 {
         match own.arrivals {
             Arrivals::Poisson => 0,
             Arrivals::Uniform => {
@@ -94,12 +94,12 @@ impl Share {
 }
 
 /// When the windows of all members are. No length depends on what was measured.
-pub struct Plan {
+pub struct SharePlan {
     next_ns: u64,
     window_ns: u64,
 }
 
-impl Plan {
+impl SharePlan {
     /// `start_ns`: the common start.
     pub fn new(start_ns: u64, window_ns: u64) -> Self {
         Self { next_ns: start_ns + LEAD_NS, window_ns }
@@ -115,7 +115,7 @@ impl Plan {
 
 /// The time from one window to the next.
 fn whole_ns(window_ns: u64, is_open_loop: bool) -> u64 {
-    let timing = Timing::of(window_ns, None);
+    let timing = Timing::with_window(window_ns, None);
     let drain_ns = if is_open_loop { timing.drain_max_ns() } else { 0 };
     timing.warm_up_max_ns + window_ns + drain_ns + (window_ns / 4).max(PAUSE_MIN_NS)
 }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn equal_distances_of_all_members_are_one_schedule() {
-        let whole = Rate { per_second: 100.0, arrivals: Arrivals::Uniform };
+        let whole = ScheduleRate { per_second: 100.0, arrivals: Arrivals::Uniform };
         let mut due: Vec<u64> = all(4)
             .flat_map(|share| {
                 let own = share.rate(whole);
@@ -159,7 +159,7 @@ mod tests {
             .collect();
         due.sort_unstable();
         assert_eq!(due, (0..100).map(|at| at * 10_000_000).collect::<Vec<u64>>());
-        let random = Rate { arrivals: Arrivals::Poisson, ..whole };
+        let random = ScheduleRate { arrivals: Arrivals::Poisson, ..whole };
         assert!(all(4).all(|share| share.shift_ns(share.rate(random)) == 0));
         let mut seeds: Vec<u64> = all(4).map(|share| share.seed(7)).collect();
         assert_eq!(seeds[0], 7);
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn windows_of_the_plan_do_not_overlap() {
-        let mut plan = Plan::new(1_000, 2_000_000_000);
+        let mut plan = SharePlan::new(1_000, 2_000_000_000);
         let starts = [plan.take(false), plan.take(true), plan.take(false)];
         // A warm-up of half a second, two seconds, and half a second; the backlog two seconds more.
         assert_eq!(starts.map(|at| (at - 1_000) / 1_000_000), [2_000, 5_000, 10_000]);

@@ -7,14 +7,14 @@ use fathom_analysis::load::{MeasuredStep, ReachedLimit, ServerEnd};
 use fathom_record::load_window::add_each;
 use fathom_record::{LoadWindow, Reason};
 
-use crate::engine::{Fault, Heat, Outcome, Rate, Workload, by_words};
-use crate::options::Load;
+use crate::engine::{Fault, Heat, Outcome, ScheduleRate, Workload, by_words};
+use crate::options::LoadOptions;
 use crate::share::Share;
 
 #[derive(Clone, Default)]
 pub struct Step {
     /// Of an open loop.
-    pub rate: Option<Rate>,
+    pub rate: Option<ScheduleRate>,
     /// Of a share: the clients or the requests a second of all members, by which it is recorded.
     pub of_all: Option<f64>,
     /// Of a share: its windows, for those who merge all shares.
@@ -34,7 +34,7 @@ impl Step {
     }
 
     /// A step of an open loop with so many requests in flight, at most.
-    pub fn open_loop(rate: Rate, in_flight: u32) -> Self {
+    pub fn open_loop(rate: ScheduleRate, in_flight: u32) -> Self {
         Self { rate: Some(rate), measured: MeasuredStep::open_loop(in_flight), ..Self::default() }
     }
 
@@ -85,7 +85,7 @@ impl Step {
     }
 }
 
-impl Load {
+impl LoadOptions {
     /// All steps of a case, those of closed loops first: of a share its part of them.
     pub fn steps(&self) -> Vec<Step> {
         let closed = self.closed().into_iter().map(|clients| Step {

@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_fileio::read_text;
-use fathom_http::{Address, Connector, ExchangeError, Tls, Url, resolve};
+use fathom_http::{Connector, ExchangeError, ServerAddress, Tls, Url, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, Host, SERVER_TOKEN, escaped, system_cause};
 
-use crate::control::{Answer, Control};
+use crate::control::{Control, ControlAnswer};
 use crate::control_error::ControlError;
 use crate::engine::{REDIRECTED, REDIRECTS_MAX, UNASKED, redirects};
-use crate::figures::Telemetry;
+use crate::figures::LoadTelemetry;
 use crate::https::remedy;
 use crate::message::Message;
-use crate::options::{Load, ServerCache};
+use crate::options::{LoadOptions, ServerCache};
 use crate::paths::{encoded, shown};
 use crate::requests::{Fields, Requests};
 use crate::server::{self, LocalServer};
@@ -36,7 +36,7 @@ const TELEMETRY_TIMEOUT: Duration = Duration::from_secs(10);
 const TOKEN_FILE: &str = "FATHOM_TOKEN_FILE";
 
 pub struct Target {
-    pub address: Address,
+    pub address: ServerAddress,
     /// Whether and how connections are encrypted.
     pub tls: Option<Tls>,
     /// Version and ciphers of TLS.
@@ -78,10 +78,10 @@ impl Target {
     ///
     /// # Errors
     /// If the server is unreachable, has no files, or does not answer the first request.
-    pub fn prepare(load: &Load, recorder: &dyn Recorder) -> Result<Self, ProcedureError> {
+    pub fn prepare(load: &LoadOptions, recorder: &dyn Recorder) -> Result<Self, ProcedureError> {
         let url = Url::parse(&load.target).map_err(ProcedureError::usage)?;
         let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
-        let tls = load.https.of(&url)?;
+        let tls = load.https.tls_for(&url)?;
         let (address, resolve_ns) = reach(load, &url).map_err(&failed)?;
         let mut fields = load.header.clone();
         fields.extend(load.message.fields()?);
@@ -112,7 +112,7 @@ impl Target {
         first_bytes.map(|bytes| requests.length(0, bytes));
         let (local, server) = match is_ours {
             true => (None, server::ours(load.pid.is_some(), tls.is_some(), &mut warnings)),
-            false => server::of(load.pid, &address, load.connect_timeout, &mut warnings)
+            false => server::find_server(load.pid, &address, load.connect_timeout, &mut warnings)
                 .map_err(&failed)?,
         };
         let is_own = is_loopback
@@ -160,7 +160,12 @@ impl Target {
 }
 
 /// What is not as safe as it may look.
-fn warnings(load: &Load, url: &Url, address: &Address, has_token: bool) -> Vec<String> {
+fn warnings(
+    load: &LoadOptions,
+    url: &Url,
+    address: &ServerAddress,
+    has_token: bool,
+) -> Vec<String> {
     let mut warnings = Vec::new();
     if load.https.insecure {
         let text = "--insecure: no certificate is verified, whoever answers is the server";
@@ -180,16 +185,16 @@ fn warnings(load: &Load, url: &Url, address: &Address, has_token: bool) -> Vec<S
 
 /// The first address that accepts a connection, which is closed at once, and how long its name took
 /// to resolve.
-fn reach(load: &Load, url: &Url) -> Result<(Address, Option<u64>), String> {
+fn reach(load: &LoadOptions, url: &Url) -> Result<(ServerAddress, Option<u64>), String> {
     let begun_ns = now_ns();
     let (found, is_name) = match (&load.unix_socket, &load.resolve) {
-        (Some(path), _) => (vec![Address::Unix(path.clone())], false),
-        (None, Some(resolved)) => (vec![resolved.of(url)?.into()], false),
+        (Some(path), _) => (vec![ServerAddress::Unix(path.clone())], false),
+        (None, Some(resolved)) => (vec![resolved.address_of(url)?.into()], false),
         (None, None) => {
             let found = resolve(&url.host, url.port);
             let found = found.map_err(|error| format!("look up {}: {error}", url.host))?;
             let is_name = url.host.parse::<IpAddr>().is_err();
-            (found.into_iter().map(Address::from).collect(), is_name)
+            (found.into_iter().map(ServerAddress::from).collect(), is_name)
         }
     };
     let resolve_ns = is_name.then(|| now_ns() - begun_ns);
@@ -208,14 +213,14 @@ fn reach(load: &Load, url: &Url) -> Result<(Address, Option<u64>), String> {
 }
 
 /// What only `fathom serve` can do.
-fn needs_ours(load: &Load) -> Option<&'static str> {
+fn needs_ours(load: &LoadOptions) -> Option<&'static str> {
     if load.server_cache != ServerCache::AsIs {
         return Some("--server-cache: only `fathom serve` can change its page cache");
     }
     load.prove.then_some("--prove: only `fathom serve` can add load")
 }
 
-fn check_follow(load: &Load, message: &Message) -> Result<(), ProcedureError> {
+fn check_follow(load: &LoadOptions, message: &Message) -> Result<(), ProcedureError> {
     let method = &message.method;
     if !load.follow || ["GET", "HEAD"].contains(&method.as_str()) {
         return Ok(());
@@ -226,7 +231,7 @@ fn check_follow(load: &Load, message: &Message) -> Result<(), ProcedureError> {
 
 impl Target {
     /// Counters of the server, if they are known.
-    pub fn telemetry(&mut self) -> Option<Telemetry> {
+    pub fn telemetry(&mut self) -> Option<LoadTelemetry> {
         match (&mut self.control, &mut self.local) {
             (Some(control), _) => control.telemetry().ok(),
             (None, local) => local.as_mut()?.telemetry(),
@@ -237,7 +242,7 @@ impl Target {
 /// What the server says of itself.
 struct Known {
     host: Option<Host>,
-    telemetry: Telemetry,
+    telemetry: LoadTelemetry,
     is_ours: bool,
 }
 
@@ -310,7 +315,7 @@ fn with_remedy(error: &ControlError) -> String {
 }
 
 /// The token of `--token-file` or the environment.
-pub fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
+pub fn token(load: &LoadOptions) -> Result<Option<String>, ProcedureError> {
     // A coordinator chooses the server of a share, and must not get a token of this machine.
     if load.share.is_some() {
         return Ok(std::env::var(SERVER_TOKEN).ok());
@@ -336,15 +341,15 @@ pub fn read_token(path: &Path) -> Result<String, ProcedureError> {
     }
 }
 
-type Files = Vec<(String, Option<u64>)>;
+type TargetFiles = Vec<(String, Option<u64>)>;
 
 /// Encoded paths with the lengths of the files, if known, and their weights, if they have some.
 fn files(
-    load: &Load,
+    load: &LoadOptions,
     url: &Url,
     control: Option<&mut Control>,
     warnings: &mut Vec<String>,
-) -> Result<(Files, Vec<u32>), ProcedureError> {
+) -> Result<(TargetFiles, Vec<u32>), ProcedureError> {
     if let Some(urls) = &load.urls {
         let (paths, weights) = list::by_option(urls, url, load.share.is_none())?;
         return Ok((paths.into_iter().map(|path| (path, None)).collect(), weights));
@@ -359,7 +364,7 @@ fn files(
         warnings.push(format!("the server lists only its first {} files", listing.files.len()));
     }
     let listed = listing.files.iter().map(|file| (encoded(&file.path), Some(file.bytes)));
-    let mut files: Files = listed.filter(|(path, _)| path.starts_with(&url.path)).collect();
+    let mut files: TargetFiles = listed.filter(|(path, _)| path.starts_with(&url.path)).collect();
     files.sort_unstable();
     if files.is_empty() {
         let text = "the folder has no files; fill it, for example by `fathom load --make \
@@ -374,7 +379,7 @@ const ASTRAY: &str = "redirected to another scheme, host or port; load that URL"
 const LOOP: &str = "redirected more than 5 times within the server, as by a loop";
 
 /// Whether a redirect stays within the server.
-fn is_inside(load: &Load, location: Option<&str>) -> bool {
+fn is_inside(load: &LoadOptions, location: Option<&str>) -> bool {
     let base = Url::parse(&load.target).ok();
     base.is_some_and(|base| {
         let to = location.and_then(|to| base.joined(to));
@@ -384,11 +389,11 @@ fn is_inside(load: &Load, location: Option<&str>) -> bool {
 
 /// The answer to the first request, after the redirects that are followed.
 fn first_answer(
-    load: &Load,
+    load: &LoadOptions,
     control: &mut Control,
     path: &str,
     message: &Message,
-) -> Result<Answer, ControlError> {
+) -> Result<ControlAnswer, ControlError> {
     let mut answer = control.exchange(message, path, 0)?;
     let Ok(base) = Url::parse(&load.target) else { return Ok(answer) };
     let mut from = Url { path: path.to_owned(), ..base.clone() };
@@ -425,9 +430,9 @@ fn is_pattern(urls: &str) -> bool {
 /// Requests the first file once, so that a wrong path or token ends the command at once.
 /// Returns the length of a whole file.
 fn check_first(
-    load: &Load,
+    load: &LoadOptions,
     control: &mut Control,
-    files: &Files,
+    files: &TargetFiles,
     fields: &Fields,
     warnings: &mut Vec<String>,
 ) -> Result<Option<u64>, ProcedureError> {
@@ -552,7 +557,7 @@ mod tests {
 
     #[test]
     fn loop_within_the_server_is_not_another_server() {
-        let load = <Load as clap::Parser>::parse_from(["load", "http://a:8080/x"]);
+        let load = <LoadOptions as clap::Parser>::parse_from(["load", "http://a:8080/x"]);
         let inside = ["/y", "y", "http://a:8080/z", "http://b:8080/", "https://a:8080/"];
         let inside = inside.map(|to| is_inside(&load, Some(to)));
         assert_eq!(inside, [true, true, true, false, false]);

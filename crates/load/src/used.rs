@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use fathom_record::ServerUse;
 
-use crate::figures::{OfTree, Task, Telemetry};
+use crate::figures::{LoadTelemetry, OfTree, Task};
 
 /// A thread with less than this share of the work of the busiest one is not a worker of its kind.
 const WORKER_MIN: f64 = 0.5;
 
 /// What a server used between two readings.
-pub fn between(begin: &Telemetry, end: &Telemetry) -> ServerUse {
-    let difference = |of: fn(&Telemetry) -> Option<u64>| of(end)?.checked_sub(of(begin)?);
-    let plain = |of: fn(&Telemetry) -> u64| of(end).saturating_sub(of(begin));
+pub fn between(begin: &LoadTelemetry, end: &LoadTelemetry) -> ServerUse {
+    let difference = |of: fn(&LoadTelemetry) -> Option<u64>| of(end)?.checked_sub(of(begin)?);
+    let plain = |of: fn(&LoadTelemetry) -> u64| of(end).saturating_sub(of(begin));
     let (cpu_ns, responses) = (plain(|it| it.cpu_ns), plain(|it| it.responses));
     let bytes_sent = plain(|it| it.bytes_sent);
     let per = |count: u64| (count > 0).then(|| cpu_ns as f64 / count as f64);
@@ -76,14 +76,18 @@ mod tests {
 
     use super::*;
 
-    fn tree(tasks: &[(u32, u64, u64)], looks: Looks) -> Telemetry {
+    fn tree(tasks: &[(u32, u64, u64)], looks: Looks) -> LoadTelemetry {
         let task = |&(thread, cpu_ns, wait_ns): &(u32, u64, u64)| Task {
             id: (7, thread),
             cpu_ns,
             wait_ns,
         };
         let tasks = tasks.iter().map(task).collect();
-        Telemetry { tree: Some(OfTree { tasks, looks }), cpus: Some(2.0), ..Telemetry::default() }
+        LoadTelemetry {
+            tree: Some(OfTree { tasks, looks }),
+            cpus: Some(2.0),
+            ..LoadTelemetry::default()
+        }
     }
 
     /// Of a second.
@@ -91,7 +95,7 @@ mod tests {
         let all_ns: u64 = end.iter().map(|task| task.1).sum();
         let begun_ns: u64 = begin.iter().map(|task| task.1).sum();
         let at =
-            |tasks, at_ns, cpu_ns| Telemetry { at_ns, cpu_ns, ..tree(tasks, Looks::default()) };
+            |tasks, at_ns, cpu_ns| LoadTelemetry { at_ns, cpu_ns, ..tree(tasks, Looks::default()) };
         let used = between(&at(begin, 0, begun_ns), &at(end, 1_000, all_ns));
         (used.cpu_share(), used.waiting())
     }
@@ -127,7 +131,7 @@ mod tests {
         let unknown = of(looks(10, 5, None), looks(30, 10, Some(150)));
         assert_eq!(unknown.looks, Some(looks(20, 5, None)));
         assert_eq!(one.plus(unknown).looks, Some(looks(40, 10, None)));
-        let own = between(&Telemetry::default(), &Telemetry::default());
+        let own = between(&LoadTelemetry::default(), &LoadTelemetry::default());
         assert_eq!(own.looks, None);
         // Only a server that does not count its responses needs the client's count.
         let counted = of(looks(0, 0, None), looks(1, 1, None)).counted_by_client(4, 9);

@@ -4,8 +4,8 @@ use fathom_record::Host;
 use rustix::io::Errno;
 
 use crate::cpulist;
-use crate::stat::Stat;
-use crate::tree::Tree;
+use crate::stat::ProcStat;
+use crate::tree::FileTree;
 
 /// A set of CPUs, of as many as a kernel can be built for (`NR_CPUS`). `cpu_set_t` of the C library
 /// ends at CPU 1023, and a kernel for more does not write to a shorter one.
@@ -19,7 +19,7 @@ impl CpuMask {
     const WORDS: usize = 8192 / u64::BITS as usize;
 
     /// Without the CPUs that no kernel can have.
-    pub fn of(cpus: &[u32]) -> Self {
+    pub fn from_cpus(cpus: &[u32]) -> Self {
         let mut words = [0; Self::WORDS];
         for cpu in cpus {
             if let Some(word) = words.get_mut((cpu / u64::BITS) as usize) {
@@ -40,7 +40,7 @@ impl CpuMask {
     /// # Errors
     /// If the thread does not exist.
     pub fn of_thread(thread: i32) -> Result<Self, Errno> {
-        let mut mask = Self::of(&[]);
+        let mut mask = Self::from_cpus(&[]);
         // SAFETY: the kernel writes at most the given size, which is that of the words.
         let answer = unsafe {
             libc::sched_getaffinity(thread, size_of_val(&mask.0), mask.0.as_mut_ptr().cast())
@@ -78,7 +78,7 @@ pub fn pin(cpu: u32) -> Result<(), Errno> {
 /// # Errors
 /// If none of them exists or is allowed.
 pub fn pin_to(cpus: &[u32]) -> Result<(), Errno> {
-    CpuMask::of(cpus).confine(CALLER)
+    CpuMask::from_cpus(cpus).confine(CALLER)
 }
 
 /// The CPUs that the calling thread may run on, in ascending order.
@@ -88,7 +88,7 @@ pub fn allowed() -> Vec<u32> {
 
 /// Why [`pin`] to a CPU that was allowed fails with EINVAL. Without /sys it counts as offline.
 pub fn loss(cpu: u32) -> String {
-    let online = cpulist::read(&Tree::at("/"), "/sys/devices/system/cpu/online");
+    let online = cpulist::read(&FileTree::at("/"), "/sys/devices/system/cpu/online");
     match online.is_some_and(|online| online.value.contains(&cpu)) {
         true => format!("CPU {cpu} is no longer allowed"),
         false => format!("CPU {cpu} went offline"),
@@ -96,7 +96,7 @@ pub fn loss(cpu: u32) -> String {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct AffinityChoice {
     pub cpu: u32,
     pub reason: String,
 }
@@ -105,10 +105,10 @@ pub struct Choice {
 /// preferably not CPU 0, the default for interrupts.
 ///
 /// `busy` is the utilization of each CPU, as from [`busy_shares`].
-pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<Choice> {
+pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<AffinityChoice> {
     let allowed = &host.cpu.allowed;
     if let [only] = allowed.as_slice() {
-        return Some(Choice { cpu: *only, reason: "the only allowed CPU".to_owned() });
+        return Some(AffinityChoice { cpu: *only, reason: "the only allowed CPU".to_owned() });
     }
     let fast = fast_kind(host);
     let share = |cpu: u32| busy.iter().find(|(known, _)| *known == cpu).map(|(_, share)| *share);
@@ -132,7 +132,7 @@ pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<Choice> {
     if host.cpu.isolated.as_ref().is_some_and(|isolated| isolated.contains(&cpu)) {
         reasons.push("isolated (isolcpus)".to_owned());
     }
-    Some(Choice { cpu, reason: reasons.join(", ") })
+    Some(AffinityChoice { cpu, reason: reasons.join(", ") })
 }
 
 /// The second CPU for work on two: preferably not an SMT sibling, of the same kind of core and on
@@ -170,10 +170,10 @@ pub fn fast_kind(host: &Host) -> Vec<u32> {
 
 /// The utilization of each CPU over `window`, from `/proc/stat`. Empty if that cannot be read.
 pub fn busy_shares(window: std::time::Duration) -> Vec<(u32, f64)> {
-    let tree = Tree::at("/");
-    let before = Stat::read(&tree);
+    let tree = FileTree::at("/");
+    let before = ProcStat::read(&tree);
     std::thread::sleep(window);
-    let shares = Stat::read(&tree).since(&before);
+    let shares = ProcStat::read(&tree).since(&before);
     shares.into_iter().filter_map(|one| Some((one.cpu?, one.busy))).collect()
 }
 
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn mask_has_more_than_1024_cpus() {
         let cpus = [0, 63, 64, 1023, 1024, 1500, 8191];
-        assert_eq!(CpuMask::of(&cpus).cpus(), cpus);
-        assert_eq!(CpuMask::of(&[8192, u32::MAX, 5]).cpus(), [5]);
+        assert_eq!(CpuMask::from_cpus(&cpus).cpus(), cpus);
+        assert_eq!(CpuMask::from_cpus(&[8192, u32::MAX, 5]).cpus(), [5]);
     }
 }

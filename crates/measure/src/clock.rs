@@ -18,18 +18,18 @@ use std::rc::Rc;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-pub use calibration::{CalibrationError, STEP_STAMPS, Watch, WholeRun, step_ticks};
+pub use calibration::{CalibrationError, CalibrationWatch, STEP_STAMPS, WholeRun, step_ticks};
 pub use fake::FakeClock;
 use order::{OrderCheck, check_order};
-pub use refusal::Refusal;
+pub use refusal::ClockRefusal;
 
 /// A stamp: ticks since an arbitrary origin.
-pub type Stamp = u64;
+pub type ClockStamp = u64;
 
 /// Which counter a clock reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum ClockSource {
     /// The x86-64 time stamp counter.
     Tsc,
     /// The aarch64 virtual counter.
@@ -42,7 +42,7 @@ pub enum Source {
 
 // The name in records.
 fathom_record::words!(
-    Source.word,
+    ClockSource.word,
     Tsc = "tsc",
     Cntvct = "cntvct",
     MonotonicRaw = "monotonic_raw",
@@ -52,7 +52,7 @@ fathom_record::words!(
 /// A calibrated clock as data, so that workers need no calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Specification {
-    pub source: Source,
+    pub source: ClockSource,
     /// Ticks per second.
     pub hz: f64,
     pub resolution_ns: f64,
@@ -64,7 +64,7 @@ pub struct Specification {
 
 impl Specification {
     /// A clock with a tick of a nanosecond that nobody has calibrated.
-    pub fn uncalibrated(source: Source) -> Self {
+    pub fn uncalibrated(source: ClockSource) -> Self {
         Self { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0, empty_ns: 25.0 }
     }
 }
@@ -89,7 +89,7 @@ impl Clock {
         let specification = Specification {
             read_ns,
             empty_ns: read_ns,
-            ..Specification::uncalibrated(Source::Fake)
+            ..Specification::uncalibrated(ClockSource::Fake)
         };
         Self { specification, ns_per_tick: 1.0, fake: Some(fake) }
     }
@@ -101,26 +101,26 @@ impl Clock {
     /// The stamp before the measured work: earlier instructions have completed, later ones have not
     /// started.
     #[inline(always)]
-    pub fn start(&self) -> Stamp {
+    pub fn start(&self) -> ClockStamp {
         match self.specification.source {
             #[cfg(target_arch = "x86_64")]
-            Source::Tsc => tsc::start(),
+            ClockSource::Tsc => tsc::start(),
             #[cfg(target_arch = "aarch64")]
-            Source::Cntvct => cntvct(),
-            Source::Fake => self.fake.as_ref().map_or(0, |fake| fake.read()),
+            ClockSource::Cntvct => cntvct(),
+            ClockSource::Fake => self.fake.as_ref().map_or(0, |fake| fake.read()),
             _ => monotonic_raw_ns(),
         }
     }
 
     /// The stamp after the measured work, which has completed.
     #[inline(always)]
-    pub fn stop(&self) -> Stamp {
+    pub fn stop(&self) -> ClockStamp {
         match self.specification.source {
             #[cfg(target_arch = "x86_64")]
-            Source::Tsc => tsc::stop(),
+            ClockSource::Tsc => tsc::stop(),
             #[cfg(target_arch = "aarch64")]
-            Source::Cntvct => cntvct(),
-            Source::Fake => self.fake.as_ref().map_or(0, |fake| fake.read()),
+            ClockSource::Cntvct => cntvct(),
+            ClockSource::Fake => self.fake.as_ref().map_or(0, |fake| fake.read()),
             _ => monotonic_raw_ns(),
         }
     }
@@ -128,7 +128,7 @@ impl Clock {
     /// Nanoseconds between two stamps. 0 if the clock went backwards, which [`check_order`] detects
     /// and which invalidates the run.
     #[inline]
-    pub fn ns(&self, from: Stamp, to: Stamp) -> f64 {
+    pub fn ns(&self, from: ClockStamp, to: ClockStamp) -> f64 {
         to.saturating_sub(from) as f64 * self.ns_per_tick
     }
 
@@ -172,7 +172,7 @@ fn kernel_ns(id: ClockId) -> u64 {
 /// The virtual counter, with ISB on both sides so that the read is not reordered.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-fn cntvct() -> Stamp {
+fn cntvct() -> ClockStamp {
     let ticks: u64;
     // SAFETY: reads a counter that is accessible in user space; accesses no memory.
     unsafe {

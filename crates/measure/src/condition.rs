@@ -19,7 +19,7 @@ use std::time::Duration;
 use fathom_record::{Condition, Host};
 
 use crate::affinity;
-use crate::tree::Tree;
+use crate::tree::FileTree;
 
 /// The abstract socket that a run holds.
 pub const RUN_MARK: &str = "fathom-run";
@@ -27,20 +27,20 @@ pub const RUN_MARK: &str = "fathom-run";
 /// Reads the condition of this machine, or of one whose files are in a folder.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    tree: Tree,
+    tree: FileTree,
     /// The files at the end of the sampling interval; on a live machine the same.
-    later: Tree,
+    later: FileTree,
     live: bool,
 }
 
 impl Reader {
     pub fn live() -> Self {
-        Self { tree: Tree::at("/"), later: Tree::at("/"), live: true }
+        Self { tree: FileTree::at("/"), later: FileTree::at("/"), live: true }
     }
 
     /// A reader of files at the start and the end of the sampling interval, without system calls.
     pub fn at(before: impl Into<PathBuf>, after: impl Into<PathBuf>) -> Self {
-        Self { tree: Tree::at(before), later: Tree::at(after), live: false }
+        Self { tree: FileTree::at(before), later: FileTree::at(after), live: false }
     }
 
     /// The condition of `host`, with CPU utilization sampled over `window`.
@@ -70,7 +70,7 @@ fn choose(host: &Host, condition: &mut Condition) {
     }
 }
 
-fn readable(tree: &Tree, condition: &mut Condition) {
+fn readable(tree: &FileTree, condition: &mut Condition) {
     let proc = ["/proc/self/status", "/proc/stat"];
     condition.proc_readable = proc.iter().all(|path| tree.text(path).is_some());
     condition.sys_readable = !tree.names("/sys/devices/system/cpu").is_empty();

@@ -1,21 +1,21 @@
 //! Lists of CPUs: `0-3,8,10-11`.
 
-use crate::tree::{Fact, Tree};
+use crate::tree::{FileTree, TreeFact};
 
 /// Above any CPU number (`NR_CPUS` is at most 8192): a bound on memory for malformed lists.
 const CPU_MAX: u32 = 65_535;
 
 /// The CPUs listed in a file. `None` if empty.
-pub(crate) fn read(tree: &Tree, path: &str) -> Option<Fact<Vec<u32>>> {
+pub(crate) fn read(tree: &FileTree, path: &str) -> Option<TreeFact<Vec<u32>>> {
     tree.value(path, parse).filter(|cpus| !cpus.value.is_empty())
 }
 
 /// The CPUs listed in a file, which may be none. The kernel writes `(null)` for a mask that it has
 /// not made, such as `nohz_full` without that boot parameter.
-pub(crate) fn read_any(tree: &Tree, path: &str) -> Option<Fact<Vec<u32>>> {
+pub(crate) fn read_any(tree: &FileTree, path: &str) -> Option<TreeFact<Vec<u32>>> {
     let text = String::from_utf8_lossy(&tree.bytes(path)?).into_owned();
     let list = if text.trim() == "(null)" { "" } else { text.as_str() };
-    Some(Fact::new(parse(list)?, path))
+    Some(TreeFact::new(parse(list)?, path))
 }
 
 /// The CPUs of a list, sorted and unique. `None` for malformed text.

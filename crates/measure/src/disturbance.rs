@@ -14,5 +14,5 @@ pub(crate) use throttle::Throttle;
 
 pub use throttle::{throttled_ns, throttled_ns_of};
 
-pub use round::{RoundCounters, Usage};
+pub use round::{RoundCounters, RoundUsage};
 pub use visit::VisitCounters;

@@ -35,12 +35,12 @@ pub use self::cgroup::Controller;
 use self::cpuid::Cpuid;
 use self::cpuinfo::CpuInfo;
 use crate::cpulist;
-use crate::tree::{self, Fact, Tree};
+use crate::tree::{self, FileTree, TreeFact};
 
 /// Reads the facts of this machine, or of one whose files are in a folder.
 #[derive(Clone, Debug)]
-pub struct Reader {
-    pub(crate) tree: Tree,
+pub struct HostReader {
+    pub(crate) tree: FileTree,
     live: bool,
     name: Option<String>,
 }
@@ -57,8 +57,8 @@ pub fn name_set() -> Option<&'static str> {
     NAME.get().map(String::as_str)
 }
 
-struct Sources {
-    tree: Tree,
+struct HostSources {
+    tree: FileTree,
     cpuinfo: CpuInfo,
     cpuid: Option<Cpuid>,
     live: bool,
@@ -66,30 +66,30 @@ struct Sources {
     name: Option<String>,
 }
 
-impl Sources {
+impl HostSources {
     /// A field of uname(2), for this machine only.
-    fn uname(&self, name: fn(&Uname) -> &CStr, origin: &str) -> Option<Fact<String>> {
+    fn uname(&self, name: fn(&Uname) -> &CStr, origin: &str) -> Option<TreeFact<String>> {
         let name = self.live.then(|| name(&uname()).to_string_lossy().into_owned())?;
-        Fact::unless_empty(name, origin)
+        TreeFact::unless_empty(name, origin)
     }
 }
 
 /// The facts of this machine, as seen by the calling thread.
 pub fn read() -> Host {
-    Reader::live().read()
+    HostReader::live().read()
 }
 
-impl Reader {
+impl HostReader {
     /// A reader of this machine: files, `cpuid` and system calls.
     pub fn live() -> Self {
         let variable = || std::env::var(NAME_VARIABLE).ok().filter(|name| !name.is_empty());
-        Self { tree: Tree::at("/"), live: true, name: NAME.get().cloned().or_else(variable) }
+        Self { tree: FileTree::at("/"), live: true, name: NAME.get().cloned().or_else(variable) }
     }
 
     /// A reader of files in a folder, such as copied from another machine, without `cpuid` and
     /// system calls.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { tree: Tree::at(root), live: false, name: None }
+        Self { tree: FileTree::at(root), live: false, name: None }
     }
 
     /// The same of a host that the user named so.
@@ -137,7 +137,7 @@ impl Reader {
 
     /// Reads all facts, which takes some milliseconds: not during measurements.
     pub fn read(&self) -> Host {
-        let sources = Sources {
+        let sources = HostSources {
             tree: self.tree.clone(),
             cpuinfo: CpuInfo::read(&self.tree),
             cpuid: if self.live { Cpuid::read() } else { None },

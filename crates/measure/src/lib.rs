@@ -13,4 +13,4 @@ mod stat;
 mod tree;
 
 pub use clock::Clock;
-pub use sampler::{Sampler, Work};
+pub use sampler::{Sampler, SamplerWork};

@@ -15,7 +15,7 @@ pub use adopted::reap_adopted;
 pub use descendants::{children, descendants};
 pub use errors::ErrorFile;
 pub use exit::{exit_text, last_words};
-pub use output::{CollectError, Limits};
+pub use output::{CollectError, OutputLimits};
 pub use program::this_program;
 pub use running::Running;
 pub use tie::end_with;

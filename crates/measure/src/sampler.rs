@@ -26,9 +26,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::affinity;
 use crate::clock::Clock;
-pub use injected::Dose;
+pub use injected::InjectedDose;
 pub use memory::sensed_memory;
-pub use resources::{FarPlace, Files, LOOPBACK, Missing, Resources};
+pub use resources::{FarPlace, Files, LOOPBACK, ResourceMissing, Resources};
 pub use spin::{LoopTime, REFERENCE_ITERATIONS, calibration, reference_loop};
 pub use watch::{KernelCounters, Observer, RoundMark};
 
@@ -40,9 +40,9 @@ const BATCH_MAX: u64 = 1 << 36;
 /// Repeats an operation the given number of times, and returns its own count of them.
 pub type Kernel<'k> = Box<dyn FnMut(u64) -> u64 + 'k>;
 /// An operation that is timed singly: writes the nanoseconds of each of its cases.
-pub type Operation<'k> = Box<dyn FnMut(&Clock, &mut [f64]) -> Result<(), Fault> + 'k>;
+pub type Operation<'k> = Box<dyn FnMut(&Clock, &mut [f64]) -> Result<(), SamplerFault> + 'k>;
 
-pub enum Work<'k> {
+pub enum SamplerWork<'k> {
     /// An operation that is repeated in batches.
     Batched {
         case: usize,
@@ -71,7 +71,7 @@ pub enum Work<'k> {
     },
 }
 
-impl<'k> Work<'k> {
+impl<'k> SamplerWork<'k> {
     /// A batched kernel in nanoseconds, with one operation per iteration and no twin.
     pub fn batched(case: usize, kernel: impl FnMut(u64) -> u64 + 'k) -> Self {
         Self::unrolled(case, 1.0, kernel)
@@ -92,7 +92,7 @@ impl<'k> Work<'k> {
 
     pub fn single(
         cases: Vec<usize>,
-        operation: impl FnMut(&Clock, &mut [f64]) -> Result<(), Fault> + 'k,
+        operation: impl FnMut(&Clock, &mut [f64]) -> Result<(), SamplerFault> + 'k,
     ) -> Self {
         Self::Single { cases, batch: 1, operation: Box::new(operation), timings: None }
     }
@@ -116,7 +116,7 @@ impl<'k> Work<'k> {
 /// Why a case has no sample.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "snake_case")]
-pub enum Fault {
+pub enum SamplerFault {
     /// Not supported or permitted on this machine, with a remedy.
     #[error("{0}")]
     Unavailable(String, Option<Remedy>),
@@ -133,7 +133,7 @@ pub enum Fault {
     Failed(String),
 }
 
-impl Fault {
+impl SamplerFault {
     /// A failed system call, such as `fork: out of memory`. If it is forbidden or not implemented,
     /// the case is unavailable, not failed.
     pub fn system(call: &str, error: impl Into<std::io::Error>) -> Self {
@@ -191,16 +191,16 @@ pub struct Settings {
     /// Whether every round is one value and all values are kept, as trials of the trimmed protocol.
     pub trials: bool,
     /// Extra work in every batched kernel, for tests.
-    pub injected: Dose,
+    pub injected: InjectedDose,
 }
 
 /// The sample of a case under construction.
 #[derive(Default)]
-struct Slot {
+struct SamplerSlot {
     sample: Sample,
     /// Number of values of the first round.
     first_round: usize,
-    fault: Option<Fault>,
+    fault: Option<SamplerFault>,
 }
 
 pub struct Sampler {
@@ -208,7 +208,7 @@ pub struct Sampler {
     settings: Settings,
     observer: Box<dyn Observer>,
     random: Xoshiro256PlusPlus,
-    slots: Vec<Slot>,
+    slots: Vec<SamplerSlot>,
     loops: Vec<LoopTime>,
     resources: Resources,
 }
@@ -216,7 +216,7 @@ pub struct Sampler {
 /// The results of a visit: a sample or a fault for each case, and all reference loops.
 #[derive(Debug)]
 pub struct Visit {
-    pub samples: Vec<Result<Sample, Fault>>,
+    pub samples: Vec<Result<Sample, SamplerFault>>,
     pub loops: Vec<LoopTime>,
 }
 
@@ -227,14 +227,14 @@ impl Sampler {
         cases: usize,
         observer: Box<dyn Observer>,
     ) -> Self {
-        let slot = || Slot {
+        let slot = || SamplerSlot {
             sample: Sample {
                 process: settings.process,
                 cpu: settings.cpu,
                 batch: 1,
                 ..Sample::default()
             },
-            ..Slot::default()
+            ..SamplerSlot::default()
         };
         Self {
             clock,
@@ -272,7 +272,7 @@ impl Sampler {
     ///
     /// # Errors
     /// `Unavailable`, if there is none.
-    pub fn files(&self) -> Result<Files, Fault> {
+    pub fn files(&self) -> Result<Files, SamplerFault> {
         Ok(self.resources.files.clone()?)
     }
 
@@ -296,12 +296,12 @@ impl Sampler {
     }
 
     /// Records that a case has no sample. Other cases continue.
-    pub fn fault(&mut self, case: usize, fault: Fault) {
+    pub fn fault(&mut self, case: usize, fault: SamplerFault) {
         self.slots[case].fault.get_or_insert(fault);
     }
 
     /// Records why the kernel of a case did less than requested, in place of the sampler's count.
-    pub fn explain(&mut self, case: usize, fault: Fault) {
+    pub fn explain(&mut self, case: usize, fault: SamplerFault) {
         self.slots[case].fault = Some(fault);
     }
 
@@ -344,7 +344,7 @@ impl Sampler {
     }
 
     /// Times all rounds of some works, interleaved. Called once for each set-up of a visit.
-    pub fn run(&mut self, works: Vec<Work<'_>>) {
+    pub fn run(&mut self, works: Vec<SamplerWork<'_>>) {
         let mut works: Vec<Active<'_>> = works.into_iter().map(Active::new).collect();
         for work in &mut works {
             let cases = work.cases().to_vec();
@@ -412,10 +412,10 @@ impl Sampler {
     /// Ends the visit. A case without values is a fault of the probe.
     pub fn finish(self) -> Visit {
         let trials = self.settings.trials;
-        let result = |slot: Slot| match slot.fault {
+        let result = |slot: SamplerSlot| match slot.fault {
             Some(fault) => Err(fault),
             None if slot.sample.values.is_empty() => {
-                Err(Fault::Failed("the probe made no sample".to_owned()))
+                Err(SamplerFault::Failed("the probe made no sample".to_owned()))
             }
             None if trials => Ok(slot.sample),
             None => Ok(slot.finish()),
@@ -423,7 +423,7 @@ impl Sampler {
         Visit { samples: self.slots.into_iter().map(result).collect(), loops: self.loops }
     }
 
-    fn warm_up(&mut self, work: &mut Active<'_>) -> Result<(), Fault> {
+    fn warm_up(&mut self, work: &mut Active<'_>) -> Result<(), SamplerFault> {
         let floor = self.clock.shortest_batch_ns().max(self.settings.batch_floor_ns);
         match work {
             Active::Batched(batched) => {
@@ -463,7 +463,7 @@ impl Sampler {
     }
 }
 
-impl Slot {
+impl SamplerSlot {
     /// Marks the last `values` values as those of one round.
     fn note_round(&mut self, round: u32, values: usize, disturbed: bool) {
         let end = self.sample.values.len();
@@ -517,15 +517,23 @@ enum Active<'k> {
 }
 
 impl<'k> Active<'k> {
-    fn new(work: Work<'k>) -> Self {
+    fn new(work: SamplerWork<'k>) -> Self {
         let cases = work.cases().to_vec();
         match work {
-            Work::Batched { kernel, twin, has_entry, per_iteration, to_unit, timings, .. } => {
+            SamplerWork::Batched {
+                kernel,
+                twin,
+                has_entry,
+                per_iteration,
+                to_unit,
+                timings,
+                ..
+            } => {
                 let scale = (per_iteration, to_unit);
                 let batched = batch::Batched::new(cases, (kernel, has_entry), twin, scale, timings);
                 Self::Batched(batched)
             }
-            Work::Single { operation, batch, timings, .. } => {
+            SamplerWork::Single { operation, batch, timings, .. } => {
                 Self::Single(single::Single::new(cases, batch, operation, timings))
             }
         }
@@ -539,7 +547,7 @@ impl<'k> Active<'k> {
     }
 
     /// Times a round and returns the number of values added to each case.
-    fn round(&mut self, clock: &Clock, slots: &mut [Slot]) -> Result<usize, Fault> {
+    fn round(&mut self, clock: &Clock, slots: &mut [SamplerSlot]) -> Result<usize, SamplerFault> {
         match self {
             Self::Batched(batched) => batched.round(clock, &mut slots[batched.cases[0]].sample),
             Self::Single(single) => single.round(clock, slots),

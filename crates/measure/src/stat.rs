@@ -2,13 +2,13 @@
 
 use fathom_record::condition::CpuShares;
 
-use crate::tree::Tree;
+use crate::tree::FileTree;
 
 pub(crate) const PATH: &str = "/proc/stat";
 
 /// Ticks of each CPU and of all CPUs since boot.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stat {
+pub(crate) struct ProcStat {
     /// `None` for all CPUs together.
     lines: Vec<(Option<u32>, Ticks)>,
 }
@@ -23,8 +23,8 @@ struct Ticks {
     steal: Option<u64>,
 }
 
-impl Stat {
-    pub(crate) fn read(tree: &Tree) -> Self {
+impl ProcStat {
+    pub(crate) fn read(tree: &FileTree) -> Self {
         Self::parse(&tree.text(PATH).unwrap_or_default())
     }
 
@@ -77,10 +77,13 @@ pub struct MachineTime {
 impl MachineTime {
     /// `None` if unknown.
     pub fn now() -> Option<Self> {
-        Self::of(&Stat::read(&Tree::at("/")), rustix::param::clock_ticks_per_second())
+        Self::from_stat(
+            &ProcStat::read(&FileTree::at("/")),
+            rustix::param::clock_ticks_per_second(),
+        )
     }
 
-    fn of(stat: &Stat, ticks_per_s: u64) -> Option<Self> {
+    fn from_stat(stat: &ProcStat, ticks_per_s: u64) -> Option<Self> {
         let (_, all) = stat.lines.iter().find(|(cpu, _)| cpu.is_none())?;
         let ns = |ticks: u64| ticks.checked_mul(1_000_000_000 / ticks_per_s.max(1));
         Some(Self { used_ns: ns(all.used)?, idle_ns: ns(all.idle)? })
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn time_of_the_machine_is_that_of_processes_and_kernel() {
-        let of = |text: &str| MachineTime::of(&Stat::parse(text), 100);
+        let of = |text: &str| MachineTime::from_stat(&ProcStat::parse(text), 100);
         let all = of("cpu  100 20 3 4000 500 60 7 8 90 1\ncpu0 9 9 9 9 9\n").unwrap();
         assert_eq!(all, MachineTime { used_ns: 1_230_000_000, idle_ns: 45_000_000_000 });
         assert_eq!(of("intr 5\n"), None);
@@ -120,10 +123,11 @@ mod tests {
 
     #[test]
     fn shares_are_relative_to_elapsed_ticks() {
-        let before = Stat::parse("cpu  9 9\ncpu0 100 0 0 900 0 0 0 0 0 0\ncpu1 0 0 0 10 0 0 0\n");
+        let before =
+            ProcStat::parse("cpu  9 9\ncpu0 100 0 0 900 0 0 0 0 0 0\ncpu1 0 0 0 10 0 0 0\n");
         let after =
             "cpu0 105 0 2 910 1 0 0 2 0 0\ncpu1 0 0 0 30 0 0 0\ncpu2 1 1 1 1 1 1 1 1\nintr 5";
-        let shares = Stat::parse(after).since(&before);
+        let shares = ProcStat::parse(after).since(&before);
         assert_eq!(shares.len(), 2, "a new CPU has no share: {shares:?}");
         assert_eq!((shares[0].cpu, shares[0].ticks), (Some(0), 20));
         assert_eq!((shares[0].busy, shares[0].steal), (0.45, Some(0.1)));
@@ -133,12 +137,12 @@ mod tests {
     #[test]
     fn non_increasing_counters_show_no_disturbance() {
         let text = "cpu  5 0 0 5 0 0 0 0\ncpu0 5 0 0 5 0 0 0 0\n";
-        let now = Stat::parse(text);
+        let now = ProcStat::parse(text);
         assert_eq!(now.since(&now)[0].busy, 0.0);
-        let later = Stat::parse("cpu0 50 0 0 50 0 0 0 0\n");
+        let later = ProcStat::parse("cpu0 50 0 0 50 0 0 0 0\n");
         assert_eq!(now.since(&later)[0].busy, 0.0);
         assert_eq!(now.since_boot().map(|boot| boot.busy), Some(0.5));
-        assert_eq!(Stat::parse("cpu0 99999999999999999999 0 0 1 1").since(&now), []);
-        assert_eq!(Stat::parse("").since_boot(), None);
+        assert_eq!(ProcStat::parse("cpu0 99999999999999999999 0 0 1 1").since(&now), []);
+        assert_eq!(ProcStat::parse("").since_boot(), None);
     }
 }

@@ -19,12 +19,12 @@ const ENTRIES_MAX: usize = 1 << 16;
 
 /// A value and its source.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Fact<T> {
+pub(crate) struct TreeFact<T> {
     pub(crate) value: T,
     pub(crate) origin: String,
 }
 
-impl<T> Fact<T> {
+impl<T> TreeFact<T> {
     pub(crate) fn new(value: T, origin: impl Into<String>) -> Self {
         Self { value, origin: origin.into() }
     }
@@ -36,12 +36,12 @@ impl<T> Fact<T> {
         (value != T::default()).then(|| Self::new(value, origin))
     }
 
-    pub(crate) fn map<U>(self, read: impl FnOnce(T) -> U) -> Fact<U> {
-        Fact { value: read(self.value), origin: self.origin }
+    pub(crate) fn map<U>(self, read: impl FnOnce(T) -> U) -> TreeFact<U> {
+        TreeFact { value: read(self.value), origin: self.origin }
     }
 
-    pub(crate) fn and_then<U>(self, read: impl FnOnce(T) -> Option<U>) -> Option<Fact<U>> {
-        Some(Fact { value: read(self.value)?, origin: self.origin })
+    pub(crate) fn and_then<U>(self, read: impl FnOnce(T) -> Option<U>) -> Option<TreeFact<U>> {
+        Some(TreeFact { value: read(self.value)?, origin: self.origin })
     }
 }
 
@@ -59,11 +59,11 @@ pub(crate) use keep;
 
 /// Files below a root, by their paths on a live machine: `/proc/meminfo`.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree {
+pub(crate) struct FileTree {
     root: PathBuf,
 }
 
-impl Tree {
+impl FileTree {
     pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -105,8 +105,8 @@ impl Tree {
     }
 
     /// [`Tree::line`] with its origin.
-    pub(crate) fn fact(&self, path: &str) -> Option<Fact<String>> {
-        Some(Fact::new(self.line(path)?, path))
+    pub(crate) fn fact(&self, path: &str) -> Option<TreeFact<String>> {
+        Some(TreeFact::new(self.line(path)?, path))
     }
 
     /// A file with one value, parsed by `read`, with its origin.
@@ -114,12 +114,12 @@ impl Tree {
         &self,
         path: &str,
         read: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<Fact<T>> {
+    ) -> Option<TreeFact<T>> {
         self.fact(path)?.and_then(|text| read(&text))
     }
 
     /// [`Tree::parsed`] with its origin.
-    pub(crate) fn number<T: FromStr>(&self, path: &str) -> Option<Fact<T>> {
+    pub(crate) fn number<T: FromStr>(&self, path: &str) -> Option<TreeFact<T>> {
         self.value(path, |text| text.parse().ok())
     }
 
@@ -154,7 +154,7 @@ pub(crate) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// The driver of the device in a folder of sysfs.
-pub(crate) fn driver(tree: &Tree, device: &str) -> Option<String> {
+pub(crate) fn driver(tree: &FileTree, device: &str) -> Option<String> {
     let text = tree.text(&format!("{device}/uevent"))?;
     let name = after(&text, "DRIVER=")?;
     (!name.is_empty()).then(|| name.to_owned())
@@ -207,7 +207,7 @@ mod tests {
         let file = File::create(dir.path().join("stat")).unwrap();
         let bytes = |len: usize| {
             file.set_len(len as u64).unwrap();
-            Tree::at(dir.path()).bytes("/stat").map(|bytes| bytes.len())
+            FileTree::at(dir.path()).bytes("/stat").map(|bytes| bytes.len())
         };
         assert_eq!(bytes(FILE_BYTES_MAX), Some(FILE_BYTES_MAX));
         assert_eq!(bytes(FILE_BYTES_MAX + 1), None);
@@ -217,7 +217,7 @@ mod tests {
     fn control_characters_of_devices_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("model"), b"EVIL\x1b[31mDISK\0\0 \n").unwrap();
-        let tree = Tree::at(dir.path());
+        let tree = FileTree::at(dir.path());
         assert_eq!(tree.line("/model"), Some("EVIL [31mDISK".to_owned()));
         assert_eq!(tree.line("/absent"), None);
         assert_eq!(tree.names("/absent"), Vec::<String>::new());

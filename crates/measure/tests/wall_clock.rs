@@ -1,6 +1,6 @@
 //! A step of the wall clock during a run.
 
-use fathom_measure::clock::{Watch, wall_ns};
+use fathom_measure::clock::{CalibrationWatch, wall_ns};
 use fathom_measure::host;
 use rustix::time::{ClockId, Timespec, clock_settime};
 
@@ -8,7 +8,7 @@ use rustix::time::{ClockId, Timespec, clock_settime};
 #[ignore = "lab: sets the wall clock of the machine"]
 #[expect(clippy::print_stderr, reason = "a test that is skipped must say so")]
 fn step_of_the_wall_clock_is_detected() {
-    let watch = Watch::begin(&host::read()).expect("a clock");
+    let watch = CalibrationWatch::begin(&host::read()).expect("a clock");
     assert!(!watch.end().wall_was_set);
     // A step of 0 is a step, too.
     let ns = wall_ns();

@@ -35,7 +35,7 @@ pub struct About {
     /// predictors or the scheduler changes the cost of the next.
     pub cases_share_visits: bool,
     /// Disk space that a visit uses.
-    pub disk: Option<Disk>,
+    pub disk: Option<MetricDisk>,
     /// Whether work on several CPUs is on the two of the visit. False where the cases name their
     /// CPUs, or use all: on those two only if the host has no others.
     pub on_two_cpus: bool,
@@ -104,7 +104,7 @@ impl About {
 
 /// Disk space that a probe uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Disk {
+pub struct MetricDisk {
     /// Bytes of the shared large file that it reads; 0 for none.
     pub large: u64,
     /// Peak bytes that one visit writes.

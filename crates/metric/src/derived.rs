@@ -22,7 +22,7 @@ pub trait Derived: HasAbout {
         true
     }
     /// Computes one result from values per process, which gives it a confidence interval.
-    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput>;
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<DerivedEstimate, MissingInput>;
     fn predict(
         &self,
         params: &Params,
@@ -32,7 +32,7 @@ pub trait Derived: HasAbout {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Estimate {
+pub struct DerivedEstimate {
     pub per_process: Vec<f64>,
     /// Where the values are locations of edges: per process the measured points on both sides.
     pub edges: Vec<[f64; 2]>,

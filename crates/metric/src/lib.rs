@@ -21,13 +21,13 @@ pub mod sum;
 #[cfg(test)]
 mod tests;
 
-pub use about::{About, Disk, HasAbout, Parameter};
-pub use derived::{Derived, Estimate};
+pub use about::{About, HasAbout, MetricDisk, Parameter};
+pub use derived::{Derived, DerivedEstimate};
 pub use inputs::{Inputs, earlier};
 pub use missing_input::MissingInput;
-pub use probe::{Case, Probe, Sizes};
+pub use probe::{Probe, ProbeCase, Sizes};
 pub use procedure::{ByHand, Command, Ending, Procedure};
 pub use procedure_error::ProcedureError;
 pub use recorder::{Event, Measured, OwnMetric, Processes, Recorder, observed, too_short};
 pub use registry::{Entry, Registry};
-pub use stop::{Limit, Stop};
+pub use stop::{Stop, StopLimit};

@@ -1,7 +1,7 @@
 //! Probes: metrics that fresh worker processes measure.
 
 use fathom_measure::Sampler;
-use fathom_measure::sampler::Fault;
+use fathom_measure::sampler::SamplerFault;
 use fathom_record::{
     Counter, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Stratum,
 };
@@ -28,14 +28,14 @@ impl From<Effort> for Sizes {
 /// A probe's metric with its parameters. All cases of a probe usually share a visit and interleave
 /// their rounds, so that the memory layout of the process affects all of them alike.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Case {
+pub struct ProbeCase {
     pub params: Params,
     /// Expected time of the rounds of one visit with their share of the setup, in nanoseconds. The
     /// estimated run time and the timeout of a worker derive from it.
     pub cost_ns: f64,
 }
 
-impl Case {
+impl ProbeCase {
     /// A case with batches of the usual length: warm-up and 12 rounds take about 8 ms.
     pub fn usual(params: Params) -> Self {
         Self { params, cost_ns: 8e6 }
@@ -46,19 +46,19 @@ impl Case {
 pub trait Probe: HasAbout {
     /// Counters that the measured work increments itself. Cases with different sets must not share
     /// a visit.
-    fn expects(&self, _: &Case) -> Counters {
+    fn expects(&self, _: &ProbeCase) -> Counters {
         self.about().expects
     }
     /// Whether the case reads from a device: a doubt about the device of its files is one about its
     /// result.
-    fn reads_device(&self, case: &Case) -> bool {
+    fn reads_device(&self, case: &ProbeCase) -> bool {
         let state = case.params.text("state");
         self.about().disk.is_some() && matches!(state, Some("cold" | "direct"))
     }
     /// The stratum that selected visits of this case form, or why visits cannot be selected by core
     /// speed. A probe overrides it for work outside the core, threads on other CPUs and long
     /// operations.
-    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, case: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
         let expects = self.expects(case);
         match () {
             () if self.about().disk.is_some() || expects.has(Counter::MajorFaults) => {
@@ -69,26 +69,31 @@ pub trait Probe: HasAbout {
         }
     }
     /// Whether a case waits for memory, beyond the caches: what others do with it is then sensed.
-    fn waits_for_memory(&self, _: &Case, _: &Host) -> bool {
+    fn waits_for_memory(&self, _: &ProbeCase, _: &Host) -> bool {
         false
     }
     /// The noise limit of a case. A probe overrides it where some cases use what guests share.
-    fn noise_limit(&self, _: &Case, _: &Host) -> f64 {
+    fn noise_limit(&self, _: &ProbeCase, _: &Host) -> f64 {
         self.about().noise_limit
     }
     /// The cases to measure on this host.
-    fn cases(&self, _host: &Host, _sizes: &Sizes) -> Vec<Case> {
-        vec![Case::usual(Params::none())]
+    fn cases(&self, _host: &Host, _sizes: &Sizes) -> Vec<ProbeCase> {
+        vec![ProbeCase::usual(Params::none())]
     }
     /// The same case with the far end on another host, if there is one.
-    fn remote(&self, _case: &Case, _to: &str) -> Option<Case> {
+    fn remote(&self, _case: &ProbeCase, _to: &str) -> Option<ProbeCase> {
         None
     }
     /// The expected value of a case, from earlier results, host facts and published constants.
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel>;
+    fn predict(
+        &self,
+        case: &ProbeCase,
+        host: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel>;
     /// Sets up and passes the work to the sampler.
     ///
     /// # Errors
     /// Why no case can be measured. [`Sampler::fault`] takes the error of a single case.
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault>;
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<(), SamplerFault>;
 }

@@ -4,7 +4,7 @@
 //! One file holds the options of a command, its metrics, model and timed work. The program builds
 //! the command line from the registry; views use the records.
 
-use fathom_analysis::limits::Judged;
+use fathom_analysis::limits::LimitJudged;
 use fathom_record::{Host, NoModel, Params, Prediction, Record};
 
 use crate::{About, Inputs, ProcedureError, Recorder};
@@ -46,7 +46,7 @@ pub trait Procedure {
     }
 
     /// The conditions of the user for the records of this run, for the exit status.
-    fn judge(&self, _: &[Record]) -> Vec<Judged> {
+    fn judge(&self, _: &[Record]) -> Vec<LimitJudged> {
         Vec::new()
     }
 
@@ -65,7 +65,7 @@ pub enum Ending {
     Stopped,
 }
 
-type Parse = fn(&clap::ArgMatches) -> Result<Box<dyn Procedure>, clap::Error>;
+type ProcedureParse = fn(&clap::ArgMatches) -> Result<Box<dyn Procedure>, clap::Error>;
 
 /// The registration of a procedure.
 pub struct Command {
@@ -74,11 +74,11 @@ pub struct Command {
     /// Metrics that only this command measures.
     pub metrics: &'static [&'static ByHand],
     options: fn() -> clap::Command,
-    parse: Parse,
+    parse: ProcedureParse,
 }
 
 impl Command {
-    pub const fn of<P: Procedure + clap::Parser + 'static>(
+    pub const fn for_procedure<P: Procedure + clap::Parser + 'static>(
         path: &'static str,
         metrics: &'static [&'static ByHand],
     ) -> Self {

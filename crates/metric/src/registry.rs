@@ -2,7 +2,7 @@
 
 use fathom_record::{Host, NoModel, Params, Prediction};
 
-use crate::{About, ByHand, Case, Command, Derived, Inputs, Probe};
+use crate::{About, ByHand, Command, Derived, Inputs, Probe, ProbeCase};
 
 #[derive(Clone, Copy)]
 pub enum Entry {
@@ -34,7 +34,7 @@ impl Entry {
         known: &Inputs<'_>,
     ) -> Result<Prediction, NoModel> {
         match self {
-            Self::Probe(probe) => probe.predict(&Case::usual(params.clone()), host, known),
+            Self::Probe(probe) => probe.predict(&ProbeCase::usual(params.clone()), host, known),
             Self::Derived(derived) => derived.predict(params, host, known),
             Self::ByHand(by_hand) => (by_hand.1)(params, host, known),
         }

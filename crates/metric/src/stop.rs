@@ -49,7 +49,7 @@ impl Stop {
         &self,
         limit: Option<Duration>,
         may_hang: bool,
-    ) -> Result<Option<Limit>, ProcedureError> {
+    ) -> Result<Option<StopLimit>, ProcedureError> {
         let Some(limit) = limit else { return Ok(None) };
         let (cancel, cancelled) = channel::<()>();
         let now = Arc::clone(&self.now);
@@ -66,19 +66,19 @@ impl Stop {
         let timer = timer.map_err(failed)?;
         let by_person = Arc::clone(&self.by_person);
         let now = Arc::clone(&self.now);
-        Ok(Some(Limit { cancel: Some(cancel), timer: Some(timer), now, by_person }))
+        Ok(Some(StopLimit { cancel: Some(cancel), timer: Some(timer), now, by_person }))
     }
 }
 
 /// A time limit, cancelled on drop.
-pub struct Limit {
+pub struct StopLimit {
     cancel: Option<Sender<()>>,
     timer: Option<JoinHandle<()>>,
     now: Arc<AtomicBool>,
     by_person: Arc<AtomicBool>,
 }
 
-impl Drop for Limit {
+impl Drop for StopLimit {
     fn drop(&mut self) {
         drop(self.cancel.take());
         if let Some(timer) = self.timer.take() {

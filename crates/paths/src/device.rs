@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::window::{Window, result};
 use crate::{PathError, Waiter};
-use interface::{Attach, Hello, Pages, Part, Pte};
+use interface::{Attach, Hello, InterfacePart, Pages, Pte};
 
 /// The largest window, in bytes.
 pub const WINDOW_MAX: usize = interface::WINDOW_PAGES_MAX * 4096;
@@ -85,7 +85,7 @@ impl From<Errno> for Obstacle {
 
 /// Opens the device for a moment.
 pub fn presence(role: Role) -> Presence {
-    Session::open(role).map_or_else(Presence::Missing, |_| Presence::Usable)
+    DeviceSession::open(role).map_or_else(Presence::Missing, |_| Presence::Usable)
 }
 
 /// A page-table entry, as the module reads it.
@@ -101,12 +101,12 @@ pub struct TableEntry {
 
 /// An open device. It keeps its window over all connections.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct DeviceSession {
     file: File,
     role: Role,
 }
 
-impl Session {
+impl DeviceSession {
     pub(crate) fn open(role: Role) -> Result<Self, Obstacle> {
         let file = OpenOptions::new().read(true).write(true).open(role.path());
         let file = file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
@@ -121,7 +121,7 @@ impl Session {
     }
 
     /// Opens it for a path.
-    pub(crate) fn of(role: Role) -> Result<Self, PathError> {
+    pub(crate) fn for_role(role: Role) -> Result<Self, PathError> {
         Self::open(role).map_err(|obstacle| PathError::Device { path: role.path(), obstacle })
     }
 
@@ -135,9 +135,10 @@ impl Session {
     pub(crate) fn window(&self, bytes: usize) -> Result<Window, PathError> {
         let pages = (bytes / rustix::param::page_size()) as u32;
         let mut pages = Pages { pages, reserved: 0 };
-        self.call(interface::WINDOW, &mut pages).map_err(PathError::of("FATHOM_IOC_WINDOW"))?;
+        self.call(interface::WINDOW, &mut pages)
+            .map_err(PathError::in_call("FATHOM_IOC_WINDOW"))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        Window::new(self.file.as_fd(), 0, bytes, access).map_err(PathError::of("mmap"))
+        Window::new(self.file.as_fd(), 0, bytes, access).map_err(PathError::in_call("mmap"))
     }
 
     /// Uses this connection from now on, in place of the last one.
@@ -163,7 +164,7 @@ impl Session {
     pub(crate) fn transfer(&self, part: Range<usize>, waiter: &Waiter) -> Result<usize, PathError> {
         let timeout_ms = u32::try_from(waiter.limit().as_millis().max(1)).unwrap_or(u32::MAX);
         let (offset, length) = (part.start as u32, part.len() as u32);
-        let mut part = Part { offset, length, timeout_ms, reserved: 0 };
+        let mut part = InterfacePart { offset, length, timeout_ms, reserved: 0 };
         let (call, name) = match self.role {
             Role::Sends => (interface::SEND, "FATHOM_IOC_SEND"),
             Role::Receives => (interface::RECEIVE, "FATHOM_IOC_RECEIVE"),
@@ -180,7 +181,7 @@ impl Session {
     }
 }
 
-impl AsFd for Session {
+impl AsFd for DeviceSession {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

@@ -153,7 +153,7 @@ impl fmt::Display for ReceivePath {
 
 /// Whether a file has more bytes to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     More,
     Done,
 }
@@ -175,7 +175,7 @@ pub enum PathError {
 
 impl PathError {
     /// The error of a call.
-    pub fn of(call: &'static str) -> impl Fn(Errno) -> Self {
+    pub fn in_call(call: &'static str) -> impl Fn(Errno) -> Self {
         move |error| Self::Call { call, error }
     }
 

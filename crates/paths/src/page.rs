@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Role, Session, TableEntry};
+use crate::device::{DeviceSession, Role, TableEntry};
 use crate::window::Window;
 
 /// What is known of a page.
@@ -17,15 +17,17 @@ pub enum Page {
 
 /// Looks once, if it is to look at all.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct PageWatch {
     is_on: bool,
-    device: Option<Session>,
+    device: Option<DeviceSession>,
     page: Option<Page>,
 }
 
-impl Watch {
+impl PageWatch {
     pub(crate) fn set(&mut self, is_on: bool) {
-        let any = || Session::open(Role::Sends).or_else(|_| Session::open(Role::Receives)).ok();
+        let any = || {
+            DeviceSession::open(Role::Sends).or_else(|_| DeviceSession::open(Role::Receives)).ok()
+        };
         (self.is_on, self.device) = (is_on, is_on.then(any).flatten());
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     pub(crate) fn new() -> Result<Self, PathError> {
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(PathError::of("pipe"))?;
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(PathError::in_call("pipe"))?;
         // A user with many pipes gets less: the default of 64 KiB then stays.
         let capacity = fcntl_setpipe_size(&writer, CAPACITY).unwrap_or(64 << 10);
         Ok(Self { reader, writer, capacity, held: 0 })
@@ -39,7 +39,7 @@ impl Pipe {
     ) -> Result<usize, PathError> {
         let most = most.min(self.capacity as u64) as usize;
         let moved = splice(from, at, &self.writer, None, most, SpliceFlags::MOVE);
-        self.held += moved.map_err(PathError::of("splice"))?;
+        self.held += moved.map_err(PathError::in_call("splice"))?;
         Ok(self.held)
     }
 
@@ -52,7 +52,7 @@ impl Pipe {
     ) -> Result<usize, PathError> {
         let flags = if more { SpliceFlags::MOVE | SpliceFlags::MORE } else { SpliceFlags::MOVE };
         let moved = splice(&self.reader, None, to, at, self.held, flags);
-        let moved = moved.map_err(PathError::of("splice"))?;
+        let moved = moved.map_err(PathError::in_call("splice"))?;
         self.held -= moved;
         Ok(moved)
     }

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::time::Duration;
 
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 
@@ -40,7 +40,7 @@ enum Slot {
 pub(crate) struct Pump {
     ring: IoUring,
     /// Leaked if the kernel may still write into them.
-    buffers: ManuallyDrop<Pages>,
+    buffers: ManuallyDrop<MemoryPages>,
     size: usize,
     direction: Direction,
     slots: [Slot; SLOTS],
@@ -68,7 +68,7 @@ impl Pump {
             call: "io_uring_setup",
             error: Errno::from_io_error(&error).unwrap_or(Errno::IO),
         })?;
-        let buffers = Pages::new(SLOTS * size).map_err(PathError::of("mmap"))?;
+        let buffers = MemoryPages::new(SLOTS * size).map_err(PathError::in_call("mmap"))?;
         Ok(Self {
             ring,
             buffers: ManuallyDrop::new(buffers),

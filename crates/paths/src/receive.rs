@@ -5,24 +5,24 @@ use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use rustix::event::PollFlags;
 use rustix::fs::{FallocateFlags, fallocate, fstat, fstatvfs, ftruncate};
 use rustix::io::{Errno, pwrite};
 use rustix::mm::ProtFlags;
 use rustix::net::{RecvFlags, recv};
 
-use crate::device::{Role, Session};
-use crate::page::{Page, Watch};
+use crate::device::{DeviceSession, Role};
+use crate::page::{Page, PageWatch};
 use crate::pipe::Pipe;
 use crate::pump::{Direction, Pump};
 use crate::window::{Window, result};
-use crate::{PathError, ReceivePath, SizeOf, Step, Waiter};
+use crate::{PathError, PathStep, ReceivePath, SizeOf, Waiter};
 
 /// A receiving end. Buffers and pipes are made once, for all files.
 #[derive(Debug)]
 pub struct Receiving {
-    way: Way,
+    way: ReceiveWay,
     file: Option<File>,
     /// The length, if it is known; else the file ends with the connection.
     length: Option<u64>,
@@ -30,19 +30,19 @@ pub struct Receiving {
     most: u64,
     /// Bytes that the file has.
     at: u64,
-    watch: Watch,
+    watch: PageWatch,
 }
 
 #[derive(Debug)]
-enum Way {
+enum ReceiveWay {
     /// Through the device, if there is one.
     Copy {
-        buffer: Pages,
-        device: Option<Session>,
+        buffer: MemoryPages,
+        device: Option<DeviceSession>,
     },
     /// The window of the device.
     Device {
-        device: Session,
+        device: DeviceSession,
         window: Window,
     },
     Mapped {
@@ -65,19 +65,19 @@ impl Receiving {
         };
         let way = match path {
             ReceivePath::Copy | ReceivePath::DeviceCopy => {
-                let device = path.needs_device().then(|| Session::of(Role::Receives));
-                let buffer = Pages::new(size).map_err(PathError::of("mmap"))?;
-                Way::Copy { buffer, device: device.transpose()? }
+                let device = path.needs_device().then(|| DeviceSession::for_role(Role::Receives));
+                let buffer = MemoryPages::new(size).map_err(PathError::in_call("mmap"))?;
+                ReceiveWay::Copy { buffer, device: device.transpose()? }
             }
             ReceivePath::DeviceMmap => {
-                let device = Session::of(Role::Receives)?;
-                Way::Device { window: device.window(size)?, device }
+                let device = DeviceSession::for_role(Role::Receives)?;
+                ReceiveWay::Device { window: device.window(size)?, device }
             }
-            ReceivePath::Mmap => Way::Mapped { size, window: None },
-            ReceivePath::Splice => Way::Splice(Pipe::new()?),
-            ReceivePath::Uring => Way::Uring(Box::new(Pump::new(size, Direction::Receive)?)),
+            ReceivePath::Mmap => ReceiveWay::Mapped { size, window: None },
+            ReceivePath::Splice => ReceiveWay::Splice(Pipe::new()?),
+            ReceivePath::Uring => ReceiveWay::Uring(Box::new(Pump::new(size, Direction::Receive)?)),
         };
-        Ok(Self { way, file: None, length: None, most: 0, at: 0, watch: Watch::default() })
+        Ok(Self { way, file: None, length: None, most: 0, at: 0, watch: PageWatch::default() })
     }
 
     /// Sets a connected socket up.
@@ -85,15 +85,15 @@ impl Receiving {
     /// # Errors
     /// If the kernel refuses.
     pub fn prepare(&self, socket: BorrowedFd<'_>, waiter: &Waiter) -> std::io::Result<()> {
-        waiter.prepare(socket, matches!(self.way, Way::Uring(_)))?;
+        waiter.prepare(socket, matches!(self.way, ReceiveWay::Uring(_)))?;
         self.device().map_or(Ok(()), |device| device.attach(socket, waiter))
     }
 
-    fn device(&self) -> Option<&Session> {
+    fn device(&self) -> Option<&DeviceSession> {
         match &self.way {
-            Way::Copy { device, .. } => device.as_ref(),
-            Way::Device { device, .. } => Some(device),
-            Way::Mapped { .. } | Way::Splice(_) | Way::Uring(_) => None,
+            ReceiveWay::Copy { device, .. } => device.as_ref(),
+            ReceiveWay::Device { device, .. } => Some(device),
+            ReceiveWay::Mapped { .. } | ReceiveWay::Splice(_) | ReceiveWay::Uring(_) => None,
         }
     }
 
@@ -102,7 +102,7 @@ impl Receiving {
     pub fn begin(&mut self, file: File, length: Option<u64>, most: u64) {
         (self.file, self.length, self.at) = (Some(file), length, 0);
         self.most = length.unwrap_or(most);
-        if let Way::Uring(pump) = &mut self.way {
+        if let ReceiveWay::Uring(pump) = &mut self.way {
             pump.begin(length, self.most);
         }
     }
@@ -118,49 +118,49 @@ impl Receiving {
     ///
     /// # Errors
     /// If a call fails, or the connection ends early or late.
-    pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<Step, PathError> {
+    pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<PathStep, PathError> {
         let Self { way, file, length, most, at, watch } = self;
-        let Some(file) = file else { return Ok(Step::Done) };
-        if *length == Some(*at) && !matches!(way, Way::Uring(_)) {
+        let Some(file) = file else { return Ok(PathStep::Done) };
+        if *length == Some(*at) && !matches!(way, ReceiveWay::Uring(_)) {
             return self.end();
         }
         // One more byte than allowed shows that there are too many.
         let rest = *most - *at + u64::from(length.is_none());
         let moved = match way {
-            Way::Copy { buffer, device } => {
+            ReceiveWay::Copy { buffer, device } => {
                 let most = rest.min(buffer.len() as u64) as usize;
                 let received =
                     receive_buffer(&mut buffer[..most], device.as_ref(), socket, waiter)?;
                 write_all(received, *at, |part, at| {
-                    pwrite(&*file, &buffer[part], at).map_err(PathError::of("write"))
+                    pwrite(&*file, &buffer[part], at).map_err(PathError::in_call("write"))
                 })?
             }
-            Way::Device { device, window } => {
+            ReceiveWay::Device { device, window } => {
                 let most = rest.min(window.len() as u64) as usize;
                 let received = device.transfer(0..most, waiter)?;
                 watch.look(window);
                 write_all(received, *at, |part, at| window.write_to(file.as_fd(), part, at))?
             }
-            Way::Mapped { size, window } => {
+            ReceiveWay::Mapped { size, window } => {
                 if window.is_none() {
                     let before = (*at % rustix::param::page_size() as u64) as usize;
                     let bytes = (rest + before as u64).min(*size as u64) as usize;
                     let start = *at - before as u64;
                     let end = start + bytes as u64;
-                    let length = fstat(&*file).map_err(PathError::of("fstat"))?.st_size;
+                    let length = fstat(&*file).map_err(PathError::in_call("fstat"))?.st_size;
                     if u64::try_from(length).is_ok_and(|length| length < end) {
-                        ftruncate(&*file, end).map_err(PathError::of("ftruncate"))?;
+                        ftruncate(&*file, end).map_err(PathError::in_call("ftruncate"))?;
                     }
                     let access = ProtFlags::READ | ProtFlags::WRITE;
                     let new = Window::new(file.as_fd(), start, bytes, access);
-                    *window = Some((new.map_err(PathError::of("mmap"))?, before));
+                    *window = Some((new.map_err(PathError::in_call("mmap"))?, before));
                 }
-                let Some((mapped, filled)) = window else { return Ok(Step::More) };
+                let Some((mapped, filled)) = window else { return Ok(PathStep::More) };
                 let (start, bytes) = mapped.part(*filled..mapped.len());
                 // SAFETY: the part is mapped; the kernel reports a page that is gone as an error.
                 let received = unsafe { libc::recv(socket.as_raw_fd(), start, bytes, 0) };
                 let received = result(received).map_err(|error| lacking(file, *at, bytes, error));
-                let received = received.map_err(PathError::of("recv"))?;
+                let received = received.map_err(PathError::in_call("recv"))?;
                 *filled += received;
                 if *filled == mapped.len() || received == 0 {
                     watch.look(mapped);
@@ -168,7 +168,7 @@ impl Receiving {
                 }
                 received
             }
-            Way::Splice(pipe) => {
+            ReceiveWay::Splice(pipe) => {
                 let received = pipe.fill(socket, None, rest)?;
                 let mut to = *at;
                 while pipe.held() > 0 {
@@ -176,30 +176,32 @@ impl Receiving {
                 }
                 received
             }
-            Way::Uring(pump) => {
+            ReceiveWay::Uring(pump) => {
                 let has_ended = pump.step(socket, file.as_fd(), waiter.limit())?;
                 *at = pump.drained();
-                return if has_ended { self.end() } else { Ok(Step::More) };
+                return if has_ended { self.end() } else { Ok(PathStep::More) };
             }
         };
         *at += moved as u64;
         if moved == 0 {
             return self.end();
         }
-        if *at > *most { Err(PathError::TooLong { most: *most }) } else { Ok(Step::More) }
+        if *at > *most { Err(PathError::TooLong { most: *most }) } else { Ok(PathStep::More) }
     }
 
-    fn end(&mut self) -> Result<Step, PathError> {
+    fn end(&mut self) -> Result<PathStep, PathError> {
         let (found, file) = (self.at, self.file.take());
-        if let (Way::Mapped { window, .. }, Some(file), None) = (&mut self.way, file, self.length) {
+        if let (ReceiveWay::Mapped { window, .. }, Some(file), None) =
+            (&mut self.way, file, self.length)
+        {
             // The last window was longer.
             *window = None;
-            ftruncate(&file, found).map_err(PathError::of("ftruncate"))?;
+            ftruncate(&file, found).map_err(PathError::in_call("ftruncate"))?;
         }
         match self.length {
             Some(expected) if expected != found => Err(PathError::Short { found, expected }),
             _ if found > self.most => Err(PathError::TooLong { most: self.most }),
-            _ => Ok(Step::Done),
+            _ => Ok(PathStep::Done),
         }
     }
 
@@ -222,13 +224,13 @@ impl Receiving {
 /// Receives into a buffer, through the device if there is one.
 fn receive_buffer(
     buffer: &mut [u8],
-    device: Option<&Session>,
+    device: Option<&DeviceSession>,
     socket: BorrowedFd<'_>,
     waiter: &Waiter,
 ) -> Result<usize, PathError> {
     let Some(device) = device else {
         let received = recv(socket, buffer, RecvFlags::empty());
-        return received.map(|(received, _)| received).map_err(PathError::of("recv"));
+        return received.map(|(received, _)| received).map_err(PathError::in_call("recv"));
     };
     device.read(buffer, waiter)
 }
@@ -264,11 +266,11 @@ pub fn receive(
         // The only writer: a store suffices.
         progress.store(before + receiving.received(), Relaxed);
         match step {
-            Ok(Step::Done) => return Ok(receiving.received()),
-            Ok(Step::More) => {}
+            Ok(PathStep::Done) => return Ok(receiving.received()),
+            Ok(PathStep::More) => {}
             Err(error) if error.is_interrupted() => {}
             Err(error) if error.is_again() => {
-                let ready = receiving.device().map_or(socket, Session::as_fd);
+                let ready = receiving.device().map_or(socket, DeviceSession::as_fd);
                 waiter.wait(ready, PollFlags::IN)?;
             }
             Err(error) => return Err(error),
@@ -292,7 +294,7 @@ pub fn receive_exact(
             Ok((count, _)) => at += count,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => waiter.wait(socket, PollFlags::IN)?,
-            Err(error) => return Err(PathError::of("recv")(error)),
+            Err(error) => return Err(PathError::in_call("recv")(error)),
         }
     }
     Ok(())

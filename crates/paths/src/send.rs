@@ -4,20 +4,20 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use rustix::event::PollFlags;
 use rustix::fs::sendfile;
 use rustix::io::{Errno, read};
 use rustix::mm::ProtFlags;
 use rustix::net::{SendFlags, send as send_bytes};
 
-use crate::device::{Role, Session};
-use crate::page::{Page, Watch};
+use crate::device::{DeviceSession, Role};
+use crate::page::{Page, PageWatch};
 use crate::pipe::Pipe;
 use crate::pump::{Direction, Pump};
 use crate::window::{Window, result};
 use crate::zerocopy::{self, Notified};
-use crate::{PathError, SendPath, SizeOf, Step, Waiter};
+use crate::{PathError, PathStep, SendPath, SizeOf, Waiter};
 
 /// What sendfile(2) moves at most (MAX_RW_COUNT), in whole pages.
 const CALL_BYTES_MAX: u64 = 0x7fff_f000;
@@ -25,25 +25,25 @@ const CALL_BYTES_MAX: u64 = 0x7fff_f000;
 /// A sending end. Buffers and pipes are made once, for all files.
 #[derive(Debug)]
 pub struct Sending {
-    way: Way,
+    way: SendWay,
     file: Option<File>,
     bytes: u64,
     /// Bytes that the socket took.
     at: u64,
-    watch: Watch,
+    watch: PageWatch,
 }
 
 #[derive(Debug)]
-enum Way {
+enum SendWay {
     /// Through the device, if there is one.
     Copy {
-        buffer: Pages,
+        buffer: MemoryPages,
         pending: Range<usize>,
-        device: Option<Session>,
+        device: Option<DeviceSession>,
     },
     /// The window of the device, and what of it is to be sent.
     Device {
-        device: Session,
+        device: DeviceSession,
         window: Window,
         pending: Range<usize>,
     },
@@ -68,7 +68,7 @@ impl Sending {
             SizeOf::Window => size.next_multiple_of(rustix::param::page_size()),
             SizeOf::Buffer | SizeOf::None => size,
         };
-        let mapped = |zero_copy| Way::Mapped {
+        let mapped = |zero_copy| SendWay::Mapped {
             size,
             window: None,
             zero_copy,
@@ -76,21 +76,21 @@ impl Sending {
         };
         let way = match path {
             SendPath::Copy | SendPath::DeviceCopy => {
-                let device = path.needs_device().then(|| Session::of(Role::Sends));
-                let buffer = Pages::new(size).map_err(PathError::of("mmap"))?;
-                Way::Copy { buffer, pending: 0..0, device: device.transpose()? }
+                let device = path.needs_device().then(|| DeviceSession::for_role(Role::Sends));
+                let buffer = MemoryPages::new(size).map_err(PathError::in_call("mmap"))?;
+                SendWay::Copy { buffer, pending: 0..0, device: device.transpose()? }
             }
             SendPath::DeviceMmap => {
-                let device = Session::of(Role::Sends)?;
-                Way::Device { window: device.window(size)?, device, pending: 0..0 }
+                let device = DeviceSession::for_role(Role::Sends)?;
+                SendWay::Device { window: device.window(size)?, device, pending: 0..0 }
             }
             SendPath::Mmap => mapped(false),
             SendPath::Zerocopy => mapped(true),
-            SendPath::Sendfile => Way::Sendfile,
-            SendPath::Splice => Way::Splice(Pipe::new()?),
-            SendPath::Uring => Way::Uring(Box::new(Pump::new(size, Direction::Send)?)),
+            SendPath::Sendfile => SendWay::Sendfile,
+            SendPath::Splice => SendWay::Splice(Pipe::new()?),
+            SendPath::Uring => SendWay::Uring(Box::new(Pump::new(size, Direction::Send)?)),
         };
-        Ok(Self { way, file: None, bytes: 0, at: 0, watch: Watch::default() })
+        Ok(Self { way, file: None, bytes: 0, at: 0, watch: PageWatch::default() })
     }
 
     /// Sets a connected socket up.
@@ -98,25 +98,27 @@ impl Sending {
     /// # Errors
     /// If the kernel refuses.
     pub fn prepare(&self, socket: BorrowedFd<'_>, waiter: &Waiter) -> std::io::Result<()> {
-        waiter.prepare(socket, matches!(self.way, Way::Uring(_)))?;
+        waiter.prepare(socket, matches!(self.way, SendWay::Uring(_)))?;
         match &self.way {
-            Way::Mapped { zero_copy: true, .. } => zerocopy::enable(socket),
+            SendWay::Mapped { zero_copy: true, .. } => zerocopy::enable(socket),
             _ => self.device().map_or(Ok(()), |device| device.attach(socket, waiter)),
         }
     }
 
-    fn device(&self) -> Option<&Session> {
+    fn device(&self) -> Option<&DeviceSession> {
         match &self.way {
-            Way::Copy { device, .. } => device.as_ref(),
-            Way::Device { device, .. } => Some(device),
-            Way::Mapped { .. } | Way::Sendfile | Way::Splice(_) | Way::Uring(_) => None,
+            SendWay::Copy { device, .. } => device.as_ref(),
+            SendWay::Device { device, .. } => Some(device),
+            SendWay::Mapped { .. } | SendWay::Sendfile | SendWay::Splice(_) | SendWay::Uring(_) => {
+                None
+            }
         }
     }
 
     /// Takes the next file, of which these bytes are sent from its beginning.
     pub fn begin(&mut self, file: File, bytes: u64) {
         (self.file, self.bytes, self.at) = (Some(file), bytes, 0);
-        if let Way::Uring(pump) = &mut self.way {
+        if let SendWay::Uring(pump) = &mut self.way {
             pump.begin(Some(bytes), bytes);
         }
     }
@@ -125,27 +127,27 @@ impl Sending {
     ///
     /// # Errors
     /// If a call fails, or the file has become shorter.
-    pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<Step, PathError> {
+    pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<PathStep, PathError> {
         let Self { way, file, bytes, at, watch } = self;
-        let Some(file) = file else { return Ok(Step::Done) };
+        let Some(file) = file else { return Ok(PathStep::Done) };
         let (rest, short) = (*bytes - *at, PathError::Short { found: *at, expected: *bytes });
         if rest == 0 {
             self.file = None;
-            return Ok(Step::Done);
+            return Ok(PathStep::Done);
         }
         match way {
-            Way::Copy { buffer, pending, device } => {
+            SendWay::Copy { buffer, pending, device } => {
                 if pending.start == pending.end {
                     let most = rest.min(buffer.len() as u64) as usize;
                     let count = read(&*file, &mut buffer[..most]);
-                    *pending = filled(count.map_err(PathError::of("read"))?, short)?;
+                    *pending = filled(count.map_err(PathError::in_call("read"))?, short)?;
                 }
                 let part = &buffer[pending.clone()];
                 let sent = send_buffer(part, device.as_ref(), socket, waiter)?;
                 pending.start += sent;
                 *at += sent as u64;
             }
-            Way::Device { device, window, pending } => {
+            SendWay::Device { device, window, pending } => {
                 if pending.start == pending.end {
                     let most = rest.min(window.len() as u64) as usize;
                     *pending = filled(window.read_from(file.as_fd(), most)?, short)?;
@@ -155,13 +157,13 @@ impl Sending {
                 pending.start += sent;
                 *at += sent as u64;
             }
-            Way::Mapped { size, window, zero_copy, notified } => {
+            SendWay::Mapped { size, window, zero_copy, notified } => {
                 if window.is_none() {
                     let length = rest.min(*size as u64) as usize;
                     let new = Window::new(file.as_fd(), *at, length, ProtFlags::READ);
-                    *window = Some((new.map_err(PathError::of("mmap"))?, 0));
+                    *window = Some((new.map_err(PathError::in_call("mmap"))?, 0));
                 }
-                let Some((mapped, sent)) = window else { return Ok(Step::More) };
+                let Some((mapped, sent)) = window else { return Ok(PathStep::More) };
                 let part = mapped.part(*sent..mapped.len());
                 let moved = send_part(socket, part, zero_copy.then_some(notified))?;
                 *sent += moved;
@@ -171,14 +173,14 @@ impl Sending {
                     *window = None;
                 }
             }
-            Way::Sendfile => {
+            SendWay::Sendfile => {
                 let most = rest.min(CALL_BYTES_MAX) as usize;
                 let sent = sendfile(socket, &*file, Some(at), most);
-                if sent.map_err(PathError::of("sendfile"))? == 0 {
+                if sent.map_err(PathError::in_call("sendfile"))? == 0 {
                     return Err(short);
                 }
             }
-            Way::Splice(pipe) => {
+            SendWay::Splice(pipe) => {
                 if pipe.held() == 0 {
                     let mut from = *at;
                     filled(pipe.fill(file.as_fd(), Some(&mut from), rest)?, short)?;
@@ -186,12 +188,12 @@ impl Sending {
                 let more = rest > pipe.held() as u64;
                 *at += pipe.empty(socket, None, more)? as u64;
             }
-            Way::Uring(pump) => {
+            SendWay::Uring(pump) => {
                 pump.step(file.as_fd(), socket, waiter.limit())?;
                 *at = pump.drained();
             }
         }
-        Ok(Step::More)
+        Ok(PathStep::More)
     }
 
     /// Reads the notifications of sends without copies, until all came or the time is over.
@@ -199,11 +201,11 @@ impl Sending {
     /// # Errors
     /// If the socket fails.
     pub fn settle(&mut self, socket: BorrowedFd<'_>, waits: u32) -> Result<Notified, PathError> {
-        let Way::Mapped { zero_copy: true, notified, .. } = &mut self.way else {
+        let SendWay::Mapped { zero_copy: true, notified, .. } = &mut self.way else {
             return Ok(Notified::default());
         };
         for _ in 0..waits {
-            zerocopy::reap(socket, notified).map_err(PathError::of("recvmsg"))?;
+            zerocopy::reap(socket, notified).map_err(PathError::in_call("recvmsg"))?;
             if notified.is_complete() {
                 break;
             }
@@ -231,13 +233,13 @@ fn filled(count: usize, short: PathError) -> Result<Range<usize>, PathError> {
 /// Sends a part of a buffer, through the device if there is one.
 fn send_buffer(
     part: &[u8],
-    device: Option<&Session>,
+    device: Option<&DeviceSession>,
     socket: BorrowedFd<'_>,
     waiter: &Waiter,
 ) -> Result<usize, PathError> {
     match device {
         Some(device) => device.write(part, waiter),
-        None => send_bytes(socket, part, SendFlags::NOSIGNAL).map_err(PathError::of("send")),
+        None => send_bytes(socket, part, SendFlags::NOSIGNAL).map_err(PathError::in_call("send")),
     }
 }
 
@@ -247,7 +249,7 @@ fn send_part(
     (start, length): (*mut libc::c_void, usize),
     notified: Option<&mut Notified>,
 ) -> Result<usize, PathError> {
-    let failed = PathError::of("send");
+    let failed = PathError::in_call("send");
     let plain = libc::MSG_NOSIGNAL;
     let call = |flags| {
         // SAFETY: the part is mapped; the kernel reports a page that is gone as an error.
@@ -261,7 +263,7 @@ fn send_part(
         }
         // Notifications take memory of the socket: too many have not been read.
         Err(Errno::NOBUFS) => {
-            zerocopy::reap(socket, notified).map_err(PathError::of("recvmsg"))?;
+            zerocopy::reap(socket, notified).map_err(PathError::in_call("recvmsg"))?;
             call(plain).map_err(failed)
         }
         Err(error) => Err(failed(error)),
@@ -281,11 +283,11 @@ pub fn send(
     sending.begin(file, bytes);
     loop {
         match sending.step(socket, waiter) {
-            Ok(Step::Done) => return Ok(()),
-            Ok(Step::More) => {}
+            Ok(PathStep::Done) => return Ok(()),
+            Ok(PathStep::More) => {}
             Err(error) if error.is_interrupted() => {}
             Err(error) if error.is_again() => {
-                let ready = sending.device().map_or(socket, Session::as_fd);
+                let ready = sending.device().map_or(socket, DeviceSession::as_fd);
                 waiter.wait(ready, PollFlags::OUT)?;
             }
             Err(error) => return Err(error),
@@ -307,7 +309,7 @@ pub fn send_all(
             Ok(sent) => bytes = &bytes[sent..],
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => waiter.wait(socket, PollFlags::OUT)?,
-            Err(error) => return Err(PathError::of("send")(error)),
+            Err(error) => return Err(PathError::in_call("send")(error)),
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
-use fathom_fileio::{Generator, Sum};
+use fathom_fileio::{FileGenerator, XorSum};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
@@ -37,7 +37,7 @@ fn receive_paths() -> Vec<ReceivePath> {
 
 fn data(bytes: u64) -> Vec<u8> {
     let mut all = vec![0; bytes as usize];
-    Generator::new(bytes).fill(0, &mut all);
+    FileGenerator::new(bytes).fill(0, &mut all);
     all
 }
 
@@ -300,7 +300,7 @@ fn corrupt(bytes: &mut Vec<u8>, random: &mut Xoshiro256PlusPlus) {
 fn sums_tell_every_wrong_byte() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let right = data(24_114);
-    let expected = Sum::of(&right);
+    let expected = XorSum::over(&right);
     let paths = receive_paths();
     for round in 0..1000 {
         let mut wrong = right.clone();
@@ -312,6 +312,6 @@ fn sums_tell_every_wrong_byte() {
         let way = (path, 4096, Io::Blocking);
         let found = received(way, None, 1 << 20, &far, &mut receiving).unwrap();
         sent.join().unwrap().unwrap();
-        assert_ne!(Sum::of(&found), expected, "round {round}");
+        assert_ne!(XorSum::over(&found), expected, "round {round}");
     }
 }

@@ -143,7 +143,7 @@ fn block_signal() -> io::Result<()> {
 
 /// `struct f_owner_ex`, and its type for a thread.
 #[repr(C)]
-struct Owner {
+struct WaiterOwner {
     kind: libc::c_int,
     id: libc::pid_t,
 }
@@ -154,7 +154,7 @@ const F_SETOWN_EX: libc::c_int = 15;
 /// Only this thread has the signal blocked.
 fn own_signal(socket: BorrowedFd<'_>) -> io::Result<()> {
     let id = rustix::thread::gettid().as_raw_nonzero().get();
-    let owner = Owner { kind: OWNER_THREAD, id };
+    let owner = WaiterOwner { kind: OWNER_THREAD, id };
     // SAFETY: the structure has the kernel's layout, and outlives the call.
     match unsafe { libc::fcntl(socket.as_raw_fd(), F_SETOWN_EX, &raw const owner) } {
         0 => Ok(()),

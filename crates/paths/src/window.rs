@@ -50,7 +50,7 @@ impl Window {
         let (start, length) = self.part(0..most);
         // SAFETY: the part is mapped, and no reference to its bytes exists.
         let done = unsafe { libc::read(file.as_raw_fd(), start, length) };
-        result(done).map_err(PathError::of("read"))
+        result(done).map_err(PathError::in_call("read"))
     }
 
     /// Writes a part of it to a file, from byte `at`.
@@ -63,7 +63,7 @@ impl Window {
         let (start, length) = self.part(part);
         // SAFETY: the part is mapped, and no reference to its bytes exists.
         let done = unsafe { libc::pwrite(file.as_raw_fd(), start, length, at as libc::off_t) };
-        result(done).map_err(PathError::of("write"))
+        result(done).map_err(PathError::in_call("write"))
     }
 
     pub(crate) fn address(&self) -> u64 {

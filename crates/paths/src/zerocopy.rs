@@ -48,12 +48,12 @@ const CODE_COPIED: u8 = 1;
 const CONTROL_BYTES: usize = 128;
 
 #[repr(C, align(8))]
-struct Control([u8; CONTROL_BYTES]);
+struct ZerocopyControl([u8; CONTROL_BYTES]);
 
 /// Reads the notifications that have come, without waiting. One stands for a range of calls.
 pub(crate) fn reap(socket: BorrowedFd<'_>, notified: &mut Notified) -> Result<(), Errno> {
     loop {
-        let mut control = Control([0; CONTROL_BYTES]);
+        let mut control = ZerocopyControl([0; CONTROL_BYTES]);
         // SAFETY: all zeroes are a header without addresses and data.
         let mut header: libc::msghdr = unsafe { zeroed() };
         header.msg_control = control.0.as_mut_ptr().cast();

@@ -32,7 +32,7 @@ impl Peer for Ab {
         Invocation::new("ab", ["-V"])
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         GENERATOR.rows(machine)
     }
 }

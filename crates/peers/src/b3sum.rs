@@ -10,7 +10,7 @@ impl Peer for B3sum {
         "b3sum"
     }
 
-    fn rows(&self, _: &Machine) -> Vec<Row> {
+    fn rows(&self, _: &PeerMachine) -> Vec<Row> {
         vec![xxhsum::whole_file(
             ("b3sum", &[]),
             "FILE",

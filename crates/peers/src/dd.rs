@@ -4,7 +4,7 @@ use crate::DATA_BYTES;
 use crate::prelude::*;
 use crate::slope;
 
-pub(crate) struct Dd;
+pub(crate) struct DdPeer;
 
 /// MiB read; the slope over the sizes excludes program start.
 const READ: [u64; 3] = [128, 256, 384];
@@ -17,7 +17,7 @@ const BYTES_PER_S_USUAL: f64 = 400e6;
 const READ_DIFFERENCE: &str = "Fathom also computes checksums; dd's value is the slope over 128, \
                                256 and 384 MiB, Fathom's the median pass of 16";
 
-impl Peer for Dd {
+impl Peer for DdPeer {
     fn name(&self) -> &'static str {
         "dd"
     }
@@ -26,7 +26,7 @@ impl Peer for Dd {
         "coreutils"
     }
 
-    fn rows(&self, _: &Machine) -> Vec<Row> {
+    fn rows(&self, _: &PeerMachine) -> Vec<Row> {
         let warm = reading("warm", "if=FILE of=/dev/null bs=1M", 2, &[]);
         let work = "if=FILE of=/dev/null bs=1M iflag=direct";
         let direct = reading("direct", work, 1, &["iflag=direct"]);
@@ -38,7 +38,7 @@ impl Peer for Dd {
 fn reading(state: &str, work: &'static str, times: usize, more: &'static [&'static str]) -> Row {
     let way = if state == "warm" { "read" } else { "direct" };
     let params = Params::one("block", 1 << 20).and("file_bytes", 16 << 20).and("state", state);
-    let commands = move |place: &Place| {
+    let commands = move |place: &PeerPlace| {
         let one = |mib: &u64| {
             let from = format!("if={}", place.data.display());
             let words = [from, "of=/dev/null".into(), "bs=1M".into(), format!("count={mib}")];
@@ -66,7 +66,7 @@ fn writing(mib: u64) -> Row {
     let params = Params::one("block", 1 << 20).and("file_bytes", bytes as i64).and("sync", "data");
     // Zeros would be other work on a disk that detects them: the data file is written repeatedly.
     let part = DATA_BYTES >> 20;
-    let commands = move |place: &Place| {
+    let commands = move |place: &PeerPlace| {
         let (from, to) = (place.data.display(), place.own.display());
         let one = |at: u64| {
             let count = part.min(mib - at);
@@ -99,7 +99,7 @@ fn writing(mib: u64) -> Row {
         seconds: (2.0 * bytes as f64 / BYTES_PER_S_USUAL).max(0.6),
         parse: Box::new(|outputs| {
             let (bytes, seconds): (Vec<f64>, Vec<f64>) = points(outputs)?.into_iter().unzip();
-            Reading::of(bytes.iter().sum::<f64>() / seconds.iter().sum::<f64>())
+            PeerReading::from_value(bytes.iter().sum::<f64>() / seconds.iter().sum::<f64>())
         }),
         ..row
     }
@@ -131,11 +131,11 @@ mod tests {
         assert_eq!(point, Ok(vec![(134_217_728.0, 0.0170586)]));
         assert!(points(&[Output::printed("0+0 records in")]).is_err());
         let write = (writing(128).parse)(&[output(128 << 20, "0.128")]).unwrap();
-        assert_eq!(write, Reading::of(f64::from(128 << 20) / 0.128).unwrap());
+        assert_eq!(write, PeerReading::from_value(f64::from(128 << 20) / 0.128).unwrap());
         let parts = [output(384 << 20, "0.3"), output(116 << 20, "0.2")];
         let write = (writing(500).parse)(&parts).unwrap();
-        assert_eq!(write, Reading::of(f64::from(500 << 20) / 0.5).unwrap());
-        let commands = (writing(500).commands)(&Place::at("/f".as_ref()));
+        assert_eq!(write, PeerReading::from_value(f64::from(500 << 20) / 0.5).unwrap());
+        let commands = (writing(500).commands)(&PeerPlace::at("/f".as_ref()));
         let last = commands[1].arguments.join(" ");
         assert!(last.ends_with("count=116 seek=384 conv=notrunc,fdatasync"), "{last}");
         assert_eq!(commands.len(), 2);

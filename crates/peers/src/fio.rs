@@ -13,7 +13,7 @@ impl Peer for Fio {
         "fio"
     }
 
-    fn rows(&self, _: &Machine) -> Vec<Row> {
+    fn rows(&self, _: &PeerMachine) -> Vec<Row> {
         vec![warm_blocks(), direct_blocks(), warm_random(), direct_random(), fresh_write()]
     }
 }
@@ -33,7 +33,7 @@ fn job(words: &[&str], file: String) -> Invocation {
 }
 
 fn reading(words: &'static [&'static str]) -> Commands {
-    Box::new(move |place: &Place| {
+    Box::new(move |place: &PeerPlace| {
         let file = format!("--filename={}", place.data.display());
         let words = [&["--readonly", "--size=64M"], words].concat();
         vec![job(&words, file)]
@@ -69,7 +69,9 @@ fn warm_blocks() -> Row {
              of 16 calls",
         ),
         reading(&["--rw=read", "--bs=1M", "--ioengine=sync", "--loops=12"]),
-        Box::new(|outputs| Reading::of(f64::from(1 << 20) * 1e9 / median_call(outputs, "read")?)),
+        Box::new(|outputs| {
+            PeerReading::from_value(f64::from(1 << 20) * 1e9 / median_call(outputs, "read")?)
+        }),
     )
 }
 
@@ -82,7 +84,9 @@ fn direct_blocks() -> Row {
              16 calls",
         ),
         reading(&["--rw=read", "--bs=1M", "--ioengine=sync", "--direct=1", "--loops=6"]),
-        Box::new(|outputs| Reading::of(f64::from(1 << 20) * 1e9 / mean_call(outputs, "read")?)),
+        Box::new(|outputs| {
+            PeerReading::from_value(f64::from(1 << 20) * 1e9 / mean_call(outputs, "read")?)
+        }),
     );
     Row { statistic: PeerStatistic::Mean, seconds: 2.0, ..row }
 }
@@ -102,7 +106,7 @@ fn warm_random() -> Row {
             "--norandommap",
             "--number_ios=100000",
         ]),
-        Box::new(|outputs| Reading::of(median_call(outputs, "read")?)),
+        Box::new(|outputs| PeerReading::from_value(median_call(outputs, "read")?)),
     )
 }
 
@@ -121,14 +125,14 @@ fn direct_random() -> Row {
             "--norandommap",
             "--number_ios=3000",
         ]),
-        Box::new(|outputs| Reading::of(mean_call(outputs, "read")?)),
+        Box::new(|outputs| PeerReading::from_value(mean_call(outputs, "read")?)),
     );
     Row { statistic: PeerStatistic::Mean, ..row }
 }
 
 fn fresh_write() -> Row {
     let params = Params::one("block", 64 << 10).and("file_bytes", 16 << 20).and("sync", "none");
-    let commands = |place: &Place| {
+    let commands = |place: &PeerPlace| {
         let loops = format!("--loops={WRITES}");
         let words = [
             "--rw=write",
@@ -151,7 +155,9 @@ fn fresh_write() -> Row {
              file including close",
         ),
         Box::new(commands),
-        Box::new(|outputs| Reading::of(f64::from(64 << 10) * 1e9 / median_call(outputs, "write")?)),
+        Box::new(|outputs| {
+            PeerReading::from_value(f64::from(64 << 10) * 1e9 / median_call(outputs, "write")?)
+        }),
     );
     Row { reads_data: false, written: (5 * 13 + WRITES) * (16 << 20), seconds: 2.0, ..row }
 }
@@ -201,7 +207,7 @@ mod tests {
         let failed = [Output::printed(&TEXT.replace("\"error\" : 0", "\"error\" : 28"))];
         assert_eq!(mean_call(&failed, "read"), Err(RunError::Failed("job error 28".to_owned())));
         let idle = [Output::printed(TEXT)];
-        assert!(mean_call(&idle, "write").is_ok_and(|ns| Reading::of(ns).is_err()));
+        assert!(mean_call(&idle, "write").is_ok_and(|ns| PeerReading::from_value(ns).is_err()));
         assert!(mean_call(&[Output::printed("{\"jobs\": []}")], "read").is_err());
     }
 }

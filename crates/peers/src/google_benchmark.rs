@@ -28,7 +28,7 @@ impl Peer for GoogleBenchmark {
         Invocation::new("dpkg-query", ["-W", "-f=${Version}", LIBRARY])
     }
 
-    fn rows(&self, _: &Machine) -> Vec<Row> {
+    fn rows(&self, _: &PeerMachine) -> Vec<Row> {
         let block = Params::one("block", 1 << 20).and("file_bytes", 16 << 20);
         let warm = block.clone().and("state", "warm").and("threads", 1).and("way", "read");
         let read = row(
@@ -53,7 +53,7 @@ impl Peer for GoogleBenchmark {
         Some((Invocation { input, ..Invocation::new("c++", words) }, LIBRARY))
     }
 
-    fn made_by(&self, place: &Place) -> Option<Invocation> {
+    fn made_by(&self, place: &PeerPlace) -> Option<Invocation> {
         let program = place.program.display().to_string();
         let words =
             ["-O3", "-march=native", "-pipe", "-x", "c++", "-", "-o", &program, "-lbenchmark"];
@@ -67,7 +67,7 @@ fn row(
     (function, work): (&'static str, &'static str),
     difference: &'static str,
 ) -> Row {
-    let commands = move |place: &Place| {
+    let commands = move |place: &PeerPlace| {
         let path = |path: &std::path::Path| path.display().to_string();
         let words = [
             path(&place.data),
@@ -90,7 +90,7 @@ fn row(
     }
 }
 
-fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
+fn rate(outputs: &[Output]) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
     let whole: Option<Value> = serde_json::from_str(&output.out).ok();
     let runs = whole.as_ref().and_then(|whole| whole["benchmarks"].as_array());
@@ -110,7 +110,7 @@ fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
         wall / 1e6,
         cpu / 1e6
     );
-    Ok(Reading::of(PASS_BYTES * 1e9 / wall)?.with(detail))
+    Ok(PeerReading::from_value(PASS_BYTES * 1e9 / wall)?.with(detail))
 }
 
 fn nanoseconds(run: &Value, name: &str) -> Option<f64> {

@@ -23,7 +23,7 @@ impl Peer for H2load {
         "nghttp2-client"
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         GENERATOR.rows(machine)
     }
 }

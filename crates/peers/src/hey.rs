@@ -27,7 +27,7 @@ impl Peer for Hey {
         Invocation::new("dpkg-query", ["--show", "--showformat=${Version}", "hey"])
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         GENERATOR.rows(machine)
     }
 }

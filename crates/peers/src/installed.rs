@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 
-use crate::{DATA_BYTES, Machine, On, PEERS, Peer, Place, RunError, Runner, free_port, is_there};
+use crate::{
+    DATA_BYTES, On, PEERS, Peer, PeerMachine, PeerPlace, RunError, Runner, free_port, is_there,
+};
 
 /// Writes incompressible data.
-fn data(place: &Place) {
+fn data(place: &PeerPlace) {
     let mut file = File::create(&place.data).expect("a file");
     let mut state = 1_u64;
     let mut block = vec![0; 1 << 20];
@@ -34,13 +36,13 @@ fn missing(peer: &dyn Peer, runner: &Runner<'_>) -> Option<&'static str> {
 #[ignore = "lab: runs the benchmark programs that are installed"]
 fn output_of_installed_peers_is_parsed() {
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
-    let mut place = Place::at(folder.path());
+    let mut place = PeerPlace::at(folder.path());
     data(&place);
     std::fs::create_dir(&place.served).expect("a folder");
     std::fs::write(place.served.join("4k"), [7; crate::SERVED_BYTES as usize]).expect("space");
     let mut host = fathom_record::Host::default();
     host.cpu.allowed = fathom_measure::affinity::allowed();
-    let machine = Machine { host: &host, cpu: host.cpu.allowed[0] };
+    let machine = PeerMachine { host: &host, cpu: host.cpu.allowed[0] };
     let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
     let on = |on| Runner {
         stop: stop.as_fd(),

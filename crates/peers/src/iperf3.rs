@@ -1,7 +1,7 @@
 //! iperf3: one TCP stream over loopback, sending and receiving.
 
 use crate::prelude::*;
-use crate::server::{Protocol, Server};
+use crate::server::{Server, ServerProtocol};
 
 pub(crate) struct Iperf3;
 
@@ -17,26 +17,27 @@ impl Peer for Iperf3 {
         "iperf3"
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
-        let usual = Stream { chunk: CHUNK_BYTES, on: On::Two, reverse: false, congestion: None };
-        let mut all = vec![Stream { on: On::One, ..usual }];
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
+        let usual =
+            Iperf3Stream { chunk: CHUNK_BYTES, on: On::Two, reverse: false, congestion: None };
+        let mut all = vec![Iperf3Stream { on: On::One, ..usual }];
         if machine.other_cpu().is_some() {
-            all.extend([usual, Stream { reverse: true, ..usual }]);
+            all.extend([usual, Iperf3Stream { reverse: true, ..usual }]);
             let tcp = &machine.host.tcp;
             let is_paced = tcp.congestion.as_ref().is_some_and(|name| name.starts_with("bbr"));
             let mut at_full_pace = usual;
             if is_paced && tcp.congestion_available.iter().any(|name| name == UNPACED) {
-                at_full_pace = Stream { congestion: Some(UNPACED), ..usual };
+                at_full_pace = Iperf3Stream { congestion: Some(UNPACED), ..usual };
                 all.push(at_full_pace);
             }
-            all.push(Stream { chunk: LARGE_BYTES, ..at_full_pace });
+            all.push(Iperf3Stream { chunk: LARGE_BYTES, ..at_full_pace });
         }
         all.into_iter().map(|stream| row(stream, machine)).collect()
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct Iperf3Stream {
     chunk: i64,
     on: On,
     reverse: bool,
@@ -44,7 +45,7 @@ struct Stream {
     congestion: Option<&'static str>,
 }
 
-impl Stream {
+impl Iperf3Stream {
     fn params(self) -> Params {
         let cpus = if self.on == On::One { 1 } else { 2 };
         let direction = if self.reverse { "receive" } else { "send" };
@@ -71,9 +72,9 @@ impl Stream {
     }
 }
 
-fn row(stream: Stream, machine: &Machine) -> Row {
+fn row(stream: Iperf3Stream, machine: &PeerMachine) -> Row {
     let words = stream.words(machine.host.tcp.congestion.as_deref());
-    let client = move |place: &Place| {
+    let client = move |place: &PeerPlace| {
         let to = ["--client", "127.0.0.1", "--port"].map(str::to_owned);
         let to = to.into_iter().chain([place.port.to_string()]);
         vec![Invocation::new("iperf3", to.chain(words.iter().cloned()))]
@@ -82,9 +83,9 @@ fn row(stream: Stream, machine: &Machine) -> Row {
         metric: "network.tcp.bandwidth",
         params: stream.params(),
         work: match stream {
-            Stream { reverse: true, .. } => "1 stream, --reverse",
-            Stream { chunk: LARGE_BYTES, .. } => "1 stream, --length 1M",
-            Stream { congestion: Some(_), .. } => "1 stream, --congestion cubic",
+            Iperf3Stream { reverse: true, .. } => "1 stream, --reverse",
+            Iperf3Stream { chunk: LARGE_BYTES, .. } => "1 stream, --length 1M",
+            Iperf3Stream { congestion: Some(_), .. } => "1 stream, --congestion cubic",
             _ => "1 stream",
         },
         difference: match stream.chunk {
@@ -109,14 +110,14 @@ const LARGE_DIFFERENCE: &str = "as with 64 KiB, where iperf3 calls select once f
                                 and its interruptions remain";
 
 /// A server for one client.
-fn server(place: &Place) -> Server {
+fn server(place: &PeerPlace) -> Server {
     let port = place.port.to_string();
     let words = ["--server", "--one-off", "--bind", "127.0.0.1", "--port", &port];
     let invocation = Invocation::new("iperf3", words);
-    Server { invocation, protocol: Protocol::Tcp, port: place.port }
+    Server { invocation, protocol: ServerProtocol::Tcp, port: place.port }
 }
 
-fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
+fn rate(outputs: &[Output]) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
     let whole: Option<Value> = serde_json::from_str(&output.out).ok();
     let whole = whole.ok_or_else(|| missing("JSON", output))?;
@@ -133,7 +134,7 @@ fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
     let [near, far] = ["host_total", "remote_total"].map(|name| cpu[name].as_f64().unwrap_or(0.0));
     let detail =
         format!("{congestion}{retransmits}, CPU {near:.0} % of client, {far:.0} % of server");
-    Ok(Reading::of(received / 8.0)?.with(detail))
+    Ok(PeerReading::from_value(received / 8.0)?.with(detail))
 }
 
 #[cfg(test)]
@@ -162,7 +163,7 @@ mod tests {
         let mut host = fathom_record::Host::default();
         host.cpu.allowed = vec![0, 1];
         let works = |host: &fathom_record::Host| -> Vec<&str> {
-            Iperf3.rows(&Machine { host, cpu: 1 }).iter().map(|row| row.work).collect()
+            Iperf3.rows(&PeerMachine { host, cpu: 1 }).iter().map(|row| row.work).collect()
         };
         assert_eq!(
             works(&host),
@@ -171,7 +172,7 @@ mod tests {
         host.tcp.congestion = Some("bbr".to_owned());
         host.tcp.congestion_available = vec!["reno".to_owned(), "cubic".to_owned()];
         assert_eq!(works(&host)[3..], ["1 stream, --congestion cubic", "1 stream, --length 1M"]);
-        let rows = Iperf3.rows(&Machine { host: &host, cpu: 1 });
+        let rows = Iperf3.rows(&PeerMachine { host: &host, cpu: 1 });
         let large = rows.last().unwrap();
         assert_eq!(large.params.text("congestion"), Some("cubic"), "{}", large.case());
         assert_eq!(large.params.integer("chunk_bytes"), Some(1 << 20));

@@ -34,8 +34,8 @@ mod wrk;
 mod xxhsum;
 
 pub use process::{Invocation, Output, RunError, Runner, is_there};
-pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row, SERVED_BYTES};
-pub use server::{Protocol, Server, free_port};
+pub use row::{DATA_BYTES, On, Ours, PeerMachine, PeerPlace, PeerReading, Row, SERVED_BYTES};
+pub use server::{Server, ServerProtocol, free_port};
 pub use stalls::Stalls;
 
 /// Another benchmark program.
@@ -54,13 +54,13 @@ pub trait Peer: Sync {
         Invocation::new(self.program(), ["--version"])
     }
     /// The benchmarks that do the work of a metric.
-    fn rows(&self, machine: &Machine) -> Vec<Row>;
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row>;
     /// A required library: a command that succeeds if it is installed, and its Debian package.
     fn library(&self) -> Option<(Invocation, &'static str)> {
         None
     }
     /// The command that builds the benchmark program.
-    fn made_by(&self, _: &Place) -> Option<Invocation> {
+    fn made_by(&self, _: &PeerPlace) -> Option<Invocation> {
         None
     }
 }
@@ -72,7 +72,7 @@ pub const PEERS: &[&dyn Peer] = &[
     &mbw::Mbw,
     &google_benchmark::GoogleBenchmark,
     &fio::Fio,
-    &dd::Dd,
+    &dd::DdPeer,
     &xxhsum::Xxhsum,
     &b3sum::B3sum,
     &iperf3::Iperf3,
@@ -132,7 +132,7 @@ mod tests {
     fn rows() -> Vec<Row> {
         let mut host = fathom_record::Host::default();
         host.cpu.allowed = vec![0, 1];
-        let machine = Machine { host: &host, cpu: 1 };
+        let machine = PeerMachine { host: &host, cpu: 1 };
         let of_peer = |peer: &&dyn Peer| {
             let rows = peer.rows(&machine);
             assert!(!rows.is_empty(), "{}", peer.name());
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn every_row_has_texts_and_rejects_empty_output() {
-        let place = Place::at("/var/tmp/x".as_ref());
+        let place = PeerPlace::at("/var/tmp/x".as_ref());
         for row in rows() {
             assert!(!row.work.is_empty() && row.difference.len() > 20, "{}", row.case());
             let commands = (row.commands)(&place);

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::prelude::*;
-use crate::server::{Protocol, Server};
+use crate::server::{Server, ServerProtocol};
 
 pub(crate) struct Lmbench;
 
@@ -31,7 +31,7 @@ static PROGRAM: LazyLock<String> = LazyLock::new(|| TRIP.path());
 
 /// A program that is server and client, and the port that it has of its own.
 #[derive(Clone, Copy, Debug)]
-struct Program {
+struct LmbenchProgram {
     name: &'static str,
     port: u16,
     /// Microseconds of a batch.
@@ -39,36 +39,36 @@ struct Program {
     options: &'static [&'static str],
 }
 
-const TRIP: Program =
-    Program { name: "lat_tcp", port: 31234, enough: 5000, options: &["-m", "1", "-N", "1"] };
+const TRIP: LmbenchProgram =
+    LmbenchProgram { name: "lat_tcp", port: 31234, enough: 5000, options: &["-m", "1", "-N", "1"] };
 /// A batch makes fewer connections than the queue of the server has room for: a full one drops
 /// SYNs, which are sent again after a second.
-const CONNECT: Program =
-    Program { name: "lat_connect", port: 31237, enough: 300, options: &["-N", "51"] };
-const STREAM: Program = Program {
+const CONNECT: LmbenchProgram =
+    LmbenchProgram { name: "lat_connect", port: 31237, enough: 300, options: &["-N", "51"] };
+const STREAM: LmbenchProgram = LmbenchProgram {
     name: "bw_tcp",
     port: 31236,
     enough: 500_000,
     options: &["-m", "64k", "-W", "1000000", "-N", "3"],
 };
 
-impl Program {
+impl LmbenchProgram {
     fn path(self) -> String {
         format!("{}{}", *FOLDER, self.name)
     }
 
     /// Both ends; the port of the place is not used.
     fn row(self, parse: Parse) -> Row {
-        let client = move |_: &Place| {
+        let client = move |_: &PeerPlace| {
             let words = CALIBRATED.map(str::to_owned).into_iter();
             let words = words.chain([format!("ENOUGH={}", self.enough), self.path()]);
             let options = self.options.iter().copied().chain(["127.0.0.1"]);
             vec![Invocation::new("env", words.chain(options.map(str::to_owned)))]
         };
-        let server = move |_: &Place| {
+        let server = move |_: &PeerPlace| {
             let words = ["-c", SERVE, "sh", &self.path(), "-s"];
             let invocation = Invocation::new("/bin/sh", words);
-            Server { invocation, protocol: Protocol::Tcp, port: self.port }
+            Server { invocation, protocol: ServerProtocol::Tcp, port: self.port }
         };
         Row { server: Some(Box::new(server)), ..Row::usual(Box::new(client), parse) }
     }
@@ -88,7 +88,7 @@ impl Peer for Lmbench {
         Invocation::new("dpkg-query", ["--show", "--showformat=${Version}", "lmbench"])
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         let mut rows = vec![round_trip(On::One)];
         if machine.other_cpu().is_some() {
             rows.extend([round_trip(On::Two), connect(), stream()]);
@@ -150,15 +150,15 @@ fn stream() -> Row {
 const LOOPBACK: &str = "loopback";
 
 /// Microseconds.
-fn time(output: &Output, name: &str) -> Result<Reading, RunError> {
+fn time(output: &Output, name: &str) -> Result<PeerReading, RunError> {
     let found = output.err.split_once(name).and_then(|(_, rest)| before(rest, "microseconds"));
-    Reading::of(1e3 * found.ok_or_else(|| missing("`microseconds`", output))?)
+    PeerReading::from_value(1e3 * found.ok_or_else(|| missing("`microseconds`", output))?)
 }
 
 /// MB of 10^6 bytes.
-fn rate(output: &Output) -> Result<Reading, RunError> {
+fn rate(output: &Output) -> Result<PeerReading, RunError> {
     let found = before(&output.err, "MB/sec");
-    Reading::of(1e6 * found.ok_or_else(|| missing("`MB/sec`", output))?)
+    PeerReading::from_value(1e6 * found.ok_or_else(|| missing("`MB/sec`", output))?)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! by 8 clients on one CPU, without think time.
 
 use crate::prelude::*;
-use crate::server::{Protocol, Server};
+use crate::server::{Server, ServerProtocol};
 
 /// Seconds of a peer's run, and of each of three sweeps.
 pub(crate) const SECONDS: &str = "3";
@@ -37,7 +37,7 @@ pub(crate) struct Generator {
 impl Generator {
     /// Throughput, response times and CPU time of a request. None without a second CPU, which the
     /// server has.
-    pub(crate) fn rows(self, machine: &Machine) -> Vec<Row> {
+    pub(crate) fn rows(self, machine: &PeerMachine) -> Vec<Row> {
         if machine.other_cpu().is_none() {
             return Vec::new();
         }
@@ -84,11 +84,11 @@ impl Generator {
         quantile: Option<f64>,
         value: fn(&Load, &Output) -> Option<f64>,
     ) -> Row {
-        let commands = move |place: &Place| vec![(self.command)(url(place) + "4k")];
+        let commands = move |place: &PeerPlace| vec![(self.command)(url(place) + "4k")];
         let parse = move |outputs: &[Output]| {
             let load = (self.parse)(&outputs[0])?;
             let value = value(&load, &outputs[0]);
-            Reading::of(value.ok_or_else(|| missing("response times", &outputs[0]))?)
+            PeerReading::from_value(value.ok_or_else(|| missing("response times", &outputs[0]))?)
         };
         Row {
             metric,
@@ -115,28 +115,28 @@ impl Generator {
     }
 }
 
-fn url(place: &Place) -> String {
+fn url(place: &PeerPlace) -> String {
     format!("http://127.0.0.1:{}/", place.port)
 }
 
-fn ours(place: &Place) -> Vec<String> {
+fn ours(place: &PeerPlace) -> Vec<String> {
     let (url, clients) = (url(place), CLIENTS.to_string());
     let words = [&url, "--clients", &clients, "--threads", "1", "--time", "9s", "--json"];
     words.map(str::to_owned).to_vec()
 }
 
-fn ours_open(place: &Place) -> Vec<String> {
+fn ours_open(place: &PeerPlace) -> Vec<String> {
     let (url, rate) = (url(place), STALLED_RATE.to_string());
     let words = [&url, "--rate", &rate, "--arrivals", "uniform", "--time", "9s", "--json"];
     words.map(str::to_owned).to_vec()
 }
 
-fn server(place: &Place) -> Server {
+fn server(place: &PeerPlace) -> Server {
     let (folder, address) =
         (place.served.display().to_string(), format!("127.0.0.1:{}", place.port));
     let words = ["serve", &folder, "--listen", &address];
     let invocation = Invocation::new(place.fathom.clone(), words);
-    Server { invocation, protocol: Protocol::Tcp, port: place.port }
+    Server { invocation, protocol: ServerProtocol::Tcp, port: place.port }
 }
 
 /// The number after a mark: `10253.00` in `Requests/sec:  10253.00` for `Requests/sec:`.

@@ -14,7 +14,7 @@ impl Peer for Mbw {
         Invocation::new("dpkg-query", ["-W", "-f=${Version}", "mbw"])
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         let mib = (machine.memory_bytes() >> 20).to_string();
         let command = move |_: &_| vec![Invocation::new("mbw", ["-q", "-t", "1", "-n", "7", &mib])];
         let params = Params::one("level", "dram").and("op", "copy").and("threads", 1);
@@ -31,12 +31,12 @@ impl Peer for Mbw {
 }
 
 /// The median pass: the first one faults pages in.
-fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
+fn rate(outputs: &[Output]) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
     let passes = output.out.lines().filter(|line| !line.starts_with("AVG"));
     let rates: Vec<f64> =
         passes.filter_map(|line| before(line.split_once("Copy:")?.1, "MiB/s")).collect();
     let mib = fathom_analysis::statistics::median(&rates);
     let mib = mib.ok_or_else(|| missing("`Copy: … MiB/s`", output))?;
-    Reading::of(2.0 * mib * f64::from(1 << 20))
+    PeerReading::from_value(2.0 * mib * f64::from(1 << 20))
 }

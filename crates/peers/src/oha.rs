@@ -26,7 +26,7 @@ impl Peer for Oha {
         "oha"
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         GENERATOR.rows(machine)
     }
 }

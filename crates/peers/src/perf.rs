@@ -13,7 +13,7 @@ impl Peer for Perf {
         "linux-perf"
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         let mut rows = vec![
             time(
                 ("os.syscall", Params::one("call", "getppid_called")),
@@ -75,15 +75,15 @@ fn time(
     }
 }
 
-fn nanoseconds(outputs: &[Output]) -> Result<Reading, RunError> {
+fn nanoseconds(outputs: &[Output]) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
     let us = before(&output.out, "usecs/op").ok_or_else(|| missing("`usecs/op`", output))?;
-    Reading::of(1e3 * us)
+    PeerReading::from_value(1e3 * us)
 }
 
 /// A row whose output ends in `GB/sec`, by which perf means 2³⁰ bytes.
 fn memory(
-    machine: &Machine,
+    machine: &PeerMachine,
     op: &'static str,
     (work, function): (&'static str, &'static str),
     counted: f64,
@@ -105,8 +105,8 @@ fn memory(
     }
 }
 
-fn rate(outputs: &[Output], counted: f64) -> Result<Reading, RunError> {
+fn rate(outputs: &[Output], counted: f64) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
     let gib = before(&output.out, "GB/sec").ok_or_else(|| missing("`GB/sec`", output))?;
-    Reading::of(counted * gib * f64::from(1 << 30))
+    PeerReading::from_value(counted * gib * f64::from(1 << 30))
 }

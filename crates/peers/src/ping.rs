@@ -17,7 +17,7 @@ impl Peer for Ping {
         Invocation::new("ping", ["-V"])
     }
 
-    fn rows(&self, _: &Machine) -> Vec<Row> {
+    fn rows(&self, _: &PeerMachine) -> Vec<Row> {
         let words = ["-n", "-U", "-A", "-c", "1000", "-s", "56", "127.0.0.1"];
         vec![Row {
             metric: "network.icmp.rtt",
@@ -39,14 +39,14 @@ impl Peer for Ping {
 
 /// The mean of the round trips as printed: differences of truncated stamps are not shifted on
 /// average. The mean that ping prints is itself cut to a microsecond, and a median would be whole.
-fn mean(outputs: &[Output]) -> Result<Reading, RunError> {
+fn mean(outputs: &[Output]) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
     let echoes = output.out.lines().filter_map(|line| before(line.split_once(" time=")?.1, " ms"));
     let ms: Vec<f64> = echoes.collect();
     let mean = statistics::mean(&ms).ok_or_else(|| missing("`time= … ms`", output))?;
     let least = ms.iter().copied().fold(f64::INFINITY, f64::min);
     let detail = format!("minimum {:.0} µs of {} echoes", 1e3 * least, ms.len());
-    Ok(Reading::of(1e6 * mean)?.with(detail))
+    Ok(PeerReading::from_value(1e6 * mean)?.with(detail))
 }
 
 #[cfg(test)]

@@ -6,5 +6,5 @@ pub(crate) use serde_json::Value;
 
 pub(crate) use crate::Peer;
 pub(crate) use crate::process::{Invocation, Output, RunError};
-pub(crate) use crate::row::{Commands, Machine, On, Ours, Parse, Place, Reading, Row};
+pub(crate) use crate::row::{Commands, On, Ours, Parse, PeerMachine, PeerPlace, PeerReading, Row};
 pub(crate) use crate::text::{before, missing};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use fathom_measure::clock;
-use fathom_measure::process::{self, CollectError, Limits, Running};
+use fathom_measure::process::{self, CollectError, OutputLimits, Running};
 use fathom_record::{Activity, shell_word, system_cause};
 use usage::Usage;
 
@@ -112,7 +112,7 @@ impl Runner<'_> {
             Running::start_tied(|| Ok(invocation.command()), &self.cpus).map_err(|error| {
                 failed(format!("cannot start: {}", system_cause(&error, Activity::Read)))
             })?;
-        let limits = Limits { time_ns: self.limit_ns, output_bytes: OUTPUT_MAX };
+        let limits = OutputLimits { time_ns: self.limit_ns, output_bytes: OUTPUT_MAX };
         let written = running.write_input(invocation.input.as_bytes());
         let collected =
             written.map_err(Into::into).and_then(|()| running.collect(limits, self.stop));

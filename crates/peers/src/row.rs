@@ -18,13 +18,13 @@ const MEMORY_MAX: u64 = 2 << 30;
 const MEMORY_PART: u64 = 8;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Machine<'h> {
+pub struct PeerMachine<'h> {
     pub host: &'h Host,
     /// The CPU to measure on.
     pub cpu: u32,
 }
 
-impl Machine<'_> {
+impl PeerMachine<'_> {
     /// A working set that fits in no cache: four times the largest, within limits.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let largest = self.host.cpu.caches.iter().map(|cache| cache.size_bytes).max().unwrap_or(0);
@@ -47,7 +47,7 @@ impl Machine<'_> {
 
 /// The files of a crosscheck, and its port.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct PeerPlace {
     /// [`DATA_BYTES`] of generated data.
     pub data: PathBuf,
     /// A file to write; it does not exist before and after a turn.
@@ -62,7 +62,7 @@ pub struct Place {
     pub port: u16,
 }
 
-impl Place {
+impl PeerPlace {
     pub fn at(folder: &Path) -> Self {
         let file = |number: u32| folder.join(format!("f-{number}"));
         let fathom = "fathom".to_owned();
@@ -86,23 +86,23 @@ pub enum Ours {
     /// `fathom run` with this case only.
     Run,
     /// `fathom file …` with these arguments, for the case with these parameters.
-    File(fn(&Place, &Params) -> Vec<String>),
+    File(fn(&PeerPlace, &Params) -> Vec<String>),
     /// `fathom load …` with these arguments, against the server of the row.
-    Load(fn(&Place) -> Vec<String>),
+    Load(fn(&PeerPlace) -> Vec<String>),
 }
 
 /// A peer's result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct PeerReading {
     /// In the unit of the row.
     pub value: f64,
     pub detail: String,
 }
 
-impl Reading {
+impl PeerReading {
     /// # Errors
     /// If the value is not above 0.
-    pub(crate) fn of(value: f64) -> Result<Self, RunError> {
+    pub(crate) fn from_value(value: f64) -> Result<Self, RunError> {
         match value.is_finite() && value > 0.0 {
             true => Ok(Self { value, detail: String::new() }),
             false => Err(RunError::Failed(format!("reported {value}, which is no measurement"))),
@@ -115,11 +115,11 @@ impl Reading {
 }
 
 /// The peer's command lines.
-pub type Commands = Box<dyn Fn(&Place) -> Vec<Invocation>>;
+pub type Commands = Box<dyn Fn(&PeerPlace) -> Vec<Invocation>>;
 /// The server for the command lines.
-pub type MakeServer = Box<dyn Fn(&Place) -> Server>;
+pub type MakeServer = Box<dyn Fn(&PeerPlace) -> Server>;
 /// Parses the outputs of the command lines, of which there is one at least.
-pub type Parse = Box<dyn Fn(&[Output]) -> Result<Reading, RunError>>;
+pub type Parse = Box<dyn Fn(&[Output]) -> Result<PeerReading, RunError>>;
 
 /// A case of a metric, and a peer's benchmark of the same work.
 pub struct Row {
@@ -212,7 +212,7 @@ mod tests {
     fn working_set_is_larger_than_any_cache() {
         let mut host = Host::default();
         host.memory.available_bytes = Some(20 << 30);
-        let bytes = |host: &Host| Machine { host, cpu: 0 }.memory_bytes();
+        let bytes = |host: &Host| PeerMachine { host, cpu: 0 }.memory_bytes();
         assert_eq!(bytes(&host), 128 << 20);
         let cache = |mib: u64| fathom_record::host::Cache {
             size_bytes: mib << 20,

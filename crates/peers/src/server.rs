@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::fd::BorrowedFd;
 
 use fathom_measure::clock;
-use fathom_measure::process::{self, Limits, Running};
+use fathom_measure::process::{self, OutputLimits, Running};
 use fathom_record::{Activity, system_cause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -20,7 +20,7 @@ const LISTEN: &str = "0A";
 const ATTEMPTS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum ServerProtocol {
     Tcp,
     Udp,
 }
@@ -29,7 +29,7 @@ pub enum Protocol {
 #[derive(Clone, Debug)]
 pub struct Server {
     pub invocation: Invocation,
-    pub protocol: Protocol,
+    pub protocol: ServerProtocol,
     pub port: u16,
 }
 
@@ -71,7 +71,7 @@ impl Runner<'_> {
 
 /// What an ended process printed last.
 fn last_line(running: &mut Running, stop: BorrowedFd<'_>) -> String {
-    let limits = Limits { time_ns: LAST_WORDS_NS, output_bytes: OUTPUT_MAX };
+    let limits = OutputLimits { time_ns: LAST_WORDS_NS, output_bytes: OUTPUT_MAX };
     // Its status is known; without its output the error has no reason.
     let _ = running.collect(limits, stop);
     let [out, err] = &running.output;
@@ -90,8 +90,8 @@ fn is_stopped(stop: BorrowedFd<'_>) -> bool {
 /// By the kernel's lists: a connect would be the server's first client.
 fn is_bound(server: &Server) -> bool {
     let (names, state) = match server.protocol {
-        Protocol::Tcp => (["tcp", "tcp6"], Some(LISTEN)),
-        Protocol::Udp => (["udp", "udp6"], None),
+        ServerProtocol::Tcp => (["tcp", "tcp6"], Some(LISTEN)),
+        ServerProtocol::Udp => (["udp", "udp6"], None),
     };
     let text =
         |name: &str| std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
@@ -137,7 +137,7 @@ mod tests {
         let cpus = fathom_measure::affinity::allowed();
         let runner = Runner { stop: stop.as_fd(), limit_ns: 1_000_000_000, cpus };
         let invocation = Invocation::new("python3", ["-c", program, &port.to_string()]);
-        Some(runner.serve(&Server { invocation, protocol: Protocol::Tcp, port }))
+        Some(runner.serve(&Server { invocation, protocol: ServerProtocol::Tcp, port }))
     }
 
     const LISTENER: &str = "import socket, sys, time; s = socket.socket(); \
@@ -181,7 +181,7 @@ mod tests {
         let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
         let runner = Runner { stop: stop.as_fd(), limit_ns: 1_000_000_000, cpus: Vec::new() };
         let invocation = Invocation::new("sleep", ["3600"]);
-        let outcome = runner.serve(&Server { invocation, protocol: Protocol::Tcp, port });
+        let outcome = runner.serve(&Server { invocation, protocol: ServerProtocol::Tcp, port });
         let expected = format!("server sleep: port {port} is in use");
         assert_eq!(outcome.err(), Some(RunError::Failed(expected)));
     }

@@ -3,14 +3,14 @@
 use fathom_analysis::statistics;
 
 use crate::process::RunError;
-use crate::row::Reading;
+use crate::row::PeerReading;
 
 const GIB: f64 = (1 << 30) as f64;
 
 /// Bytes a second from the slope of seconds over bytes. The rate of the largest size includes the
 /// fixed costs, so it should be lower: if the slope gives less, the slope is noise, and the rate of
 /// the largest size is returned.
-pub(crate) fn rate(points: &[(f64, f64)]) -> Result<Reading, RunError> {
+pub(crate) fn rate(points: &[(f64, f64)]) -> Result<PeerReading, RunError> {
     let (bytes, seconds): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
     let line = statistics::theil_sen(&bytes, &seconds);
     let slope = line.map(|line| line.slope).filter(|slope| *slope > 0.0);
@@ -21,10 +21,10 @@ pub(crate) fn rate(points: &[(f64, f64)]) -> Result<Reading, RunError> {
     let mib = largest / f64::from(1 << 20);
     let whole = format!("{mib:.0} MiB with fixed costs {:.2} GiB/s", gross / GIB);
     if 1.0 / slope < gross {
-        return Ok(Reading::of(gross)?.with(format!("slope within noise; {whole}")));
+        return Ok(PeerReading::from_value(gross)?.with(format!("slope within noise; {whole}")));
     }
     let detail = format!("slope {:.2} GiB/s; {whole}", 1.0 / slope / GIB);
-    Ok(Reading::of(1.0 / slope)?.with(detail))
+    Ok(PeerReading::from_value(1.0 / slope)?.with(detail))
 }
 
 #[cfg(test)]

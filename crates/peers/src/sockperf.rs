@@ -1,7 +1,7 @@
 //! sockperf ping-pong: round trips over TCP and UDP.
 
 use crate::prelude::*;
-use crate::server::{Protocol, Server};
+use crate::server::{Server, ServerProtocol};
 
 pub(crate) struct Sockperf;
 
@@ -13,7 +13,7 @@ impl Peer for Sockperf {
         "sockperf"
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         let has_two = machine.other_cpu().is_some();
         let of = |protocol| {
             let mut rows = vec![ping_pong(protocol, On::One, false)];
@@ -22,28 +22,28 @@ impl Peer for Sockperf {
             }
             rows
         };
-        [Protocol::Tcp, Protocol::Udp].into_iter().flat_map(of).collect()
+        [ServerProtocol::Tcp, ServerProtocol::Udp].into_iter().flat_map(of).collect()
     }
 }
 
-fn ping_pong(protocol: Protocol, on: On, busy: bool) -> Row {
-    let client = move |place: &Place| {
+fn ping_pong(protocol: ServerProtocol, on: On, busy: bool) -> Row {
+    let client = move |place: &PeerPlace| {
         let size = ["--msg-size".to_owned(), BYTES.to_string()];
         let words = ["ping-pong".to_owned()].into_iter().chain(shared(protocol, busy, place));
         let words = words.chain(size).chain(["--time", "1"].map(str::to_owned));
         vec![Invocation::new("sockperf", words)]
     };
-    let server = move |place: &Place| {
+    let server = move |place: &PeerPlace| {
         let words = ["server".to_owned()].into_iter().chain(shared(protocol, busy, place));
         Server { invocation: Invocation::new("sockperf", words), protocol, port: place.port }
     };
     let (cpus, mode) = (if on == On::One { 1 } else { 2 }, if busy { "busy" } else { "block" });
     let params = Params::one("bytes", BYTES).and("cpus", cpus);
     let (metric, work) = match (protocol, busy) {
-        (Protocol::Tcp, false) => ("network.tcp.rtt", "ping-pong --tcp"),
-        (Protocol::Tcp, true) => ("network.tcp.rtt", "ping-pong --tcp --nonblocked"),
-        (Protocol::Udp, false) => ("network.udp.rtt", "ping-pong"),
-        (Protocol::Udp, true) => ("network.udp.rtt", "ping-pong --nonblocked"),
+        (ServerProtocol::Tcp, false) => ("network.tcp.rtt", "ping-pong --tcp"),
+        (ServerProtocol::Tcp, true) => ("network.tcp.rtt", "ping-pong --tcp --nonblocked"),
+        (ServerProtocol::Udp, false) => ("network.udp.rtt", "ping-pong"),
+        (ServerProtocol::Udp, true) => ("network.udp.rtt", "ping-pong --nonblocked"),
     };
     Row {
         metric,
@@ -61,10 +61,10 @@ fn ping_pong(protocol: Protocol, on: On, busy: bool) -> Row {
 }
 
 /// Options of both ends.
-fn shared(protocol: Protocol, busy: bool, place: &Place) -> Vec<String> {
+fn shared(protocol: ServerProtocol, busy: bool, place: &PeerPlace) -> Vec<String> {
     let port = place.port.to_string();
     let mut words = ["--ip", "127.0.0.1", "--port", &port].map(str::to_owned).to_vec();
-    if protocol == Protocol::Tcp {
+    if protocol == ServerProtocol::Tcp {
         words.push("--tcp".to_owned());
     }
     if busy {
@@ -74,7 +74,7 @@ fn shared(protocol: Protocol, busy: bool, place: &Place) -> Vec<String> {
 }
 
 /// Twice the median half of a round trip.
-fn round_trip(outputs: &[Output]) -> Result<Reading, RunError> {
+fn round_trip(outputs: &[Output]) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
     let percentile = |name: &str| {
         let line = output.out.lines().find(|line| line.contains(name))?;
@@ -87,7 +87,7 @@ fn round_trip(outputs: &[Output]) -> Result<Reading, RunError> {
     let median = percentile("percentile 50.000").ok_or_else(|| missing("median", output))?;
     let late = percentile("percentile 99.000").ok_or_else(|| missing("percentile 99", output))?;
     let detail = format!("p99 {:.2} µs", late / 1e3);
-    Ok(Reading::of(median)?.with(detail))
+    Ok(PeerReading::from_value(median)?.with(detail))
 }
 
 #[cfg(test)]

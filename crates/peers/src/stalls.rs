@@ -19,7 +19,7 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    pub fn of(server: &Running) -> Self {
+    pub fn from_server(server: &Running) -> Self {
         let (end, ended) = channel();
         let pid = Pid::from_raw(server.id() as i32);
         let thread = pid.map(|pid| std::thread::spawn(move || alternate(pid, &ended)));
@@ -69,7 +69,7 @@ mod tests {
             let changes = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
             waitid(WaitId::Pid(pid), changes).expect("a child").expect("a change").stopped()
         };
-        let stalls = Stalls::of(&server);
+        let stalls = Stalls::from_server(&server);
         let changes: Vec<bool> = (0..5).map(|_| stops_next()).collect();
         assert_eq!(changes, [true, false, true, false, true]);
         drop(stalls);

@@ -9,7 +9,7 @@ impl Peer for StressNg {
         "stress-ng"
     }
 
-    fn rows(&self, _: &Machine) -> Vec<Row> {
+    fn rows(&self, _: &PeerMachine) -> Vec<Row> {
         let words = ["--vdso", "1", "--vdso-func", "clock_gettime", "--timeout", "1", "--metrics"];
         vec![Row {
             metric: "os.vdso.clock_gettime",
@@ -28,9 +28,9 @@ impl Peer for StressNg {
     }
 }
 
-fn nanoseconds(outputs: &[Output]) -> Result<Reading, RunError> {
+fn nanoseconds(outputs: &[Output]) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
     let text = [output.out.as_str(), &output.err].concat();
     let ns = before(&text, "nanosecs per call").or_else(|| before(&text, "nanoseconds per call"));
-    Reading::of(ns.ok_or_else(|| missing("`nanosecs per call`", output))?)
+    PeerReading::from_value(ns.ok_or_else(|| missing("`nanosecs per call`", output))?)
 }

@@ -9,7 +9,7 @@ impl Peer for Sysbench {
         "sysbench"
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         let cores = machine.host.cpu.allowed.len();
         let mut rows = vec![
             memory(machine, ("read", "memory read"), 1),
@@ -23,7 +23,7 @@ impl Peer for Sysbench {
 }
 
 /// Each thread has a block that fits in no cache; by default they share one of 1 KiB.
-fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: usize) -> Row {
+fn memory(machine: &PeerMachine, (op, work): (&'static str, &'static str), threads: usize) -> Row {
     let block = machine.memory_bytes();
     let command = move |_: &_| {
         let words = [
@@ -60,8 +60,8 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
     }
 }
 
-fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
+fn rate(outputs: &[Output]) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
     let mib = before(&output.out, "MiB/sec").ok_or_else(|| missing("`MiB/sec`", output))?;
-    Reading::of(mib * f64::from(1 << 20))
+    PeerReading::from_value(mib * f64::from(1 << 20))
 }

@@ -28,7 +28,7 @@ impl Peer for Wrk {
         Invocation::new("sh", ["-c", "wrk --version || true"])
     }
 
-    fn rows(&self, machine: &Machine) -> Vec<Row> {
+    fn rows(&self, machine: &PeerMachine) -> Vec<Row> {
         GENERATOR.rows(machine)
     }
 }

@@ -18,7 +18,7 @@ impl Peer for Xxhsum {
         "xxhash"
     }
 
-    fn rows(&self, _: &Machine) -> Vec<Row> {
+    fn rows(&self, _: &PeerMachine) -> Vec<Row> {
         vec![whole_file(
             ("xxhsum", &["-H3"]),
             "-H3 FILE",
@@ -34,7 +34,7 @@ pub(crate) fn whole_file(
     work: &'static str,
     difference: &'static str,
 ) -> Row {
-    let commands = move |place: &Place| {
+    let commands = move |place: &PeerPlace| {
         let of = |path: String| {
             let options = options.iter().map(ToString::to_string);
             Invocation::new(program, options.chain([path]))
@@ -58,7 +58,7 @@ pub(crate) fn whole_file(
 }
 
 /// Throughput from the outputs of alternating empty and full files.
-fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
+fn rate(outputs: &[Output]) -> Result<PeerReading, RunError> {
     if let Some(output) = outputs.iter().find(|it| !it.out.split_whitespace().any(is_hash)) {
         return Err(missing("hash", output));
     }

@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 
 use crate::shared::Result;
 use crate::smaps::{self, MemoryUsage};
-use fathom_measure::sampler::Fault;
+use fathom_measure::sampler::SamplerFault;
 use fathom_record::Remedy;
 
 /// Relative deviation of the kernel's count from the requested bytes.
@@ -21,14 +21,14 @@ const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 
 /// Page size of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Page {
+pub(crate) enum BufferPage {
     /// The kernel's base page size, 4 KiB on most machines, without transparent huge pages.
     Base,
     /// Transparent huge pages, by `madvise`.
     Huge,
 }
 
-impl Page {
+impl BufferPage {
     pub(crate) const ALL: [Self; 2] = [Self::Base, Self::Huge];
 
     /// Parameter value: `4K` (or the host's base page size), `huge`.
@@ -64,7 +64,7 @@ pub(crate) struct Buffer {
     start: *mut u8,
     reserved_bytes: usize,
     written_bytes: usize,
-    page: Page,
+    page: BufferPage,
     /// NUMA node of the CPU that wrote the first page.
     node: Option<u32>,
 }
@@ -78,12 +78,12 @@ impl Buffer {
     ///
     /// # Errors
     /// `Unavailable` where the address space is limited or huge pages are disabled.
-    pub(crate) fn reserve(bytes: usize, page: Page) -> Result<Self> {
+    pub(crate) fn reserve(bytes: usize, page: BufferPage) -> Result<Self> {
         let unavailable = |error| {
             let what = format!("map {}: {error}", binary_size(bytes as u64));
-            Fault::unavailable(what, Remedy::raise(&["`ulimit -v`"]))
+            SamplerFault::unavailable(what, Remedy::raise(&["`ulimit -v`"]))
         };
-        if page == Page::Huge {
+        if page == BufferPage::Huge {
             huge_pages_are_allowed()?;
         }
         let page_bytes = page.bytes();
@@ -103,8 +103,8 @@ impl Buffer {
         // SAFETY: pages of the new mapping, which nothing points into.
         unsafe { mprotect(start.cast(), reserved_bytes, protection) }.map_err(unavailable)?;
         let advice = match page {
-            Page::Base => libc::MADV_NOHUGEPAGE,
-            Page::Huge => libc::MADV_HUGEPAGE,
+            BufferPage::Base => libc::MADV_NOHUGEPAGE,
+            BufferPage::Huge => libc::MADV_HUGEPAGE,
         };
         // The kernel may ignore the advice: `check` verifies the result.
         // SAFETY: advice on our own pages that does not change their contents.
@@ -113,7 +113,7 @@ impl Buffer {
     }
 
     /// Reserves `bytes` and makes all of them resident.
-    pub(crate) fn of(bytes: usize, page: Page) -> Result<Self> {
+    pub(crate) fn with_bytes(bytes: usize, page: BufferPage) -> Result<Self> {
         let mut buffer = Self::reserve(bytes, page)?;
         buffer.grow_to(buffer.reserved_bytes);
         Ok(buffer)
@@ -156,7 +156,7 @@ impl Buffer {
         let before = self.written_bytes;
         self.written_bytes = before.max(bytes);
         self.node = self.node.or_else(current_node);
-        if self.page == Page::Huge {
+        if self.page == BufferPage::Huge {
             self.collapse(before);
         }
     }
@@ -182,7 +182,7 @@ impl Buffer {
     pub(crate) fn usage(&self) -> Result<MemoryUsage> {
         let text = fs::read_to_string("/proc/self/smaps").map_err(|error| {
             let what = "the page sizes of a buffer cannot be verified: read /proc/self/smaps";
-            Fault::unavailable(format!("{what}: {error}"), Remedy::MountProc)
+            SamplerFault::unavailable(format!("{what}: {error}"), Remedy::MountProc)
         })?;
         Ok(smaps::usage(&text, &self.range()))
     }
@@ -198,8 +198,8 @@ impl Buffer {
         let expected = self.written_bytes.next_multiple_of(self.page.bytes()) as u64;
         let close = |bytes: u64| bytes.abs_diff(expected) as f64 <= DEVIATION_MAX * expected as f64;
         let has_page_size = match self.page {
-            Page::Base => *huge == 0,
-            Page::Huge => close(*huge),
+            BufferPage::Base => *huge == 0,
+            BufferPage::Huge => close(*huge),
         };
         let detail =
             format!("{resident} of {expected} bytes resident, {huge} huge, {swapped} swapped");
@@ -233,7 +233,7 @@ pub(crate) fn binary_size(bytes: u64) -> String {
 
 fn huge_pages_are_allowed() -> Result<()> {
     let disabled =
-        |why: &str, remedy| Err(Fault::Unavailable(format!("no huge pages: {why}"), remedy));
+        |why: &str, remedy| Err(SamplerFault::Unavailable(format!("no huge pages: {why}"), remedy));
     let unused: libc::c_ulong = 0;
     // SAFETY: passes and returns integers only.
     if unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, unused, unused, unused, unused) } == 1 {
@@ -265,7 +265,7 @@ mod tests {
     const BYTES: u64 = 4 << 20;
 
     /// Whether a 4 MiB buffer accepts these counts of resident, huge and swapped bytes.
-    fn matches(page: Page, [resident, huge, swapped]: [u64; 3]) -> bool {
+    fn matches(page: BufferPage, [resident, huge, swapped]: [u64; 3]) -> bool {
         let mut buffer = Buffer::reserve(BYTES as usize, page).unwrap();
         buffer.written_bytes = BYTES as usize;
         buffer.matches(&MemoryUsage { resident, huge, swapped }).0
@@ -274,17 +274,20 @@ mod tests {
     #[test]
     fn wrong_residency_or_page_size_fails_the_check() {
         for usage in [[BYTES, 0, 0], [BYTES - 4096, 0, 0]] {
-            assert!(matches(Page::Base, usage));
+            assert!(matches(BufferPage::Base, usage));
         }
         let swapped = [BYTES, 0, 4096];
         for usage in [[3 << 20, 0, 0], [2 * BYTES, 0, 0], [BYTES, 2 << 20, 0], swapped] {
-            assert!(!matches(Page::Base, usage), "{usage:?}");
+            assert!(!matches(BufferPage::Base, usage), "{usage:?}");
         }
         if huge_pages_are_allowed().is_err() {
             return smoke::skipped("no huge pages");
         }
-        assert!(matches(Page::Huge, [BYTES, BYTES, 0]));
-        assert!(!matches(Page::Huge, [BYTES, 2 << 20, 0]) && !matches(Page::Huge, [BYTES, 0, 0]));
+        assert!(matches(BufferPage::Huge, [BYTES, BYTES, 0]));
+        assert!(
+            !matches(BufferPage::Huge, [BYTES, 2 << 20, 0])
+                && !matches(BufferPage::Huge, [BYTES, 0, 0])
+        );
     }
 
     /// The bytes of a buffer that exist: the kernel may page out some at any time.
@@ -295,7 +298,7 @@ mod tests {
 
     #[test]
     fn buffer_exists_up_to_its_written_size() {
-        let mut buffer = Buffer::reserve(4 << 20, Page::Base).unwrap();
+        let mut buffer = Buffer::reserve(4 << 20, BufferPage::Base).unwrap();
         for written in [1 << 20, 3 << 20] {
             buffer.grow_to(written);
             assert_eq!(existing(&buffer), written as u64);
@@ -307,10 +310,10 @@ mod tests {
 
     #[test]
     fn huge_page_buffer_is_aligned_and_exists() {
-        let Ok(buffer) = Buffer::of(8 << 20, Page::Huge) else {
+        let Ok(buffer) = Buffer::with_bytes(8 << 20, BufferPage::Huge) else {
             return smoke::skipped("no huge pages");
         };
-        assert_eq!(buffer.start().addr() % Page::Huge.bytes(), 0);
+        assert_eq!(buffer.start().addr() % BufferPage::Huge.bytes(), 0);
         // With fragmented memory the pages may be small, but all must exist.
         assert_eq!(existing(&buffer), 8 << 20);
     }
@@ -318,7 +321,7 @@ mod tests {
     #[test]
     fn page_on_another_node_is_counted() {
         smoke::pinned(|_| {
-            let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
+            let mut buffer = Buffer::with_bytes(1 << 20, BufferPage::Base).unwrap();
             assert_eq!(buffer.pages_elsewhere(), 0);
             buffer.node = Some(1000);
             let has_nodes = fs::exists("/proc/self/numa_maps").unwrap_or(false);

@@ -33,21 +33,23 @@ pub(crate) const BUFFERED_DIRECT: &str =
     "the file system accepted O_DIRECT, but read through the page cache";
 
 /// A failed file operation. A full or read-only disk makes the metric unavailable.
-fn failed(what: &str, error: impl Into<std::io::Error>) -> Fault {
+fn failed(what: &str, error: impl Into<std::io::Error>) -> SamplerFault {
     let error = error.into();
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => {
-            Fault::unavailable(format!("{what}: {error}"), Remedy::FreeSpace)
+            SamplerFault::unavailable(format!("{what}: {error}"), Remedy::FreeSpace)
         }
-        Some(libc::EROFS) => Fault::unavailable(format!("{what}: {error}"), Remedy::OtherFolder),
-        _ => Fault::system(what, error),
+        Some(libc::EROFS) => {
+            SamplerFault::unavailable(format!("{what}: {error}"), Remedy::OtherFolder)
+        }
+        _ => SamplerFault::system(what, error),
     }
 }
 
 /// A file that could not be created in a folder, whose file system may lack inodes.
-fn not_created(what: &str, folder: &std::path::Path, error: rustix::io::Errno) -> Fault {
+fn not_created(what: &str, folder: &std::path::Path, error: rustix::io::Errno) -> SamplerFault {
     match error {
-        rustix::io::Errno::NOSPC => Fault::of_cause(what, &write_cause(folder, error)),
+        rustix::io::Errno::NOSPC => SamplerFault::of_cause(what, &write_cause(folder, error)),
         error => failed(what, error),
     }
 }

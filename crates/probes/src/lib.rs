@@ -24,6 +24,8 @@ pub mod uarch;
 pub use registry::REGISTRY;
 
 /// For a case that the coordinator requests and the probe does not have.
-pub(crate) fn unknown_case(params: &fathom_record::Params) -> fathom_measure::sampler::Fault {
-    fathom_measure::sampler::Fault::Failed(format!("unknown case {params}"))
+pub(crate) fn unknown_case(
+    params: &fathom_record::Params,
+) -> fathom_measure::sampler::SamplerFault {
+    fathom_measure::sampler::SamplerFault::Failed(format!("unknown case {params}"))
 }

@@ -2,7 +2,7 @@
 
 use crate::buffer::binary_size;
 use crate::shared::Result;
-use fathom_measure::sampler::Fault;
+use fathom_measure::sampler::SamplerFault;
 use fathom_record::{Host, Remedy};
 
 /// A probe allocates at most 1 ÷ this share of the available memory.
@@ -17,7 +17,7 @@ pub(crate) struct MemoryBudget {
 
 impl MemoryBudget {
     /// From the current facts of the host: a worker reads them again.
-    pub(crate) fn of(host: &Host) -> Self {
+    pub(crate) fn from_host(host: &Host) -> Self {
         let available = (host.memory.available_bytes, "the available memory");
         let limit = (host.cgroup.memory_limit_bytes, "the cgroup's memory limit");
         let known = [available, limit].into_iter().filter_map(|(bytes, by)| Some((bytes?, by)));
@@ -34,7 +34,7 @@ impl MemoryBudget {
         let (needed, budget) = (binary_size(bytes), binary_size(self.bytes >> 20 << 20));
         let limit = self.limited_by;
         let what = format!("needs {needed} of memory; a quarter of {limit} is {budget}");
-        Err(Fault::unavailable(what, Remedy::FreeMemory))
+        Err(SamplerFault::unavailable(what, Remedy::FreeMemory))
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
         let mut host = Host::default();
         host.memory.available_bytes = available;
         host.cgroup.memory_limit_bytes = limit;
-        MemoryBudget::of(&host)
+        MemoryBudget::from_host(&host)
     }
 
     #[test]

@@ -189,8 +189,9 @@ fn described(model: &Model) -> String {
     format!("{text}: {} | {}", model.formula, inputs.collect::<Vec<_>>().join(", "))
 }
 
-fn computed(estimate: &Estimate) -> String {
-    let Estimate { per_process, difference, quotient, notes, facts, doubts, edges: _ } = estimate;
+fn computed(estimate: &DerivedEstimate) -> String {
+    let DerivedEstimate { per_process, difference, quotient, notes, facts, doubts, edges: _ } =
+        estimate;
     let values: Vec<String> = per_process.iter().copied().map(digits).collect();
     let mut text = values.join(", ") + if *difference { ", a difference" } else { "" };
     if let Some(Ratio { ratio, low, high, .. }) = quotient {

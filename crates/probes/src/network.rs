@@ -27,7 +27,7 @@ pub(crate) use fathom_far::{limit, tcp_info};
 /// Common to metrics with a far end: each end waits for the other, and what is received is
 /// processed in interrupt context.
 const FAR_END: About = About {
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
+    expects: Counters::from_counters(&[Counter::NotRunning, Counter::Interrupts]),
     noise_limit: 0.10,
     has_far_end: true,
     ..About::BASE

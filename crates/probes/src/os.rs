@@ -40,13 +40,13 @@ const TURNS: About = About { expects: Counters::TURNS, noise_limit: 0.10, ..Abou
 
 /// Cases `part=…` and `part=total` of one operation, which gives the times of both.
 fn both_parts<'k>(
-    cases: &[Case],
+    cases: &[ProbeCase],
     indices: Vec<usize>,
     mut once: impl FnMut(&Clock) -> Result<[f64; 2]> + 'k,
-) -> Work<'k> {
+) -> SamplerWork<'k> {
     let is_total = |index: &usize| cases[*index].params.text("part") == Some("total");
     let totals: Vec<bool> = indices.iter().map(is_total).collect();
-    Work::single(indices, move |clock, values| {
+    SamplerWork::single(indices, move |clock, values| {
         let times = once(clock)?;
         for (value, total) in values.iter_mut().zip(&totals) {
             *value = times[usize::from(*total)];

@@ -83,24 +83,27 @@ static BATTERY: &[Entry] = &[
 
 /// Commands that measure without workers.
 static COMMANDS: &[Command] = &[
-    Command::of::<commands::read::Read>("file read", &[]),
-    Command::of::<commands::fast::ReadFast>("file fast", &[&commands::fast::FAST]),
-    Command::of::<commands::write::Write>("file write", &[]),
-    Command::of::<commands::calls::Calls>("file calls", &[]),
-    Command::of::<commands::contention::Contend>(
+    Command::for_procedure::<commands::read::Read>("file read", &[]),
+    Command::for_procedure::<commands::fast::ReadFast>("file fast", &[&commands::fast::FAST]),
+    Command::for_procedure::<commands::write::Write>("file write", &[]),
+    Command::for_procedure::<commands::calls::Calls>("file calls", &[]),
+    Command::for_procedure::<commands::contention::Contend>(
         "file contend",
         &[&commands::contention::CONTENTION, &commands::contention::PER_PROCESS],
     ),
-    Command::of::<commands::capacity::FindCapacity>(
+    Command::for_procedure::<commands::capacity::FindCapacity>(
         "file capacity",
         &[&commands::capacity::CAPACITY, &commands::capacity::BLOCK_TIME],
     ),
-    Command::of::<commands::reasonable_size::FindSize>(
+    Command::for_procedure::<commands::reasonable_size::FindSize>(
         "file size",
         &[&commands::reasonable_size::REASONABLE_SIZE],
     ),
-    Command::of::<commands::sweep::Sweep>("file sweep", &[]),
-    Command::of::<commands::cache::Cache>("file cache", &[&commands::cache::SPEEDUP]),
+    Command::for_procedure::<commands::sweep::Sweep>("file sweep", &[]),
+    Command::for_procedure::<commands::cache::CommandCache>(
+        "file cache",
+        &[&commands::cache::SPEEDUP],
+    ),
     fathom_bench::COMMAND,
     fathom_load::COMMAND,
     fathom_fetch::COMMAND,

@@ -2,15 +2,15 @@
 
 use std::mem::MaybeUninit;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
+use fathom_measure::sampler::SamplerFault;
+use fathom_measure::{Clock, Sampler, SamplerWork};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{Case, Inputs, earlier};
+use fathom_metric::{Inputs, ProbeCase, earlier};
 use fathom_record::{NoModel, Params, Prediction, Unit};
 /// A prediction, or why there is none.
 pub(crate) type Model = Result<Prediction, NoModel>;
-pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = SamplerFault> = std::result::Result<T, E>;
 
 /// The bound `≥` an earlier result. `source`: why the case cannot cost less.
 pub(crate) fn at_least(metric: &str, params: &Params, source: &str, known: &Inputs<'_>) -> Model {
@@ -67,10 +67,10 @@ pub(crate) fn parsed<T>(params: &Params, parse: fn(&Params) -> Option<T>) -> Res
 
 /// The parsed parameters of all cases, with their indices.
 pub(crate) fn all_parsed<T>(
-    cases: &[Case],
+    cases: &[ProbeCase],
     parse: fn(&Params) -> Option<T>,
 ) -> Result<Vec<(T, usize)>> {
-    let of_case = |(index, case): (usize, &Case)| {
+    let of_case = |(index, case): (usize, &ProbeCase)| {
         let parsed = parse(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
         Ok((parsed, index))
     };
@@ -79,9 +79,9 @@ pub(crate) fn all_parsed<T>(
 
 /// Measures one case after the other; the fault of one does not end the visit.
 pub(crate) fn each(
-    cases: &[Case],
+    cases: &[ProbeCase],
     sampler: &mut Sampler,
-    mut measure: impl FnMut(usize, &Case, &mut Sampler) -> Result<()>,
+    mut measure: impl FnMut(usize, &ProbeCase, &mut Sampler) -> Result<()>,
 ) -> Result<()> {
     for (index, case) in cases.iter().enumerate() {
         if let Err(fault) = measure(index, case, sampler) {
@@ -93,7 +93,7 @@ pub(crate) fn each(
 
 /// The same with the parsed parameters of each case.
 pub(crate) fn each_parsed<T>(
-    cases: &[Case],
+    cases: &[ProbeCase],
     sampler: &mut Sampler,
     parse: impl Fn(&Params) -> Option<T>,
     mut measure: impl FnMut(usize, T, &mut Sampler) -> Result<()>,
@@ -109,12 +109,12 @@ pub(crate) fn single<'k>(
     case: usize,
     batch: u64,
     mut operation: impl FnMut(&Clock) -> Result<f64> + 'k,
-) -> Work<'k> {
+) -> SamplerWork<'k> {
     let operation = Box::new(move |clock: &Clock, values: &mut [f64]| {
         values[0] = operation(clock)?;
         Ok(())
     });
-    Work::Single { cases: vec![case], batch, operation, timings: None }
+    SamplerWork::Single { cases: vec![case], batch, operation, timings: None }
 }
 
 /// Resource usage of the calling thread.

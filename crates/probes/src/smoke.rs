@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fathom_measure::clock::{Clock, Source, Specification};
+use fathom_measure::clock::{Clock, ClockSource, Specification};
 use fathom_measure::sampler::{Files, LoopTime, Observer, Resources, RoundMark, Settings};
 use fathom_record::host::Cache;
 use fathom_record::{Check, Sample};
@@ -47,7 +47,7 @@ fn serve(folder: &str) -> ! {
     let listen = vec![([127, 0, 0, 1], 0).into()];
     let options = fathom_service::Options::new(folder);
     let options = fathom_service::Options { listen, threads: Some(1), ..options };
-    let server = fathom_service::Server::start(options).expect("a service");
+    let server = fathom_service::ServiceServer::start(options).expect("a service");
     let text = format!("Serving {folder} on http://{}/\n", server.addresses()[0]);
     std::io::stdout().write_all(text.as_bytes()).expect("a pipe");
     loop {
@@ -56,14 +56,14 @@ fn serve(folder: &str) -> ! {
 }
 
 /// This test program as a far end.
-pub(crate) fn far_program() -> fathom_far::Program {
+pub(crate) fn far_program() -> fathom_far::ProcessProgram {
     let path = fathom_measure::process::this_program().unwrap();
-    fathom_far::Program { path, arguments: vec![FAR_END.to_owned()] }
+    fathom_far::ProcessProgram { path, arguments: vec![FAR_END.to_owned()] }
 }
 
 /// This test program as a service.
-pub(crate) fn service_program() -> fathom_far::Program {
-    fathom_far::Program { arguments: vec![SERVICE.to_owned()], ..far_program() }
+pub(crate) fn service_program() -> fathom_far::ProcessProgram {
+    fathom_far::ProcessProgram { arguments: vec![SERVICE.to_owned()], ..far_program() }
 }
 
 /// Counters that never change.
@@ -149,7 +149,7 @@ pub(crate) fn test_folder() -> Option<TestFolder> {
     let (folder, large, seed) = (root.join("run"), root.join("large"), 7);
     std::fs::create_dir_all(&folder).unwrap();
     let mut data = vec![0; LARGE_FILE_BYTES as usize];
-    fathom_fileio::Generator::new(seed).fill(0, &mut data);
+    fathom_fileio::FileGenerator::new(seed).fill(0, &mut data);
     std::fs::write(&large, data).unwrap();
     let files = Files { folder: folder.clone(), large: large.clone(), seed, doubt: None };
     FILES.set(Some(files));
@@ -165,7 +165,7 @@ impl Drop for TestFolder {
 
 /// A clock without calibration.
 pub(crate) fn clock() -> Clock {
-    Clock::from_specification(Specification::uncalibrated(Source::MonotonicRaw))
+    Clock::from_specification(Specification::uncalibrated(ClockSource::MonotonicRaw))
 }
 
 pub(crate) fn sampler(cases: usize, cpu: u32) -> Sampler {
@@ -182,7 +182,7 @@ pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
         batch_floor_ns: 2_000.0,
         time_limit_ns: 10e9,
         trials: false,
-        injected: fathom_measure::sampler::Dose::default(),
+        injected: fathom_measure::sampler::InjectedDose::default(),
     };
     let none = Resources::none();
     let files = FILES.with_borrow(Option::clone).map_or(none.files.clone(), Ok);
@@ -190,7 +190,7 @@ pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
 }
 
 /// Runs one visit of these cases, pinned to one CPU like a worker.
-pub(crate) fn visit(probe: &dyn Probe, cases: &[Case]) -> Vec<Result<Sample>> {
+pub(crate) fn visit(probe: &dyn Probe, cases: &[ProbeCase]) -> Vec<Result<Sample>> {
     pinned(|cpu| {
         let mut sampler = sampler(cases.len(), cpu);
         let outcome = probe.visit(cases, &mut sampler);
@@ -213,7 +213,7 @@ pub(crate) fn checks(make: impl FnOnce(&mut Sampler)) -> Vec<Check> {
     pinned(|cpu| {
         let mut sampler = sampler(1, cpu);
         let spin = |iterations| (0..iterations).fold(0, |done, _| std::hint::black_box(done + 1));
-        sampler.run(vec![Work::batched(0, spin)]);
+        sampler.run(vec![SamplerWork::batched(0, spin)]);
         make(&mut sampler);
         sampler.finish().samples.remove(0).unwrap().checks
     })
@@ -243,11 +243,15 @@ const LOAD_DEPENDENT_FAULTS: [&str; 3] =
 
 /// Runs the probe at smoke size. Asserts that each case has values or is unavailable, that its
 /// checks passed, except load-dependent ones, and that no child process and no descriptor is left.
-pub(crate) fn run(probe: &dyn Probe) -> Vec<(Case, Result<Sample>)> {
+pub(crate) fn run(probe: &dyn Probe) -> Vec<(ProbeCase, Result<Sample>)> {
     run_except(probe, &LOAD_DEPENDENT, &LOAD_DEPENDENT_FAULTS)
 }
 
-fn run_except(probe: &dyn Probe, checks: &[&str], faults: &[&str]) -> Vec<(Case, Result<Sample>)> {
+fn run_except(
+    probe: &dyn Probe,
+    checks: &[&str],
+    faults: &[&str],
+) -> Vec<(ProbeCase, Result<Sample>)> {
     let id = probe.about().id;
     let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });
     let files = open_files();
@@ -260,7 +264,7 @@ fn run_except(probe: &dyn Probe, checks: &[&str], faults: &[&str]) -> Vec<(Case,
         let name = format!("{id}{}", case.params);
         match sample {
             Ok(sample) => assert_sample(&name, sample, checks),
-            Err(Fault::Unavailable(reason, _)) => assert!(!reason.is_empty()),
+            Err(SamplerFault::Unavailable(reason, _)) => assert!(!reason.is_empty()),
             Err(fault) => {
                 let text = fault.to_string();
                 assert!(faults.iter().any(|one| text.contains(one)), "{name}: {text}");

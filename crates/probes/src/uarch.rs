@@ -40,15 +40,15 @@ const NAMES: &[&str] = &[
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct UarchTable {
     sources: BTreeMap<String, String>,
-    row: Vec<Row>,
+    row: Vec<UarchRow>,
 }
 
 /// The constants of one micro-architecture, and the CPUs that they apply to.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct UarchRow {
     /// The value of [`OVERRIDE`].
     name: String,
     title: String,
@@ -115,17 +115,21 @@ impl From<UarchError> for NoModel {
 }
 
 /// The row of the host's CPU, else the generic row of its architecture; [`OVERRIDE`] names another.
-pub fn row_for(host: &Host) -> Result<&'static Row, UarchError> {
+pub fn row_for(host: &Host) -> Result<&'static UarchRow, UarchError> {
     let name = std::env::var(OVERRIDE).ok().filter(|name| !name.is_empty());
     choose(rows()?, &host.cpu, name.as_deref())
 }
 
-fn rows() -> Result<&'static [Row], UarchError> {
-    static ROWS: OnceLock<Result<Vec<Row>, UarchError>> = OnceLock::new();
+fn rows() -> Result<&'static [UarchRow], UarchError> {
+    static ROWS: OnceLock<Result<Vec<UarchRow>, UarchError>> = OnceLock::new();
     ROWS.get_or_init(|| parse(TABLE)).as_deref().map_err(Clone::clone)
 }
 
-fn choose<'r>(rows: &'r [Row], cpu: &Cpu, name: Option<&str>) -> Result<&'r Row, UarchError> {
+fn choose<'r>(
+    rows: &'r [UarchRow],
+    cpu: &Cpu,
+    name: Option<&str>,
+) -> Result<&'r UarchRow, UarchError> {
     if let Some(name) = name {
         return rows.iter().find(|row| row.name == name).ok_or_else(|| {
             let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
@@ -140,7 +144,7 @@ fn choose<'r>(rows: &'r [Row], cpu: &Cpu, name: Option<&str>) -> Result<&'r Row,
         .ok_or_else(|| UarchError::UnknownArchitecture(cpu.architecture.clone()))
 }
 
-impl Row {
+impl UarchRow {
     /// A constant that is good for values: published or derived.
     ///
     /// # Errors
@@ -222,9 +226,10 @@ impl Row {
     }
 }
 
-fn parse(text: &str) -> Result<Vec<Row>, UarchError> {
-    let table: Table = toml::from_str(text).map_err(|error| invalid("TOML", &error.to_string()))?;
-    let mut rows: Vec<Row> = Vec::new();
+fn parse(text: &str) -> Result<Vec<UarchRow>, UarchError> {
+    let table: UarchTable =
+        toml::from_str(text).map_err(|error| invalid("TOML", &error.to_string()))?;
+    let mut rows: Vec<UarchRow> = Vec::new();
     for mut row in table.row {
         row.resolve(&table.sources)?;
         if rows.iter().any(|other| other.name == row.name) {
@@ -332,7 +337,7 @@ mod tests {
         assert!(rows[0].sourced("l1_cycles").unwrap().source.ends_with("(derived)"));
     }
 
-    fn table(rows: &str) -> Result<Vec<Row>, UarchError> {
+    fn table(rows: &str) -> Result<Vec<UarchRow>, UarchError> {
         parse(&format!("[sources]\nbook = \"A book\"\n{rows}"))
     }
 

@@ -176,7 +176,7 @@ impl Permissions {
 }
 
 impl Look {
-    pub fn of(&self, cpu: u32) -> Option<&CpuShares> {
+    pub fn shares_of(&self, cpu: u32) -> Option<&CpuShares> {
         self.cpus.iter().find(|shares| shares.cpu == Some(cpu))
     }
 }
@@ -189,8 +189,8 @@ mod tests {
     fn shares_of_a_cpu_are_found_by_its_number() {
         let of = |cpu| CpuShares { cpu, ..CpuShares::default() };
         let look = Look { cpus: vec![of(None), of(Some(3)), of(Some(1))], ..Look::default() };
-        assert_eq!(look.of(1).and_then(|shares| shares.cpu), Some(1));
-        assert!(look.of(2).is_none());
+        assert_eq!(look.shares_of(1).and_then(|shares| shares.cpu), Some(1));
+        assert!(look.shares_of(2).is_none());
     }
 
     #[test]

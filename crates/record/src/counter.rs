@@ -27,18 +27,18 @@ impl Counters {
     pub const NONE: Self = Self(0);
     /// Work that alternates with its own children on one CPU: preemption and queueing are part of
     /// it.
-    pub const TURNS: Self = Self::of(&[Counter::Preemptions, Counter::RunQueue]);
+    pub const TURNS: Self = Self::from_counters(&[Counter::Preemptions, Counter::RunQueue]);
     /// Work that sleeps until another CPU has done its part.
-    pub const SLEEP: Self = Self::of(&[Counter::NotRunning]);
+    pub const SLEEP: Self = Self::from_counters(&[Counter::NotRunning]);
     /// Work that sleeps until a device answers, so that core speed matters little.
-    pub const DEVICE: Self = Self::of(&[
+    pub const DEVICE: Self = Self::from_counters(&[
         Counter::NotRunning,
         Counter::MajorFaults,
         Counter::Interrupts,
         Counter::CoreSpeed,
     ]);
 
-    pub const fn of(counters: &[Counter]) -> Self {
+    pub const fn from_counters(counters: &[Counter]) -> Self {
         let (mut set, mut at) = (0, 0);
         while at < counters.len() {
             set |= 1 << counters[at] as u8;

@@ -172,7 +172,12 @@ pub struct PairRatio {
 impl CrossRow {
     /// A row before its first turn; the caller adds the programs and commands.
     #[must_use]
-    pub fn of(metric: MetricId, params: Params, unit: Unit, statistic: PeerStatistic) -> Self {
+    pub fn for_metric(
+        metric: MetricId,
+        params: Params,
+        unit: Unit,
+        statistic: PeerStatistic,
+    ) -> Self {
         Self { metric, params, unit, statistic, ..Self::default() }
     }
 

@@ -8,25 +8,25 @@ use serde_json::ser::Formatter;
 
 use crate::{Host, Interval, Record, Sample, Summary};
 
-type Limits = RangeInclusive<u64>;
+type PlausibleLimits = RangeInclusive<u64>;
 
 /// Bytes of memory: from less than Linux needs up to twice the largest machine that runs one Linux
 /// (64 TiB).
-pub const MEMORY: Limits = 1 << 20..=128 << 40;
+pub const MEMORY: PlausibleLimits = 1 << 20..=128 << 40;
 /// CPUs or threads: a kernel can be built for 8192 CPUs at most.
-pub const CPUS: Limits = 1..=8192;
+pub const CPUS: PlausibleLimits = 1..=8192;
 /// Counters since the start of a process or machine: up to 36 years in nanoseconds, and small
 /// enough that sums do not overflow.
-pub const TOTAL: Limits = 0..=1 << 60;
+pub const TOTAL: PlausibleLimits = 0..=1 << 60;
 /// Counters of one visit; sums over visits do not overflow.
-pub const VISIT: Limits = 0..=1 << 53;
+pub const VISIT: PlausibleLimits = 0..=1 << 53;
 /// A number of a measurement, in any base unit: the square of a larger one would overflow.
 pub const MAGNITUDE_MAX: f64 = 1e100;
 /// Bytes of the name of a TCP congestion control: TCP_CA_NAME_MAX of Linux, without its NUL.
-pub const CONGESTION: Limits = 1..=15;
+pub const CONGESTION: PlausibleLimits = 1..=15;
 
 /// The name of the first figure that cannot be.
-pub fn implausible(figures: &[(&'static str, u64, Limits)]) -> Option<&'static str> {
+pub fn implausible(figures: &[(&'static str, u64, PlausibleLimits)]) -> Option<&'static str> {
     figures.iter().find(|(_, value, limits)| !limits.contains(value)).map(|(name, ..)| *name)
 }
 
@@ -34,8 +34,9 @@ impl Host {
     /// The name of the first fact of another machine that cannot be.
     pub fn implausible(&self) -> Option<&'static str> {
         let Self { cpu, memory, .. } = self;
-        let known =
-            |name, value: Option<u64>, limits: &Limits| Some((name, value?, limits.clone()));
+        let known = |name, value: Option<u64>, limits: &PlausibleLimits| {
+            Some((name, value?, limits.clone()))
+        };
         let figures = [
             known("memory", memory.total_bytes, &MEMORY),
             known("available memory", memory.available_bytes, &(0..=*MEMORY.end())),

@@ -73,22 +73,22 @@ impl Prediction {
             value: Some(value),
             low: Some(value * (1.0 - tolerance)),
             high: Some(value * (1.0 + tolerance)),
-            ..Self::of(&format!("{formula}{why}"), source)
+            ..Self::with_formula(&format!("{formula}{why}"), source)
         }
     }
 
-    fn of(formula: &str, source: &str) -> Self {
+    fn with_formula(formula: &str, source: &str) -> Self {
         Self { formula: formula.to_owned(), source: source.to_owned(), ..Self::default() }
     }
 
     /// The bound that the metric is at least `low`.
     pub fn at_least(low: f64, formula: &str, source: &str) -> Self {
-        Self { low: Some(low), ..Self::of(formula, source) }
+        Self { low: Some(low), ..Self::with_formula(formula, source) }
     }
 
     /// The bound that the metric is at most `high`.
     pub fn at_most(high: f64, formula: &str, source: &str) -> Self {
-        Self { high: Some(high), ..Self::of(formula, source) }
+        Self { high: Some(high), ..Self::with_formula(formula, source) }
     }
 
     /// Turns a value into the bound that the metric is not below it.

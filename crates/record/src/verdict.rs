@@ -86,7 +86,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn of(states: impl IntoIterator<Item = State>) -> Self {
+    pub fn from_states(states: impl IntoIterator<Item = State>) -> Self {
         let mut counts = Self::default();
         for state in states {
             *match state {

@@ -31,7 +31,7 @@ pub fn accounts(records: &[Record], document: &Document, layout: &Layout) -> Str
     let mut text = table.header() + &table.rows(records);
     text += &table.foot();
     text.push('\n');
-    let mut kinds: Vec<Kind<'_>> = Vec::new();
+    let mut kinds: Vec<AccountKind<'_>> = Vec::new();
     for record in records {
         let kind = kind(record);
         if !kinds.contains(&kind) {
@@ -49,9 +49,9 @@ pub fn accounts(records: &[Record], document: &Document, layout: &Layout) -> Str
 }
 
 /// What cases have in common so that one account covers them.
-type Kind<'a> = (Option<&'a str>, Option<&'a NoModel>, bool, Vec<(Cause, Option<&'a str>)>);
+type AccountKind<'a> = (Option<&'a str>, Option<&'a NoModel>, bool, Vec<(Cause, Option<&'a str>)>);
 
-fn kind(record: &Record) -> Kind<'_> {
+fn kind(record: &Record) -> AccountKind<'_> {
     let formula = record.prediction.as_ref().map(|prediction| prediction.formula.as_str());
     let none = record.no_model.as_ref();
     let differs = record.agreement.is_some_and(Agreement::fails);

@@ -42,11 +42,11 @@ pub(crate) struct Answer {
     mood: Mood,
     /// Sentences, each a line of its own.
     verdict: Vec<String>,
-    ignore: Vec<Item>,
-    unusual: Vec<Item>,
+    ignore: Vec<AnswerItem>,
+    unusual: Vec<AnswerItem>,
     /// What was compared if nothing is unusual.
     usual: String,
-    next: Vec<Item>,
+    next: Vec<AnswerItem>,
 }
 
 /// Whether the verdict needs attention.
@@ -60,7 +60,7 @@ enum Mood {
 
 /// A line of a list.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-struct Item {
+struct AnswerItem {
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
@@ -69,17 +69,17 @@ struct Item {
     show: Option<&'static str>,
 }
 
-impl Item {
+impl AnswerItem {
     fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 }
 
 impl Answer {
-    pub(crate) fn of(document: &Document, tiles: &[Tile]) -> Self {
+    pub(crate) fn from_document(document: &Document, tiles: &[Tile]) -> Self {
         let (unusual, signs) = unusual(&document.records, tiles);
         let procedure = document.run.procedure.as_ref().map(|_| by_hand::answer(document));
-        let by_hand::Answer { sentences, next: own } = procedure.unwrap_or_default();
+        let by_hand::ByHandAnswer { sentences, next: own } = procedure.unwrap_or_default();
         let (mut mood, mut verdict) = verdict(document, &signs, sentences.is_empty());
         // An answer that asks for more is not the last word, nor is one that lacks a number.
         let lacks = |it: &Record| document.run.procedure.is_some() && !it.verdict.shows_number();
@@ -87,7 +87,7 @@ impl Answer {
             mood = Mood::Care;
         }
         verdict.splice(0..0, sentences);
-        let mut next: Vec<Item> = own.into_iter().map(Item::new).collect();
+        let mut next: Vec<AnswerItem> = own.into_iter().map(AnswerItem::new).collect();
         next.extend(self::next(document, &signs));
         let usual = usual(&document.records, tiles);
         Self { mood, verdict, ignore: ignore(document), unusual, usual, next }
@@ -245,30 +245,30 @@ fn usual(records: &[Record], tiles: &[Tile]) -> String {
 }
 
 /// Results that say little, by state and cause.
-fn ignore(document: &Document) -> Vec<Item> {
+fn ignore(document: &Document) -> Vec<AnswerItem> {
     let Document { records, run, .. } = document;
     let mut items = Vec::new();
     for state in [State::Noisy, State::Invalid, State::Unavailable, State::Failed] {
-        items.extend(causes(records, state).into_iter().map(|(cause, count)| Item {
+        items.extend(causes(records, state).into_iter().map(|(cause, count)| AnswerItem {
             text: format!("{count} {}: {}", state.word(), cause_words(cause)),
             detail: None,
             show: Some(state.word()),
         }));
     }
     if let Some(reference) = run.reference.filter(|it| it.state != Some(Stratum::ToItself)) {
-        items.push(Item::new(core_state(&reference)));
+        items.push(AnswerItem::new(core_state(&reference)));
     }
-    items.extend(left_out(run).map(Item::new));
+    items.extend(left_out(run).map(AnswerItem::new));
     if run.verdict.state == State::Noisy {
         let why: Vec<&str> = run.verdict.reasons.iter().map(|it| it.text.as_str()).collect();
         let text = "small differences from other runs";
-        items.push(Item { detail: Some(why.join("; ")), ..Item::new(text) });
+        items.push(AnswerItem { detail: Some(why.join("; ")), ..AnswerItem::new(text) });
     }
     items
 }
 
 /// Results outside their predictions, worse than typical, and changed since earlier runs.
-fn unusual<'r>(records: &'r [Record], tiles: &[Tile]) -> (Vec<Item>, Signs<'r>) {
+fn unusual<'r>(records: &'r [Record], tiles: &[Tile]) -> (Vec<AnswerItem>, Signs<'r>) {
     let (far, outside) = furthest_outside(records, NAMED);
     let (rare, worse) = furthest_worse(records, NAMED);
     let mut items = Vec::new();
@@ -279,31 +279,31 @@ fn unusual<'r>(records: &'r [Record], tiles: &[Tile]) -> (Vec<Item>, Signs<'r>) 
     for record in &far {
         let detail = meaning(record).map(str::to_owned);
         let text = short(record).unwrap_or_default() + noisy(record);
-        items.push(Item { detail, ..Item::new(text) });
+        items.push(AnswerItem { detail, ..AnswerItem::new(text) });
     }
     let more = |all: usize, named: usize, what: &'static str| {
         let text = format!("{} more {what}", all - named);
-        (all > named).then(|| Item { show: Some("outside"), ..Item::new(text) })
+        (all > named).then(|| AnswerItem { show: Some("outside"), ..AnswerItem::new(text) })
     };
     items.extend(more(outside, far.len(), "outside the prediction"));
-    let typical = |record: &&Record| Some(Item::new(beside_typical(record)? + noisy(record)));
+    let typical = |record: &&Record| Some(AnswerItem::new(beside_typical(record)? + noisy(record)));
     items.extend(rare.iter().filter_map(typical));
     let rest = worse - rare.len();
-    items.extend((rest > 0).then(|| Item::new(format!("{rest} more worse than typical"))));
+    items.extend((rest > 0).then(|| AnswerItem::new(format!("{rest} more worse than typical"))));
     let changes: Vec<(String, Option<bool>)> = tiles.iter().filter_map(Tile::change).collect();
     let changed = changes.iter().filter(|(_, worse)| *worse == Some(true)).count();
-    items.extend(changes.into_iter().map(|(text, _)| Item::new(text)));
+    items.extend(changes.into_iter().map(|(text, _)| AnswerItem::new(text)));
     let furthest = far.first().copied();
     (items, Signs { outside, furthest, worse, changed })
 }
 
 /// Remedies of what is noisy or missing, and the commands that show more.
-fn next(document: &Document, signs: &Signs<'_>) -> Vec<Item> {
+fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
     let Document { records, run, .. } = document;
-    let mut items: Vec<Item> = Vec::new();
+    let mut items: Vec<AnswerItem> = Vec::new();
     let mut add = |text: String| {
         if items.iter().all(|item| item.text != text) {
-            items.push(Item::new(text));
+            items.push(AnswerItem::new(text));
         }
     };
     let mut is_disturbed = run.verdict.state == State::Noisy;
@@ -376,14 +376,14 @@ mod tests {
             state: RunState::Complete,
             ..Run::default()
         };
-        Answer::of(&Document { schema: 0, tool, run, host, far, records }, &[])
+        Answer::from_document(&Document { schema: 0, tool, run, host, far, records }, &[])
     }
 
     fn answer(records: Vec<Record>) -> Answer {
         answer_of(None, records)
     }
 
-    fn texts(items: &[Item]) -> Vec<&str> {
+    fn texts(items: &[AnswerItem]) -> Vec<&str> {
         items.iter().map(|item| item.text.as_str()).collect()
     }
 

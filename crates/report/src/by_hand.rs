@@ -65,7 +65,7 @@ pub(crate) fn questions(document: &Document) -> Vec<Question> {
 
 /// The answer of a procedure in sentences, and what to do next.
 #[derive(Default)]
-pub(crate) struct Answer {
+pub(crate) struct ByHandAnswer {
     pub(crate) sentences: Vec<String>,
     pub(crate) next: Vec<String>,
 }
@@ -76,7 +76,7 @@ const ANSWERS_MAX: usize = 4;
 const VALUE: usize = 12;
 
 /// The answer of a procedure, from its records.
-pub(crate) fn answer(document: &Document) -> Answer {
+pub(crate) fn answer(document: &Document) -> ByHandAnswer {
     let Document { records, host, .. } = document;
     let of = |is: fn(&Record) -> bool| records.iter().any(is);
     let sentences = match () {
@@ -87,7 +87,7 @@ pub(crate) fn answer(document: &Document) -> Answer {
     };
     let is_short = sentences.is_empty() && records.len() <= ANSWERS_MAX;
     let sentences = if is_short { records.iter().map(number).collect() } else { sentences };
-    Answer { sentences, next: Vec::new() }
+    ByHandAnswer { sentences, next: Vec::new() }
 }
 
 /// What the curves of reads say: of threads and caching, else the best of each; then the cost.
@@ -297,7 +297,7 @@ fn drawing(records: &[Record], host: &Host, width: usize) -> String {
     let cases: Vec<&Params> = records.iter().map(|record| &record.params).collect();
     let curves = family::curves(&cases);
     let curves: Vec<&family::Curve> = curves.iter().collect();
-    family::chart(&curves, records, &Caches::of(host), &setting)
+    family::chart(&curves, records, &Caches::from_host(host), &setting)
 }
 
 /// The interval of the median, or why there is none.

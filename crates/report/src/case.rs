@@ -1,6 +1,6 @@
 //! Names of cases: metric, parameters, position on an axis.
 
-use fathom_analysis::fleet::Subject;
+use fathom_analysis::fleet::FleetSubject;
 use fathom_record::quantity::binary_size;
 pub(crate) use fathom_record::quantity::counted;
 use fathom_record::{MetricId, Params};
@@ -33,7 +33,7 @@ pub(crate) fn position(axis: &str, at: i64) -> String {
 }
 
 /// A case, or `memory (14 cases together)`.
-pub(crate) fn subject(subject: &Subject) -> String {
+pub(crate) fn subject(subject: &FleetSubject) -> String {
     let mut name = clean(&named(&subject.metric, &subject.params));
     if let Some(far) = subject.far.as_ref().filter(|far| subject.params.text("to") != Some(far)) {
         name += &format!(", far end {}", clean(far));

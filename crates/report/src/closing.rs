@@ -29,7 +29,7 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    pub(crate) fn of(document: &Document) -> Self {
+    pub(crate) fn from_document(document: &Document) -> Self {
         Self {
             progress: progress(document),
             counts: summary(document),
@@ -45,7 +45,7 @@ pub fn closing(document: &Document, width: usize) -> String {
     let width = width.max(NARROWEST);
     let mut text = String::from("\n");
     let paragraph = |words: &str| wrapped(words, width, "", "");
-    let Closing { progress, counts, findings, verdict, whole } = Closing::of(document);
+    let Closing { progress, counts, findings, verdict, whole } = Closing::from_document(document);
     if let Some(words) = progress {
         text += &paint_lines(CARE, &paragraph(&words));
     }

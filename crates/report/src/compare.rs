@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use fathom_analysis::compare::{
-    Case, Compared, Comparison, NoiseBy, NotComparable, Side, UNCHANGED_MIN, UNCHANGED_TIMES, Word,
+    Compared, Comparison, ComparisonCase, ComparisonSide, ComparisonWord, NoiseBy, NotComparable,
+    UNCHANGED_MIN, UNCHANGED_TIMES,
 };
 use fathom_analysis::differences::Difference;
 use fathom_analysis::fleet::GroupComparison;
 use fathom_record::quantity::{NOTHING, change, quantity, short};
 use fathom_record::{MetricId, Params, RunState, Stratum};
 
-use self::families::{Line, Many};
+use self::families::{FamilyLine, Many};
 use crate::case::{case, counted, named};
 use crate::column::{Column, Lines};
 use crate::distinct::grouped;
@@ -96,8 +97,8 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
         text += &columns.line(titles);
         for line in &lines {
             text += &match line {
-                Line::One(row) => row_lines(row, comparison, columns),
-                Line::Many(many) => family_lines(many, columns),
+                FamilyLine::One(row) => row_lines(row, comparison, columns),
+                FamilyLine::Many(many) => family_lines(many, columns),
             };
         }
     }
@@ -195,7 +196,7 @@ fn core_words(core: f64) -> String {
     )
 }
 
-fn side_words(side: &Side) -> String {
+fn side_words(side: &ComparisonSide) -> String {
     let (valid, records) = (side.valid, side.records);
     let started = minute(&side.started);
     let mut words = format!(
@@ -226,7 +227,7 @@ fn side_words(side: &Side) -> String {
 }
 
 fn is_looks(row: &Compared) -> bool {
-    (Word::LooksSlower..=Word::LooksChanged).contains(&row.word)
+    (ComparisonWord::LooksSlower..=ComparisonWord::LooksChanged).contains(&row.word)
 }
 
 /// Whether a side rests on the first visits although clean ones were looked for.
@@ -282,7 +283,7 @@ fn row_lines(row: &Compared, comparison: &Comparison, columns: &Lines) -> String
 /// Unchanged and inconclusive cases by group: how many, and within which margins.
 fn quiet(rows: &[Compared], width: usize) -> String {
     let mut text = String::new();
-    for word in [Word::Unchanged, Word::Inconclusive] {
+    for word in [ComparisonWord::Unchanged, ComparisonWord::Inconclusive] {
         let of_word: Vec<&Compared> = rows.iter().filter(|row| row.word == word).collect();
         if of_word.is_empty() {
             continue;
@@ -329,54 +330,58 @@ fn p_text(p: f64) -> String {
 
 /// `unchanged ±3 %` for within 2.4 %: whole percents, rounded up, to fit the column.
 fn unchanged(within: f64) -> String {
-    format!("{} ±{}", text_of(Word::Unchanged), whole_percent(within))
+    format!("{} ±{}", text_of(ComparisonWord::Unchanged), whole_percent(within))
 }
 
 fn whole_percent(share: f64) -> String {
     format!("{} %", (100.0 * share - 1e-9).ceil())
 }
 
-pub(crate) fn text_of(word: Word) -> &'static str {
+pub(crate) fn text_of(word: ComparisonWord) -> &'static str {
     match word {
-        Word::Slower => "slower",
-        Word::Faster => "faster",
-        Word::Worse => "worse",
-        Word::Better => "better",
-        Word::Changed => "changed",
-        Word::LooksSlower => "looks slower",
-        Word::LooksFaster => "looks faster",
-        Word::LooksWorse => "looks worse",
-        Word::LooksBetter => "looks better",
-        Word::LooksChanged => "looks changed",
-        Word::Unchanged => "unchanged",
-        Word::Inconclusive => "inconclusive",
+        ComparisonWord::Slower => "slower",
+        ComparisonWord::Faster => "faster",
+        ComparisonWord::Worse => "worse",
+        ComparisonWord::Better => "better",
+        ComparisonWord::Changed => "changed",
+        ComparisonWord::LooksSlower => "looks slower",
+        ComparisonWord::LooksFaster => "looks faster",
+        ComparisonWord::LooksWorse => "looks worse",
+        ComparisonWord::LooksBetter => "looks better",
+        ComparisonWord::LooksChanged => "looks changed",
+        ComparisonWord::Unchanged => "unchanged",
+        ComparisonWord::Inconclusive => "inconclusive",
     }
 }
 
 /// A count of cases: `1 looks slower`, `2 look slower`.
-fn counted_word(count: usize, word: Word) -> String {
+fn counted_word(count: usize, word: ComparisonWord) -> String {
     match (word, count) {
         (_, 1) => format!("1 {}", text_of(word)),
         _ => format!("{count} {}", text_of(word).replace("looks ", "look ")),
     }
 }
 
-pub(crate) fn style(word: Word) -> Style {
+pub(crate) fn style(word: ComparisonWord) -> Style {
     match word {
-        Word::Slower | Word::Worse => BAD,
-        Word::Faster | Word::Better => GOOD,
-        Word::Changed => STRONG,
-        Word::LooksSlower | Word::LooksWorse | Word::LooksChanged => CARE,
-        Word::LooksFaster | Word::LooksBetter | Word::Unchanged => PLAIN,
-        Word::Inconclusive => FAINT,
+        ComparisonWord::Slower | ComparisonWord::Worse => BAD,
+        ComparisonWord::Faster | ComparisonWord::Better => GOOD,
+        ComparisonWord::Changed => STRONG,
+        ComparisonWord::LooksSlower | ComparisonWord::LooksWorse | ComparisonWord::LooksChanged => {
+            CARE
+        }
+        ComparisonWord::LooksFaster | ComparisonWord::LooksBetter | ComparisonWord::Unchanged => {
+            PLAIN
+        }
+        ComparisonWord::Inconclusive => FAINT,
     }
 }
 
-fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Lines) -> String {
-    let is_few = |row: &Compared| row.word == Word::Inconclusive && !row.is_spoiled();
+fn foot(comparison: &Comparison, lines: &[FamilyLine<'_>], columns: &Lines) -> String {
+    let is_few = |row: &Compared| row.word == ComparisonWord::Inconclusive && !row.is_spoiled();
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
     notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
-    if lines.iter().any(|line| matches!(line, Line::Many(_))) {
+    if lines.iter().any(|line| matches!(line, FamilyLine::Many(_))) {
         notes.push(
             "(… cases): of one metric, by the one that changed most, with the hull of their \
              intervals"
@@ -507,7 +512,7 @@ fn summary(comparison: &Comparison) -> String {
     format!("{} compared: {}.", counted(comparison.rows.len(), "case"), parts.join(", "))
 }
 
-fn only(side: &str, cases: &[Case], width: usize) -> String {
+fn only(side: &str, cases: &[ComparisonCase], width: usize) -> String {
     if cases.is_empty() {
         return String::new();
     }

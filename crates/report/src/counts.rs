@@ -3,7 +3,7 @@
 use fathom_record::{Agreement, Cause, Class, Counts, NoModel, Record, State, is_own};
 
 pub(crate) fn counts_of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Counts {
-    Counts::of(records.into_iter().map(|record| record.verdict.state))
+    Counts::from_states(records.into_iter().map(|record| record.verdict.state))
 }
 
 /// The states that occur and how often, those with a number first.

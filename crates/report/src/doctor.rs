@@ -26,15 +26,15 @@ pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool, is_whole: bool) ->
     }
     text += &labelled("cpu", &cpu(diagnosis), width);
     for severity in [Severity::Severe, Severity::Warning, Severity::Note] {
-        text += &group(&of(diagnosis, severity), severity, width);
+        text += &group(&findings_of(diagnosis, severity), severity, width);
     }
-    let good = of(diagnosis, Severity::Good);
+    let good = findings_of(diagnosis, Severity::Good);
     text += &if all { group(&good, Severity::Good, width) } else { in_order(&good, width) };
     text.push('\n');
     text + &conclusion(diagnosis, width, is_whole)
 }
 
-fn of(diagnosis: &Diagnosis, severity: Severity) -> Vec<&Finding> {
+fn findings_of(diagnosis: &Diagnosis, severity: Severity) -> Vec<&Finding> {
     let mut findings: Vec<&Finding> =
         diagnosis.findings.iter().filter(|finding| finding.severity == severity).collect();
     // Inputs facts first.
@@ -153,7 +153,7 @@ fn in_order(good: &[&Finding], width: usize) -> String {
 fn conclusion(diagnosis: &Diagnosis, width: usize, is_whole: bool) -> String {
     let worst = diagnosis.severity;
     let names = |severity| {
-        let findings = of(diagnosis, severity);
+        let findings = findings_of(diagnosis, severity);
         findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>().join(", ")
     };
     let (verdict, next) = match worst {

@@ -10,7 +10,7 @@ pub use go::go;
 pub use openmetrics::{Additions, findings, openmetrics};
 pub use samples::SampleTable;
 
-use fathom_analysis::limits::Limit;
+use fathom_analysis::limits::UserLimit;
 use fathom_record::quantity::percent;
 use fathom_record::{Document, Fact, FactValue, Headline, Protocol, Record, Typical, fact};
 
@@ -136,7 +136,7 @@ fn typical(record: &Record) -> [String; 5] {
 pub fn limits(document: &Document, margin: f64) -> Option<String> {
     let Document { run, host, records, .. } = document;
     let line = |record: &Record| {
-        let limit = Limit::around(record, margin)?;
+        let limit = UserLimit::around(record, margin)?;
         Some(format!("{:?} = {:?}\n", record.name(), limit.text(record.unit)))
     };
     let lines: String = records.iter().filter_map(line).collect();

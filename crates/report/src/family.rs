@@ -32,7 +32,7 @@ const PAIRS_MIN: usize = 3;
 
 /// The rows and curves of one metric, in the order of the first case of each.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Part {
+pub(crate) enum FamilyPart {
     /// Index of one case.
     Row(usize),
     Curve(Curve),
@@ -71,15 +71,15 @@ pub(crate) fn has_any(cases: &[&Params]) -> bool {
     !curves(cases).is_empty() || (is_matrix(cases) && !has_rows(cases.len()))
 }
 
-pub(crate) fn parts(cases: &[&Params]) -> Vec<Part> {
+pub(crate) fn parts(cases: &[&Params]) -> Vec<FamilyPart> {
     let curves = curves(cases);
     let within = |index: usize| curves.iter().position(|curve| curve.members.contains(&index));
     let mut printed = BTreeSet::new();
     let mut parts = Vec::new();
     for index in 0..cases.len() {
         match within(index) {
-            None => parts.push(Part::Row(index)),
-            Some(at) if printed.insert(at) => parts.push(Part::Curve(curves[at].clone())),
+            None => parts.push(FamilyPart::Row(index)),
+            Some(at) if printed.insert(at) => parts.push(FamilyPart::Curve(curves[at].clone())),
             Some(_) => {}
         }
     }
@@ -138,16 +138,16 @@ mod tests {
         sizes.flat_map(|size| (0..strides).map(move |stride| case(size, stride))).collect()
     }
 
-    fn of(cases: &[Params]) -> Vec<Part> {
+    fn parts_of(cases: &[Params]) -> Vec<FamilyPart> {
         parts(&cases.iter().collect::<Vec<_>>())
     }
 
     #[test]
     fn grid_is_curves_over_its_longer_side() {
-        let parts = of(&grid(18, 6));
+        let parts = parts_of(&grid(18, 6));
         assert_eq!(parts.len(), 6);
         for part in parts {
-            let Part::Curve(curve) = part else { panic!("{part:?}") };
+            let FamilyPart::Curve(curve) = part else { panic!("{part:?}") };
             assert_eq!((curve.axis.as_str(), curve.members.len()), ("set_bytes", 18));
             assert!(curve.fixed.integer("stride_bytes").is_some());
         }
@@ -158,20 +158,20 @@ mod tests {
         let args = |range: std::ops::Range<i64>| -> Vec<Params> {
             range.map(|args| Params::one("args", args)).collect()
         };
-        assert_eq!(of(&args(1..8)).len(), 7);
-        assert_eq!(of(&args(1..9)).len(), 1);
-        assert_eq!(of(&args(0..8)).len(), 8);
+        assert_eq!(parts_of(&args(1..8)).len(), 7);
+        assert_eq!(parts_of(&args(1..9)).len(), 1);
+        assert_eq!(parts_of(&args(0..8)).len(), 8);
     }
 
     #[test]
     fn curve_is_sorted_and_other_rows_keep_their_place() {
         let mut cases: Vec<Params> = grid(9, 1).into_iter().rev().collect();
         cases.insert(4, Params::one("kind", "other"));
-        let parts = of(&cases);
+        let parts = parts_of(&cases);
         assert_eq!(parts.len(), 2);
-        let Part::Curve(curve) = &parts[0] else { panic!("{parts:?}") };
+        let FamilyPart::Curve(curve) = &parts[0] else { panic!("{parts:?}") };
         assert_eq!(curve.members, [9, 8, 7, 6, 5, 3, 2, 1, 0]);
-        assert_eq!(parts[1], Part::Row(4));
+        assert_eq!(parts[1], FamilyPart::Row(4));
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub(crate) fn unusual(records: &[Record], count: usize) -> Vec<String> {
 
 /// Name, value and place among typical machines.
 pub(crate) fn beside_typical(record: &Record) -> Option<String> {
-    let measured = DisplayValue::of(record, Protocol::Median).number()?;
+    let measured = DisplayValue::from_record(record, Protocol::Median).number()?;
     let value = glued(&quantity(measured, record.unit));
     let typical = record.typical.as_ref()?;
     let range = glued(&typical_range(record, LIMITS_WIDTH)?);
@@ -105,7 +105,7 @@ pub(crate) fn beside_typical(record: &Record) -> Option<String> {
 
 /// Measured ÷ predicted value or bound, if positive.
 fn ratio(record: &Record) -> Option<f64> {
-    let measured = DisplayValue::of(record, Protocol::Median).number()?;
+    let measured = DisplayValue::from_record(record, Protocol::Median).number()?;
     let prediction = record.prediction.as_ref()?;
     let aim = prediction.value.or(prediction.low).or(prediction.high)?;
     Some(measured / aim).filter(|ratio| *ratio > 0.0)
@@ -114,7 +114,7 @@ fn ratio(record: &Record) -> Option<f64> {
 /// Name, value and the distance from the prediction.
 pub(crate) fn short(record: &Record) -> Option<String> {
     let prediction = record.prediction.as_ref()?;
-    let measured = DisplayValue::of(record, Protocol::Median).number()?;
+    let measured = DisplayValue::from_record(record, Protocol::Median).number()?;
     let value = glued(&quantity(measured, record.unit));
     let limits = glued(&limits(record, prediction));
     Some(format!("{} {value}, expected {limits}", record.name()))
@@ -133,7 +133,7 @@ fn distance(record: &Record) -> Option<f64> {
 
 fn far_sentence(record: &Record) -> Option<String> {
     let prediction = record.prediction.as_ref()?;
-    let measured = DisplayValue::of(record, Protocol::Median).number()?;
+    let measured = DisplayValue::from_record(record, Protocol::Median).number()?;
     let half_width = record.summary.as_ref()?.relative_half_width()?;
     let limits = glued(&limits(record, prediction));
     let start = format!(

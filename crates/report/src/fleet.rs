@@ -6,7 +6,7 @@ mod page;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anstyle::Style;
-use fathom_analysis::compare::Word;
+use fathom_analysis::compare::ComparisonWord;
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::fleet::pairs::{BadHost, BadLink};
 use fathom_analysis::fleet::{
@@ -55,7 +55,7 @@ static SLOW: [Column<()>; 5] = [
 
 pub use page::data;
 
-struct View {
+struct FleetView {
     line: usize,
     all: bool,
 }
@@ -63,7 +63,7 @@ struct View {
 /// The verdict; of each group what it is, its odd hosts, what is slow on all of them, and what was
 /// not judged; then the groups that are too small. Every case, fact and host if `layout.all`.
 pub fn render(judgement: &Judgement, layout: &Layout) -> String {
-    let view = View { line: layout.width.clamp(NARROWEST, WIDEST), all: layout.all };
+    let view = FleetView { line: layout.width.clamp(NARROWEST, WIDEST), all: layout.all };
     let (words, style) = view.verdict(judgement);
     let mut text = paint_lines(style, &wrapped(&words, view.line, "", "  "));
     let is_small = |group: &&Group| group.hosts.len() < HOSTS_MIN && group.odd.is_empty();
@@ -148,7 +148,7 @@ fn fact_sides(odd: &OddFact) -> [String; 2] {
 /// Hosts that are odd in the same way: in the same facts, and in the same direction in numbers of
 /// the same groups of metrics. The largest effect first.
 fn folds(odd: &[OddHost]) -> Vec<Vec<&OddHost>> {
-    type Way<'o> = (BTreeSet<(&'o str, Word)>, Vec<(&'o str, &'o str)>);
+    type Way<'o> = (BTreeSet<(&'o str, ComparisonWord)>, Vec<(&'o str, &'o str)>);
     let mut folds: BTreeMap<Way<'_>, Vec<&OddHost>> = BTreeMap::new();
     for host in odd {
         let numbers = host.numbers.iter().map(|it| (it.subject.metric.group(), it.word));
@@ -168,37 +168,37 @@ fn largest<'o>(numbers: impl IntoIterator<Item = &'o OddNumber>) -> f64 {
 }
 
 /// What is odd in one subject on some hosts, and in how many more cases of its group.
-pub(crate) struct Row<'o> {
+pub(crate) struct FleetRow<'o> {
     pub(crate) numbers: Vec<&'o OddNumber>,
     pub(crate) more: usize,
 }
 
 /// Each subject, the largest effect first; unless `all`, one of each group of metrics.
-pub(crate) fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
+pub(crate) fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<FleetRow<'o>> {
     let numbers = fold.iter().flat_map(|host| &host.numbers);
     let rows = grouped(numbers.map(|number| ((&number.subject, number.word), number)));
-    let row = |(_, numbers): (_, Vec<&'o OddNumber>)| Row { numbers, more: 0 };
-    let mut rows: Vec<Row<'o>> = rows.into_iter().map(row).collect();
-    let effect = |row: &Row<'_>| largest(row.numbers.iter().copied());
+    let row = |(_, numbers): (_, Vec<&'o OddNumber>)| FleetRow { numbers, more: 0 };
+    let mut rows: Vec<FleetRow<'o>> = rows.into_iter().map(row).collect();
+    let effect = |row: &FleetRow<'_>| largest(row.numbers.iter().copied());
     rows.sort_by(|a, b| effect(b).total_cmp(&effect(a)));
     if all {
         return rows;
     }
-    let kind = |row: &Row<'o>| {
+    let kind = |row: &FleetRow<'o>| {
         let OddNumber { subject, word, .. } = row.numbers[0];
         (subject.metric.group(), subject.cases.is_some(), *word)
     };
-    let first = |(_, mut rows): (_, Vec<Row<'o>>)| {
+    let first = |(_, mut rows): (_, Vec<FleetRow<'o>>)| {
         let more = rows.len() - 1;
-        Row { more, ..rows.swap_remove(0) }
+        FleetRow { more, ..rows.swap_remove(0) }
     };
     grouped(rows.into_iter().map(|row| (kind(&row), row))).into_iter().map(first).collect()
 }
 
-pub(crate) fn word(word: Word) -> &'static str {
+pub(crate) fn word(word: ComparisonWord) -> &'static str {
     match word {
         // Nothing changed: hosts differ.
-        Word::Changed => "differs",
+        ComparisonWord::Changed => "differs",
         word => compare::text_of(word),
     }
 }
@@ -276,7 +276,7 @@ fn foot(shown: &[&Group]) -> String {
     notes.join("; ")
 }
 
-impl View {
+impl FleetView {
     fn verdict(&self, judgement: &Judgement) -> (String, Style) {
         let groups = &judgement.groups;
         let odd = groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str());
@@ -397,7 +397,7 @@ impl View {
         text
     }
 
-    fn row(&self, row: &Row<'_>, lines: &Lines) -> String {
+    fn row(&self, row: &FleetRow<'_>, lines: &Lines) -> String {
         let first = row.numbers[0];
         let more = if row.more > 0 {
             format!(" and {}", counted(row.more, "more case"))

@@ -2,13 +2,13 @@
 //! host beside its group.
 
 use fathom_analysis::fleet::{HOSTS_MIN, HostAnswer, HostJudgement, OddHost};
-use fathom_analysis::limits::{Answer, Judged, Judgement};
+use fathom_analysis::limits::{LimitAnswer, LimitJudged, LimitJudgement};
 use fathom_analysis::typical::distance;
 use fathom_record::quantity::quantity;
 use fathom_record::{Document, Headline, Position, Record, Typical, Unit, shortened};
 
 use crate::case::{counted, subject};
-use crate::fleet::{Row, fact, ratios, rows, word};
+use crate::fleet::{FleetRow, fact, ratios, rows, word};
 use crate::limits::counts;
 use crate::opening::minute;
 
@@ -21,7 +21,7 @@ const NAMED: usize = 3;
 
 /// The state of a monitoring plugin, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum HealthState {
     Ok,
     Unknown,
     Warning,
@@ -29,14 +29,14 @@ pub enum State {
 }
 
 fathom_record::words!(
-    State.word,
+    HealthState.word,
     Ok = "OK",
     Unknown = "UNKNOWN",
     Warning = "WARNING",
     Critical = "CRITICAL"
 );
 
-impl State {
+impl HealthState {
     /// Its exit status.
     #[must_use]
     pub fn status(self) -> u8 {
@@ -51,7 +51,7 @@ impl State {
 
 /// What one kind of check says.
 pub struct Health {
-    state: State,
+    state: HealthState,
     text: String,
     /// `'label'=value`, the worst first.
     values: Vec<String>,
@@ -60,9 +60,9 @@ pub struct Health {
 impl Health {
     /// The cases that are not kept, and all values in base units with their limits.
     #[must_use]
-    pub fn of_limits(judgement: &Judgement) -> Self {
-        let worst = judgement.rows.iter().filter(|row| row.answer != Answer::Kept);
-        let words = |row: &Judged| {
+    pub fn of_limits(judgement: &LimitJudgement) -> Self {
+        let worst = judgement.rows.iter().filter(|row| row.answer != LimitAnswer::Kept);
+        let words = |row: &LimitJudged| {
             let why = row.why.as_deref().unwrap_or_else(|| row.answer.words());
             let value = row.value.map_or(why.to_owned(), |it| quantity(it, row.unit));
             let [name, written] = [&row.name, &row.written].map(|it| shortened(it, SHOWN_MAX));
@@ -70,9 +70,9 @@ impl Health {
         };
         let named: Vec<String> = worst.take(NAMED).map(words).collect();
         let state = match judgement.answer {
-            Answer::Kept => State::Ok,
-            Answer::Undecided => State::Warning,
-            Answer::NotKept => State::Critical,
+            LimitAnswer::Kept => HealthState::Ok,
+            LimitAnswer::Undecided => HealthState::Warning,
+            LimitAnswer::NotKept => HealthState::Critical,
         };
         let text = counts(judgement) + &listed(": ", &named);
         let values = judgement.rows.iter().filter_map(performance).collect();
@@ -87,24 +87,25 @@ impl Health {
         let whole = not_judged.iter().find(|it| it.subject.is_none());
         let why = whole.map_or_else(String::new, |it| format!(" ({})", it.reason));
         let (state, text) = match judgement.answer() {
-            HostAnswer::Odd => (State::Critical, format!("odd among {of}")),
+            HostAnswer::Odd => (HealthState::Critical, format!("odd among {of}")),
             HostAnswer::Differs if odd.numbers.is_empty() => {
-                (State::Warning, format!("odd facts among {of}"))
+                (HealthState::Warning, format!("odd facts among {of}"))
             }
-            HostAnswer::Differs => (State::Warning, format!("differs among {of}")),
+            HostAnswer::Differs => (HealthState::Warning, format!("differs among {of}")),
             HostAnswer::Undecided => {
                 let text = format!("undecided: {judged} of {cases} cases judged{why} among {of}");
-                (State::Warning, text)
+                (HealthState::Warning, text)
             }
-            HostAnswer::Unknown if *hosts < HOSTS_MIN => {
-                (State::Unknown, format!("{of}, itself included: at least {HOSTS_MIN} are needed"))
-            }
+            HostAnswer::Unknown if *hosts < HOSTS_MIN => (
+                HealthState::Unknown,
+                format!("{of}, itself included: at least {HOSTS_MIN} are needed"),
+            ),
             HostAnswer::Unknown => {
                 let text = format!("no case of it has a valid number on {HOSTS_MIN} of {of}");
-                (State::Unknown, text)
+                (HealthState::Unknown, text)
             }
             HostAnswer::Usual => {
-                (State::Ok, format!("not odd among {of}: {judged} of {cases} cases judged"))
+                (HealthState::Ok, format!("not odd among {of}: {judged} of {cases} cases judged"))
             }
         };
         let text = text + &listed(": ", &differences(odd)) + &listed("; ", &typical(run));
@@ -119,7 +120,7 @@ fn listed(before: &str, texts: &[String]) -> String {
 
 /// One number of each group of metrics, the largest effect first, then the facts.
 fn differences(odd: &OddHost) -> Vec<String> {
-    let number = |row: &Row<'_>| {
+    let number = |row: &FleetRow<'_>| {
         let first = row.numbers[0];
         let values = first.value.zip(first.usual).zip(first.unit);
         let values = values.map_or_else(String::new, |((value, usual), unit)| {
@@ -158,8 +159,8 @@ fn typical(run: &Document) -> Vec<String> {
 
 /// The worst state, and the line: what each check says of this run, and the values.
 #[must_use]
-pub fn line(checks: &[Health], run: &Document) -> (State, String) {
-    let state = checks.iter().map(|it| it.state).max().unwrap_or(State::Unknown);
+pub fn line(checks: &[Health], run: &Document) -> (HealthState, String) {
+    let state = checks.iter().map(|it| it.state).max().unwrap_or(HealthState::Unknown);
     let said: Vec<&str> = checks.iter().map(|it| it.text.as_str()).collect();
     let text = format!(
         "FATHOM {} - {}; run {} of {}, {} UTC",
@@ -188,7 +189,7 @@ pub fn plugin_line(text: &str) -> String {
 }
 
 /// `'memory.latency.dram'=0.0000001542s;;0:0.00000013`: alert outside of the second range.
-fn performance(row: &Judged) -> Option<String> {
+fn performance(row: &LimitJudged) -> Option<String> {
     let (unit, factor) = match row.unit {
         Unit::Nanoseconds => ("s", 1e-9),
         Unit::Bytes => ("B", 1.0),
@@ -214,13 +215,13 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_analysis::limits::Limit;
+    use fathom_analysis::limits::UserLimit;
 
     use super::*;
 
     #[test]
     fn name_with_a_line_feed_and_a_bar_is_one_value() {
-        let limit = Limit { low: None, high: Some(2.0) };
+        let limit = UserLimit { low: None, high: Some(2.0) };
         let mut row = limit.not_measured("a{b=c\nd | e'=1\u{202e}}", Unit::Ratio);
         row.value = Some(1.0);
         assert_eq!(performance(&row).as_deref(), Some("'a{b:c\\u000ad / e:1\\u202e}'=1;;~:2"));

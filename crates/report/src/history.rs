@@ -1,7 +1,7 @@
 //! A history as text: for each case a sparkline and its change points; for a single case also its
 //! values.
 
-use fathom_analysis::history::{Change, History, Point, RUNS_MIN, Series};
+use fathom_analysis::history::{Change, History, HistoryPoint, HistorySeries, RUNS_MIN};
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity, quantity_within};
 use fathom_record::{State, Stratum, Unit};
 
@@ -23,7 +23,8 @@ const DIFFERENCES_NAMED: usize = 4;
 /// Histories as text, with one explanation for all.
 pub fn render(histories: &[History], layout: &Layout) -> String {
     let width = layout.width.max(NARROWEST);
-    let series: Vec<&Series> = histories.iter().flat_map(|history| &history.series).collect();
+    let series: Vec<&HistorySeries> =
+        histories.iter().flat_map(|history| &history.series).collect();
     let marks = series.iter().any(|one| !is_as_found(one));
     let mut text: String =
         histories.iter().map(|history| metric_text(history, width, marks)).collect();
@@ -33,7 +34,7 @@ pub fn render(histories: &[History], layout: &Layout) -> String {
     text
 }
 
-fn is_as_found(series: &Series) -> bool {
+fn is_as_found(series: &HistorySeries) -> bool {
     series.stratum == Stratum::AsFound
 }
 
@@ -76,7 +77,7 @@ fn metric_text(history: &History, width: usize, marks: bool) -> String {
 }
 
 /// The newest value of a case, a sparkline, and its change points.
-fn series_text(series: &Series, width: usize, alone: bool, marks: [bool; 2]) -> String {
+fn series_text(series: &HistorySeries, width: usize, alone: bool, marks: [bool; 2]) -> String {
     let [is_marked, with_effort] = marks;
     let fast = series.points.iter().filter(|point| !point.slow);
     let values: Vec<f64> = fast.filter_map(|point| point.value).collect();
@@ -86,7 +87,7 @@ fn series_text(series: &Series, width: usize, alone: bool, marks: [bool; 2]) -> 
         None => name,
     };
     let name = if with_effort { format!("{name}, {}", series.effort.word()) } else { name };
-    let has_value = |point: &&Point| !point.slow && point.value.or(point.bound).is_some();
+    let has_value = |point: &&HistoryPoint| !point.slow && point.value.or(point.bound).is_some();
     let runs = counted(series.points.iter().filter(has_value).count(), "run");
     let newest = series.points.iter().rev().find_map(|point| measured(point, series.unit));
     let mark = mark(is_marked, false);
@@ -118,7 +119,7 @@ fn series_text(series: &Series, width: usize, alone: bool, marks: [bool; 2]) -> 
 }
 
 /// The value as tables print it: marked if noisy, or as a bound.
-fn measured(point: &Point, unit: Unit) -> Option<String> {
+fn measured(point: &HistoryPoint, unit: Unit) -> Option<String> {
     let mark = mark(point.slow, point.state == State::Noisy);
     let text = match (point.value, point.bound) {
         (Some(value), _) => quantity(value, unit),
@@ -128,7 +129,7 @@ fn measured(point: &Point, unit: Unit) -> Option<String> {
     Some(format!("{mark}{text}"))
 }
 
-fn value(point: &Point, series: &Series, width: usize) -> String {
+fn value(point: &HistoryPoint, series: &HistorySeries, width: usize) -> String {
     let measured = match measured(point, series.unit) {
         Some(text) => text,
         None if point.cut_short => "cut short".to_owned(),
@@ -144,7 +145,7 @@ fn value(point: &Point, series: &Series, width: usize) -> String {
     format!("    {}  {measured:>12}{interval}  {state}  {run}\n", started(&point.started))
 }
 
-fn change_text(change: &Change, series: &Series, width: usize) -> String {
+fn change_text(change: &Change, series: &HistorySeries, width: usize) -> String {
     let direction = match change.worse {
         Some(true) => ", worse",
         Some(false) => ", better",
@@ -183,10 +184,11 @@ fn p_text(p: f64) -> String {
 }
 
 /// The number of changes, the criteria for one, and the values that are left out.
-fn explanation(series: &[&Series], width: usize) -> String {
+fn explanation(series: &[&HistorySeries], width: usize) -> String {
     let changes: usize = series.iter().map(|series| series.changes.len()).sum();
-    let with_value =
-        |series: &&Series| series.points.iter().filter(|point| point.value.is_some()).count();
+    let with_value = |series: &&HistorySeries| {
+        series.points.iter().filter(|point| point.value.is_some()).count()
+    };
     let most = series.iter().map(with_value).max().unwrap_or(0);
     let mut text = match changes {
         0 if most < RUNS_MIN => {
@@ -196,7 +198,7 @@ fn explanation(series: &[&Series], width: usize) -> String {
         1 => "1 lasting change.".to_owned(),
         count => format!("{count} lasting changes."),
     };
-    let mut count_values = |is: fn(&Point) -> bool, one: &str, many: &str| {
+    let mut count_values = |is: fn(&HistoryPoint) -> bool, one: &str, many: &str| {
         let points = series.iter().flat_map(|series| &series.points);
         match points.filter(|point| is(point)).count() {
             0 => {}

@@ -1,6 +1,6 @@
 //! The JSON of a run, a record, a comparison or a diagnosis.
 
-use fathom_analysis::limits::Judged;
+use fathom_analysis::limits::LimitJudged;
 use fathom_analysis::statistics;
 use fathom_record::{Document, Params, Record, Sample, Second, Unit};
 use serde::Serialize;
@@ -22,16 +22,16 @@ fn line(data: &impl Serialize) -> String {
 }
 
 /// The same, with the conditions of the user and their answers as `conditions`.
-pub fn judged_json(document: &Document, judged: &[Judged]) -> String {
+pub fn judged_json(document: &Document, judged: &[LimitJudged]) -> String {
     #[derive(Serialize)]
-    struct Judgement<'j> {
+    struct JsonJudgement<'j> {
         #[serde(flatten)]
         document: &'j Document,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        conditions: Vec<Condition<'j>>,
+        conditions: Vec<JsonCondition<'j>>,
     }
     #[derive(Serialize)]
-    struct Condition<'j> {
+    struct JsonCondition<'j> {
         condition: &'j str,
         answer: &'static str,
         unit: Unit,
@@ -41,8 +41,8 @@ pub fn judged_json(document: &Document, judged: &[Judged]) -> String {
         at: &'j str,
         why: Option<&'j str>,
     }
-    fn of(one: &Judged) -> Condition<'_> {
-        Condition {
+    fn condition_of(one: &LimitJudged) -> JsonCondition<'_> {
+        JsonCondition {
             condition: &one.written,
             answer: gate_word(one.answer),
             unit: one.unit,
@@ -52,8 +52,8 @@ pub fn judged_json(document: &Document, judged: &[Judged]) -> String {
             why: one.why.as_deref(),
         }
     }
-    let conditions = judged.iter().map(of).collect();
-    json(&Judgement { document, conditions })
+    let conditions = judged.iter().map(condition_of).collect();
+    json(&JsonJudgement { document, conditions })
 }
 
 /// One record as one line with a newline.
@@ -75,7 +75,7 @@ pub fn visit_line(
     with_values: bool,
 ) -> String {
     #[derive(Serialize)]
-    struct Line<'l> {
+    struct JsonLine<'l> {
         metric: &'l str,
         params: &'l Params,
         unit: Unit,
@@ -88,7 +88,7 @@ pub fn visit_line(
         values: &'l [f64],
     }
     let values = sample.values.as_slice();
-    line(&Line {
+    line(&JsonLine {
         metric,
         params,
         unit,

@@ -1,7 +1,7 @@
 //! The limits of the user beside the numbers of a run.
 
-use fathom_analysis::limits::{Answer, Judged, Judgement};
-use fathom_analysis::load::Condition;
+use fathom_analysis::limits::{LimitAnswer, LimitJudged, LimitJudgement};
+use fathom_analysis::load::LoadCondition;
 use fathom_record::quantity::{quantity_within, span_within};
 
 use crate::column::{Column, Lines, ShownCell, plain};
@@ -17,7 +17,7 @@ const WITH_INTERVAL: usize = 100;
 const INTERVAL: usize = 18;
 
 /// The answer, and a row for each limit, those not kept first.
-pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
+pub fn judgement(judgement: &LimitJudgement, layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut text = labelled("limits", &counts(judgement), line);
     let run = format!("{}, {} UTC", judgement.run, minute(&judgement.started));
@@ -30,7 +30,7 @@ pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
 }
 
 /// A judged limit with its name, if that is not above it.
-type NamedLimit<'a> = (&'a str, &'a Judged);
+type NamedLimit<'a> = (&'a str, &'a LimitJudged);
 type LimitCell = fn(&NamedLimit<'_>, usize) -> ShownCell;
 
 static COLUMNS: [Column<LimitCell>; 5] = [
@@ -44,23 +44,23 @@ static COLUMNS: [Column<LimitCell>; 5] = [
     Column::right("limit", &[(0, 20)], |(_, row), _| plain(&row.written)),
     Column::left("", &[(0, 9)], |(_, row), _| {
         let style = match row.answer {
-            Answer::Kept => GOOD,
-            Answer::NotKept => BAD,
-            Answer::Undecided => CARE,
+            LimitAnswer::Kept => GOOD,
+            LimitAnswer::NotKept => BAD,
+            LimitAnswer::Undecided => CARE,
         };
         (row.answer.words().to_owned(), style)
     }),
 ];
 
-fn interval(row: &Judged) -> Option<String> {
+fn interval(row: &LimitJudged) -> Option<String> {
     row.interval.map(|[low, high]| span_within(low, high, row.unit, INTERVAL))
 }
 
-fn row_of(row: &Judged, lines: &Lines<LimitCell>) -> String {
+fn row_of(row: &LimitJudged, lines: &Lines<LimitCell>) -> String {
     let [above, name] = lines.name(row.name.clone(), ["", "  "]);
     let text = above + &lines.row(|cell, width| cell(&(&name, row), width));
     // A narrow screen has no column for it.
-    let is_hidden = lines.line < WITH_INTERVAL && row.answer != Answer::Kept;
+    let is_hidden = lines.line < WITH_INTERVAL && row.answer != LimitAnswer::Kept;
     let hidden = interval(row).filter(|_| is_hidden).map(|it| format!("interval {it}"));
     let more =
         hidden.iter().chain(&row.why).map(|text| wrapped(text, lines.line, "    ", "      "));
@@ -68,10 +68,10 @@ fn row_of(row: &Judged, lines: &Lines<LimitCell>) -> String {
 }
 
 /// `2 of 12 not kept, 1 undecided`, `all 12 kept`; of a single limit its answer.
-pub fn counts(judgement: &Judgement) -> String {
+pub fn counts(judgement: &LimitJudgement) -> String {
     let all = judgement.rows.len();
     let of = |answer| judgement.count(answer);
-    let (broken, undecided) = (of(Answer::NotKept), of(Answer::Undecided));
+    let (broken, undecided) = (of(LimitAnswer::NotKept), of(LimitAnswer::Undecided));
     match (broken, undecided) {
         _ if all == 1 => judgement.answer.words().to_owned(),
         (0, 0) => format!("all {all} kept"),
@@ -84,21 +84,21 @@ pub fn counts(judgement: &Judgement) -> String {
 }
 
 /// The answer of a gate.
-pub(crate) fn gate_word(answer: Answer) -> &'static str {
+pub(crate) fn gate_word(answer: LimitAnswer) -> &'static str {
     match answer {
-        Answer::Kept => "pass",
-        Answer::NotKept => "fail",
-        Answer::Undecided => "undecided",
+        LimitAnswer::Kept => "pass",
+        LimitAnswer::NotKept => "fail",
+        LimitAnswer::Undecided => "undecided",
     }
 }
 
 /// The conditions of a load, one line each: `p99>50ms: fail, 61.2 ms (58.0 ms to 66.1 ms) at 400
 /// requests/s`.
 #[must_use]
-pub fn conditions(judged: &[Judged], width: usize) -> String {
-    let line = |one: &Judged| {
+pub fn conditions(judged: &[LimitJudged], width: usize) -> String {
+    let line = |one: &LimitJudged| {
         let answer = gate_word(one.answer);
-        let words = |value| glued(&Condition::words(one.unit, value));
+        let words = |value| glued(&LoadCondition::words(one.unit, value));
         let ends = one.interval.filter(|[low, high]| low < high);
         let interval = ends.map(|ends| format!(" ({})", ends.map(words).join(" to ")));
         let value = one.value.map(|it| words(it) + &interval.unwrap_or_default());

@@ -25,7 +25,7 @@ const OUTSIDE: usize = 2;
 const UNUSUAL: usize = 2;
 
 /// A line of the overview: the first or last of the cases that have these parameters.
-struct Row {
+struct ReportRow {
     group: &'static str,
     /// `{threads}` stands for the number of threads of the case.
     label: &'static str,
@@ -49,20 +49,20 @@ const fn row(
     label: &'static str,
     metric: &'static str,
     params: &'static [(&'static str, &'static str)],
-) -> Row {
-    Row { group, label, metric, params, pick: Pick::First, is_brief: false }
+) -> ReportRow {
+    ReportRow { group, label, metric, params, pick: Pick::First, is_brief: false }
 }
 
-const fn last(row: Row) -> Row {
-    Row { pick: Pick::Last, ..row }
+const fn last(row: ReportRow) -> ReportRow {
+    ReportRow { pick: Pick::Last, ..row }
 }
 
-const fn brief(row: Row) -> Row {
-    Row { is_brief: true, ..row }
+const fn brief(row: ReportRow) -> ReportRow {
+    ReportRow { is_brief: true, ..row }
 }
 
-const fn rate(row: Row) -> Row {
-    Row { pick: Pick::RateOfFirst, ..row }
+const fn rate(row: ReportRow) -> ReportRow {
+    ReportRow { pick: Pick::RateOfFirst, ..row }
 }
 
 const DRAM_READ: &[(&str, &str)] = &[("level", "dram"), ("op", "read")];
@@ -72,7 +72,7 @@ const RANDOM: &[(&str, &str)] = &[("order", "random"), ("state", "direct")];
 
 /// In the order of the groups of a run, so that rows appear from top to bottom.
 #[rustfmt::skip]
-const ROWS: &[Row] = &[
+const ROWS: &[ReportRow] = &[
     brief(row("cpu", "core frequency", "cpu.frequency", &[])),
     row("cpu", "function call", "cpu.call", &[("args", "0")]),
     brief(row("system", "system call (getppid)", "os.syscall", &[("call", "getppid")])),
@@ -121,7 +121,7 @@ fn has(params: &Params, (name, wanted): &(&str, &str)) -> bool {
 
 /// The metric of the row with this label.
 pub fn metric_of_label(label: &str) -> Option<&'static str> {
-    let has_label = |row: &&Row| match row.label.split_once("{threads}") {
+    let has_label = |row: &&ReportRow| match row.label.split_once("{threads}") {
         Some((start, _)) => label.strip_prefix(start).is_some_and(|it| it.contains(" thread")),
         None => row.label.eq_ignore_ascii_case(label),
     };
@@ -203,15 +203,15 @@ fn lines_for(width: usize) -> OverviewLines {
 }
 
 /// How rows are printed.
-struct View<'a> {
+struct OverviewView<'a> {
     protocol: Protocol,
     lines: OverviewLines,
     trends: &'a Trends,
 }
 
-impl View<'_> {
+impl OverviewView<'_> {
     fn new(protocol: Protocol, width: usize) -> Self {
-        View { protocol, lines: lines_for(width), trends: const { &Trends::NONE } }
+        OverviewView { protocol, lines: lines_for(width), trends: const { &Trends::NONE } }
     }
 }
 
@@ -228,7 +228,7 @@ pub fn overview(document: &Document, width: usize, trends: &Trends) -> String {
     let mut text = line("machine", &machine(host));
     text += &line("run", &run_words(run, host));
     text += &line("quality", &quality(document));
-    let view = View { trends, ..View::new(run.protocol, width) };
+    let view = OverviewView { trends, ..OverviewView::new(run.protocol, width) };
     text += &headed(&view.lines, lines_of(ROWS.iter(), records, &[], &view));
     if records.is_empty() {
         text += "Nothing was measured.\n";
@@ -242,13 +242,13 @@ pub fn overview(document: &Document, width: usize, trends: &Trends) -> String {
 
 /// The header and the rows whose records are among these; empty without any.
 pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
-    let view = View::new(protocol, width);
+    let view = OverviewView::new(protocol, width);
     headed(&view.lines, lines_of(ROWS.iter(), records, &[], &view))
 }
 
 /// The header and the headline rows whose records are among these; empty without any.
 pub(crate) fn brief_rows(records: &[Record], protocol: Protocol, width: usize) -> String {
-    let view = View::new(protocol, width);
+    let view = OverviewView::new(protocol, width);
     let rows = ROWS.iter().filter(|row| row.is_brief);
     headed(&view.lines, lines_of(rows, records, &[], &view))
 }
@@ -265,7 +265,7 @@ pub(crate) fn rows_named(
     width: usize,
     room: usize,
 ) -> String {
-    let mut view = View::new(protocol, width);
+    let mut view = OverviewView::new(protocol, width);
     let lines = &mut view.lines;
     // Names begin with their group.
     if let Some(group) = lines.widths[GROUP].take() {
@@ -305,14 +305,14 @@ pub(crate) fn rows_beside(
     run: &Run,
     width: usize,
 ) -> String {
-    lines_of(ROWS.iter(), records, others, &View::new(run.protocol, width))
+    lines_of(ROWS.iter(), records, others, &OverviewView::new(run.protocol, width))
 }
 
 fn lines_of(
-    rows: impl Iterator<Item = &'static Row>,
+    rows: impl Iterator<Item = &'static ReportRow>,
     records: &[Record],
     others: &[&[Record]],
-    view: &View<'_>,
+    view: &OverviewView<'_>,
 ) -> String {
     let (mut text, mut group, mut printed) = (String::new(), "", Vec::<&Record>::new());
     for row in rows {
@@ -335,7 +335,7 @@ fn lines_of(
     text
 }
 
-impl Row {
+impl ReportRow {
     fn record<'r>(&self, records: &'r [Record]) -> Option<&'r Record> {
         let of_metric = records.iter().filter(|record| record.metric.as_str() == self.metric);
         self.pick(of_metric, |record| &record.params)
@@ -355,7 +355,13 @@ impl Row {
     }
 }
 
-fn line(group: &str, label: String, record: &Record, pick: Pick, view: &View<'_>) -> String {
+fn line(
+    group: &str,
+    label: String,
+    record: &Record,
+    pick: Pick,
+    view: &OverviewView<'_>,
+) -> String {
     let shown = ShownRecord::from_record(record, view.protocol);
     let row = OverviewRow { group, label, shown, pick, trends: view.trends };
     view.lines.row(|cell, width| cell(&row, width))

@@ -4,7 +4,7 @@
 use std::io;
 
 use fathom_analysis::compare::Comparison;
-use fathom_analysis::history::Series;
+use fathom_analysis::history::HistorySeries;
 use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, Reason, Record, Sample};
 use serde::Serialize;
@@ -97,7 +97,7 @@ struct Why {
 }
 
 impl Words {
-    fn of(record: &Record) -> Self {
+    fn from_record(record: &Record) -> Self {
         let why = |reason: &Reason| Why {
             text: match reason.text.as_str() {
                 "" => cause_words(reason.cause).to_owned(),
@@ -115,7 +115,7 @@ impl Words {
 
 /// The raw values of one process, in four significant figures.
 #[derive(Serialize)]
-struct Process {
+struct PageProcess {
     /// Only every n-th value is included.
     every: usize,
     values: Vec<f64>,
@@ -126,7 +126,7 @@ struct Process {
 
 /// Raw values of a run: the processes of each record, in the order of the records. Empty if left
 /// out.
-type Values = Vec<Vec<Process>>;
+type Values = Vec<Vec<PageProcess>>;
 
 /// The page with these data.
 pub fn page(template: &str, data: &str) -> String {
@@ -148,7 +148,7 @@ pub fn data(
     template_bytes: usize,
     documents: &[Document],
     origins: &[String],
-    histories: &[Vec<Option<Series>>],
+    histories: &[Vec<Option<HistorySeries>>],
     comparison: Option<&Comparison>,
     study: Option<&Beneath<'_>>,
 ) -> String {
@@ -160,14 +160,17 @@ pub fn data(
         let others = if at == 0 { origins.len() } else { 0 };
         let own = run.records.len().saturating_sub(others);
         let records = run.records[..own].to_vec();
-        Answer::of(&Document { records, ..run.clone() }, tiles)
+        Answer::from_document(&Document { records, ..run.clone() }, tiles)
     };
     let mut contents = Contents {
         documents: &bare,
         answers: (0..).zip(&bare).zip(&tiles).map(answer).collect(),
-        closing: documents.iter().map(Closing::of).collect(),
+        closing: documents.iter().map(Closing::from_document).collect(),
         tiles,
-        words: documents.iter().map(|it| it.records.iter().map(Words::of).collect()).collect(),
+        words: documents
+            .iter()
+            .map(|it| it.records.iter().map(Words::from_record).collect())
+            .collect(),
         comparison,
         study,
         samples: documents.iter().map(|_| Values::new()).collect(),
@@ -237,17 +240,17 @@ fn values(document: &Document, room: usize) -> Values {
     most.map(thinned).find(|values| json(values).len() <= room).unwrap_or_default()
 }
 
-fn processes(record: &Record, most: usize) -> Vec<Process> {
+fn processes(record: &Record, most: usize) -> Vec<PageProcess> {
     let shown = record.samples.iter().flatten().filter(|_| record.verdict.shows_number());
     shown.map(|sample| process(sample, most)).collect()
 }
 
-fn process(sample: &Sample, most: usize) -> Process {
+fn process(sample: &Sample, most: usize) -> PageProcess {
     let every = sample.values.len().div_ceil(most).max(1);
     let values = sample.values.iter().step_by(every).map(|value| rounded(*value)).collect();
     let disturbed = sample.disturbed.iter().map(|index| *index as usize);
     let disturbed = disturbed.filter(|index| index % every == 0).map(|index| index / every);
-    Process { every, values, disturbed: disturbed.collect() }
+    PageProcess { every, values, disturbed: disturbed.collect() }
 }
 
 /// Four significant figures.

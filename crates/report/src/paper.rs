@@ -16,12 +16,12 @@ mod names;
 mod order;
 mod study;
 
-use fathom_analysis::reference::{Beside, Here, Row};
+use fathom_analysis::reference::{Beside, Here, ReferenceRow};
 use fathom_record::quantity::{NOTHING, quantity, range, rounded};
 use fathom_record::{Document, Protocol, shell_word};
 
 pub use self::block::Paper;
-use self::block::{Block, Table};
+use self::block::{Block, PaperTable};
 use crate::case::counted;
 use crate::closing::Closing;
 use crate::column::Column;
@@ -46,7 +46,7 @@ pub type Describe<'a> = &'a dyn Fn(&str) -> Option<Described>;
 
 /// The form of a paper.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum PaperForm {
     /// Figures are files of this folder.
     Markdown {
         folder: String,
@@ -64,12 +64,12 @@ pub fn paper(
     documents: &[Document],
     classic: &Beside,
     describe: Describe<'_>,
-    form: &Form,
+    form: &PaperForm,
 ) -> Paper {
     let blocks = blocks(documents, classic, describe);
     match form {
-        Form::Markdown { folder } => block::to_markdown(&blocks, folder),
-        Form::Html => {
+        PaperForm::Markdown { folder } => block::to_markdown(&blocks, folder),
+        PaperForm::Html => {
             let host = documents.first().map_or("", |first| first.host.shown_name());
             block::to_html(&format!("Measurement report: {host}"), &blocks)
         }
@@ -124,7 +124,7 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
     let answer = |run: &Document| {
         let own = run.run.procedure.as_ref().map(|_| by_hand::answer(run).sentences);
         let own = own.unwrap_or_default();
-        let Closing { progress, counts, verdict, .. } = Closing::of(run);
+        let Closing { progress, counts, verdict, .. } = Closing::from_document(run);
         let rest = [progress, Some(counts), verdict].into_iter().flatten();
         own.into_iter().chain(rest).collect::<Vec<String>>().join(" ")
     };
@@ -136,7 +136,7 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
             blocks.push(text(format!("What follows here is of {}.", first.run.name())));
         }
     }
-    let findings = Closing::of(first).findings;
+    let findings = Closing::from_document(first).findings;
     let far = outside(&first.records, 8);
     let rare = unusual(&first.records, 8);
     let lists = [
@@ -188,14 +188,14 @@ fn method(document: &Document) -> Vec<Block> {
          (marked ~) if its interval is wider than its metric allows, or a counter shows what \
          disturbed it; numbers marked ° are over all processes, in any state of the core.",
     ));
-    let whole = Closing::of(document).whole;
+    let whole = Closing::from_document(document).whole;
     blocks.extend((!whole.is_empty()).then(|| text(whole.join(" "))));
     blocks
 }
 
 /// The classic rows that were measured, and how many were not.
 fn classic_table(beside: &Beside) -> Vec<Block> {
-    let row = |row: &Row| {
+    let row = |row: &ReferenceRow| {
         let here = row.here.as_ref()?;
         let unit = row.published.unit;
         let known = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |it| quantity(it, unit));
@@ -211,7 +211,7 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
         Some([name, known(*hardware), known(*software), predicted, measured, sd])
     };
     let rows: Vec<[String; 6]> = beside.rows.iter().filter_map(row).collect();
-    let missing = |row: &&Row| row.here.is_none();
+    let missing = |row: &&ReferenceRow| row.here.is_none();
     let missing: Vec<String> = beside
         .rows
         .iter()
@@ -229,7 +229,7 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
     let column = |at: usize| rows.iter().map(move |row: &[String; 6]| row[at].clone());
     let numbers = numbers.into_iter().zip(1..).map(|(title, at)| Column::new(title, column(at)));
     let columns = [Column::words("operation", column(0))].into_iter().chain(numbers).collect();
-    let table = Table { caption, columns }.without_empty_columns();
+    let table = PaperTable { caption, columns }.without_empty_columns();
     let mut blocks = vec![heading(2, "Summary"), Block::Table(table)];
     if !missing.is_empty() {
         blocks.push(text(format!("Not measured in these runs: {}.", missing.join(", "))));

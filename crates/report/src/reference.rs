@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fathom_analysis::reference::{
-    Beside, Figure, Here, Missing, Published, Reference, Row, RunBeside,
+    Beside, Here, Missing, Published, ReferenceRow, RunBeside, StudyFigure, StudyReference,
 };
 use fathom_record::quantity::{NOTHING, percent, scaled_range_within, scaled_within, unit_for};
 use fathom_record::{Protocol, Unit};
@@ -36,14 +36,14 @@ pub enum Units {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct ReferenceOptions {
     /// Print the published figures.
     pub published: bool,
     pub units: Units,
     pub markdown: bool,
 }
 
-pub fn known(references: &[Reference]) -> String {
+pub fn known(references: &[StudyReference]) -> String {
     let names = references.iter().map(|one| format!("`{}` ({})", one.name, one.title));
     names.collect::<Vec<String>>().join(", ")
 }
@@ -54,7 +54,7 @@ pub type CommandOf<'a> = &'a dyn Fn(&Published) -> Option<String>;
 /// The study, the runs, the table, notes, and the rows without a number, with what measures them.
 pub fn render(
     beside: &Beside,
-    options: Options,
+    options: ReferenceOptions,
     command_of: CommandOf<'_>,
     layout: &Layout,
 ) -> String {
@@ -158,10 +158,15 @@ impl Notes {
     }
 }
 
-fn cells(row: &Row, options: Options, widths: [usize; 5], notes: &mut Notes) -> Cells {
+fn cells(
+    row: &ReferenceRow,
+    options: ReferenceOptions,
+    widths: [usize; 5],
+    notes: &mut Notes,
+) -> Cells {
     let published = &row.published;
     let theirs = match published.measured {
-        Figure::Number(number) if options.published => Some(number),
+        StudyFigure::Number(number) if options.published => Some(number),
         _ => None,
     };
     let values: Vec<f64> = row.here.iter().map(|here| here.measured).chain(theirs).collect();
@@ -185,14 +190,14 @@ fn cells(row: &Row, options: Options, widths: [usize; 5], notes: &mut Notes) -> 
             ]
         },
     );
-    let mut figure = |figure: Option<&Figure>, at: usize| match figure {
+    let mut figure = |figure: Option<&StudyFigure>, at: usize| match figure {
         None => nothing(),
-        Some(Figure::Number(number)) => one(Some(*number), at),
-        Some(Figure::Range([low, high])) => {
+        Some(StudyFigure::Number(number)) => one(Some(*number), at),
+        Some(StudyFigure::Range([low, high])) => {
             scaled_range_within(Some(*low), Some(*high), divisor, widths[at])
         }
-        Some(Figure::Words(words)) if width_of(words) <= widths[at] => words.clone(),
-        Some(Figure::Words(words)) => notes.mark(words),
+        Some(StudyFigure::Words(words)) if width_of(words) <= widths[at] => words.clone(),
+        Some(StudyFigure::Words(words)) => notes.mark(words),
     };
     let columns = if options.published {
         [
@@ -218,7 +223,7 @@ pub(crate) fn here_mark(here: &Here) -> &'static str {
 }
 
 /// The operation; with the parameters that the study does not state if it has several cases.
-fn name(row: &Row, beside: &Beside) -> String {
+fn name(row: &ReferenceRow, beside: &Beside) -> String {
     let published = &row.published;
     let here = row.here.as_ref().map(|here| here.params.clone());
     let Some(operation) = &published.operation else {
@@ -257,7 +262,7 @@ fn nothing() -> String {
     NOTHING.to_owned()
 }
 
-fn table(rows: &[Cells], options: Options, widths: [usize; 5], line: usize) -> String {
+fn table(rows: &[Cells], options: ReferenceOptions, widths: [usize; 5], line: usize) -> String {
     let is_beside = options.published && line >= WIDE;
     let gap = if options.published || line < 80 { 1 } else { 2 };
     let mut lines = Lines::new(line, gap, &COLUMNS);
@@ -293,7 +298,7 @@ fn table(rows: &[Cells], options: Options, widths: [usize; 5], line: usize) -> S
     text
 }
 
-fn titles(options: Options) -> [&'static str; 13] {
+fn titles(options: ReferenceOptions) -> [&'static str; 13] {
     let [hardware, software, predicted, measured, deviation] = match options.published {
         true => ["hw", "sw", "pred.", "meas.", "± %"],
         false => ["hardware", "software", "predicted", "measured", "± %"],
@@ -305,7 +310,7 @@ fn titles(options: Options) -> [&'static str; 13] {
 fn in_markdown(
     parts: &[(&str, String)],
     rows: &[Cells],
-    options: Options,
+    options: ReferenceOptions,
     closing: &[String],
 ) -> String {
     let column = |(at, title): (usize, &str)| {
@@ -330,8 +335,8 @@ fn in_markdown(
 
 /// The runs with a row here, and which rows, if there are several.
 fn runs_used(beside: &Beside) -> Vec<String> {
-    let rows_of = |id: &str| -> Vec<&Row> {
-        let is_of = |row: &&Row| row.here.as_ref().is_some_and(|here| here.run == id);
+    let rows_of = |id: &str| -> Vec<&ReferenceRow> {
+        let is_of = |row: &&ReferenceRow| row.here.as_ref().is_some_and(|here| here.run == id);
         beside.rows.iter().filter(is_of).collect()
     };
     let mut used: Vec<_> = beside.runs.iter().map(|run| (run, rows_of(&run.id))).collect();
@@ -339,7 +344,7 @@ fn runs_used(beside: &Beside) -> Vec<String> {
     if used.is_empty() {
         used.extend(beside.runs.first().map(|run| (run, Vec::new())));
     }
-    let describe = |(at, (run, rows)): (usize, (&RunBeside, Vec<&Row>))| {
+    let describe = |(at, (run, rows)): (usize, (&RunBeside, Vec<&ReferenceRow>))| {
         let trimmed = if run.run_protocol == Protocol::Trimmed { ", trimmed protocol" } else { "" };
         let started = glued(&started(&run.started));
         let text = format!("run {} on {}, {}, {started} UTC{trimmed}", run.id, run.host, run.cpu);
@@ -349,7 +354,7 @@ fn runs_used(beside: &Beside) -> Vec<String> {
     used.into_iter().enumerate().map(describe).collect()
 }
 
-fn legend(options: Options, rows: &[Cells], line: usize) -> String {
+fn legend(options: ReferenceOptions, rows: &[Cells], line: usize) -> String {
     let mut text = String::new();
     if options.published {
         text += "hw: hardware base; sw: software overhead; pred.: predicted; meas.: measured; ";
@@ -370,7 +375,7 @@ fn legend(options: Options, rows: &[Cells], line: usize) -> String {
 }
 
 /// Notes on the published figures that have one here: each once, with its metric.
-fn remarks(rows: &[Row]) -> Vec<String> {
+fn remarks(rows: &[ReferenceRow]) -> Vec<String> {
     let shown = rows.iter().filter(|row| row.here.is_some()).map(|row| &row.published);
     distinct(shown.flat_map(|it| {
         let parts = [&it.protocol, &it.note].into_iter().flatten();

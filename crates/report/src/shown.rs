@@ -67,7 +67,7 @@ pub(crate) struct ShownRecord<'r> {
 
 impl<'r> ShownRecord<'r> {
     pub(crate) fn from_record(record: &'r Record, protocol: Protocol) -> Self {
-        let (mark, value) = (mark_of_any(&[record]), DisplayValue::of(record, protocol));
+        let (mark, value) = (mark_of_any(&[record]), DisplayValue::from_record(record, protocol));
         Self { record, protocol, mark, value }
     }
 

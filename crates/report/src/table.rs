@@ -14,7 +14,7 @@ use fathom_record::{
 use crate::case::{case, counted};
 use crate::columns::{self, Setting, TableColumns, case_row, columns_for};
 use crate::counts::cause_words;
-use crate::family::{self, Caches, Part, Printed};
+use crate::family::{self, Caches, FamilyPart, Printed};
 use crate::layout::Layout;
 use crate::paint::{FAINT, STRONG, paint, paint_lines};
 use crate::remarks::remarks;
@@ -37,12 +37,12 @@ pub struct Table {
     /// Cases of one metric that may form a family.
     held: Vec<Record>,
     caches: Caches,
-    seen: Seen,
+    seen: TableSeen,
 }
 
 /// What has been printed so far.
 #[derive(Debug, Default)]
-struct Seen {
+struct TableSeen {
     rows: bool,
     /// Number of processes → level of the intervals.
     levels: BTreeMap<u32, f64>,
@@ -75,14 +75,14 @@ impl Table {
             above: None,
             held: Vec::new(),
             caches: Caches::default(),
-            seen: Seen::default(),
+            seen: TableSeen::default(),
         }
     }
 
     /// The table with the cache sizes of this machine marked in charts.
     #[must_use]
     pub fn on(self, host: &Host) -> Self {
-        Self { caches: Caches::of(host), ..self }
+        Self { caches: Caches::from_host(host), ..self }
     }
 
     /// The names of the columns, and the protocol unless it is the default.
@@ -145,7 +145,7 @@ impl Table {
         let cases: Vec<&Params> = held.iter().map(|record| &record.params).collect();
         // A curve has numbers only.
         let parts = match held.iter().any(|record| matches!(record.value, Some(Value::Text(_)))) {
-            true => (0..held.len()).map(Part::Row).collect(),
+            true => (0..held.len()).map(FamilyPart::Row).collect(),
             false if family::is_matrix(&cases) => return self.matrix(&held),
             false => family::parts(&cases),
         };
@@ -153,8 +153,8 @@ impl Table {
         let mut drawn = Vec::new();
         for part in &parts {
             match part {
-                Part::Row(index) => text += &self.record(&held[*index]),
-                Part::Curve(curve) => {
+                FamilyPart::Row(index) => text += &self.record(&held[*index]),
+                FamilyPart::Curve(curve) => {
                     let members = curve.members.iter().map(|index| &held[*index]);
                     text += &self.begin_family(members);
                     text += &family::curve_lines(curve, &held, &self.setting(), &mut printed);
@@ -242,7 +242,7 @@ impl Table {
         if !record.verdict.shows_number() {
             return;
         }
-        let shown = DisplayValue::of(record, self.layout.protocol);
+        let shown = DisplayValue::from_record(record, self.layout.protocol);
         let noisy = record.verdict.state == State::Noisy;
         seen.noisy |= noisy;
         seen.bound |= matches!(shown, DisplayValue::Bound(_));
@@ -368,7 +368,7 @@ impl Table {
     }
 }
 
-impl Seen {
+impl TableSeen {
     fn note_remedy(&mut self, record: &Record) {
         let mut reasons = record.verdict.reasons.iter();
         let Some(reason) = reasons.find(|reason| reason.remedy.is_some()) else { return };

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use fathom_analysis::history::{Change, Series};
+use fathom_analysis::history::{Change, HistorySeries};
 use fathom_record::quantity::signed_percent;
 use fathom_record::{Document, MetricId, Params, Record, State, Stratum};
 use serde::Serialize;
@@ -69,20 +69,20 @@ pub(crate) struct Tile {
     pub(crate) record: usize,
     /// Whether to print the reads per second as well.
     iops: bool,
-    trend: Option<Trend>,
+    trend: Option<TileTrend>,
 }
 
 /// The values of a case in the stored runs of its host, oldest first.
 #[derive(Serialize)]
-struct Trend {
+struct TileTrend {
     stratum: Stratum,
-    points: Vec<Point>,
+    points: Vec<TilePoint>,
     /// The newest lasting change.
-    change: Option<Step>,
+    change: Option<TileStep>,
 }
 
 #[derive(Serialize)]
-struct Point {
+struct TilePoint {
     run: String,
     started: String,
     value: f64,
@@ -90,7 +90,7 @@ struct Point {
 }
 
 #[derive(Serialize)]
-struct Step {
+struct TileStep {
     started: String,
     ratio: f64,
     worse: Option<bool>,
@@ -102,9 +102,9 @@ pub fn records(document: &Document) -> Vec<&Record> {
 }
 
 /// The tiles of a run, with the histories of [`records`].
-pub(crate) fn tiles(records: &[Record], histories: &[Option<Series>]) -> Vec<Tile> {
+pub(crate) fn tiles(records: &[Record], histories: &[Option<HistorySeries>]) -> Vec<Tile> {
     let tile = |(at, (title, record)): (usize, (&'static str, usize))| {
-        let trend = histories.get(at).and_then(Option::as_ref).and_then(Trend::of);
+        let trend = histories.get(at).and_then(Option::as_ref).and_then(TileTrend::from_series);
         Tile { title: title.to_owned(), record, iops: title == RANDOM_READ, trend }
     };
     chosen(records).into_iter().enumerate().map(tile).collect()
@@ -171,7 +171,7 @@ impl Tile {
 
     /// Its newest change in the stored runs, and whether it is worse.
     pub(crate) fn change(&self) -> Option<(String, Option<bool>)> {
-        let Step { started, ratio, worse } = self.trend.as_ref()?.change.as_ref()?;
+        let TileStep { started, ratio, worse } = self.trend.as_ref()?.change.as_ref()?;
         let size = glued(&signed_percent(*ratio));
         let direction = match worse {
             Some(true) => ", worse",
@@ -183,16 +183,16 @@ impl Tile {
     }
 }
 
-impl Trend {
+impl TileTrend {
     /// `None` with fewer than two values.
-    fn of(series: &Series) -> Option<Self> {
+    fn from_series(series: &HistorySeries) -> Option<Self> {
         let points = series.points.iter().rev().filter_map(|point| {
             let (run, started) = (point.run.clone(), point.started.clone());
-            Some(Point { run, started, value: point.value?, state: point.state })
+            Some(TilePoint { run, started, value: point.value?, state: point.state })
         });
-        let mut points: Vec<Point> = points.take(RUNS_MAX).collect();
+        let mut points: Vec<TilePoint> = points.take(RUNS_MAX).collect();
         points.reverse();
-        let step = |change: &Change| Step {
+        let step = |change: &Change| TileStep {
             started: change.started.clone(),
             ratio: change.ratio,
             worse: change.worse,

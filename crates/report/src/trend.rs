@@ -1,6 +1,6 @@
 //! Trends: the numbers of a case in the stored runs of its host, beside its row of the overview.
 
-use fathom_analysis::history::Series;
+use fathom_analysis::history::HistorySeries;
 use fathom_record::quantity::signed_percent;
 use fathom_record::{MetricId, Record, Summary};
 
@@ -16,19 +16,19 @@ const LEAST: f64 = 0.05;
 
 /// The series of cases up to one run; none without a store.
 #[derive(Debug, Default)]
-pub struct Trends(Vec<(MetricId, Series)>);
+pub struct Trends(Vec<(MetricId, HistorySeries)>);
 
 impl Trends {
     pub(crate) const NONE: Self = Self(Vec::new());
 
-    pub fn new(series: Vec<(MetricId, Series)>) -> Self {
+    pub fn new(series: Vec<(MetricId, HistorySeries)>) -> Self {
         Self(series)
     }
 
     /// `▁▁▂▁▇ +12 %`: the numbers, oldest first, and the newest lasting change; empty with fewer
     /// than two numbers.
     pub(crate) fn cell(&self, record: &Record, width: usize) -> String {
-        let is_case = |(metric, series): &&(MetricId, Series)| {
+        let is_case = |(metric, series): &&(MetricId, HistorySeries)| {
             *metric == record.metric && series.params == record.params && series.far.is_none()
         };
         let Some((_, series)) = self.0.iter().find(is_case) else { return String::new() };

@@ -1,6 +1,6 @@
 //! Typical values: where published machines with this CPU lie, beside the numbers of a run.
 
-use fathom_analysis::typical::{Beside, Row};
+use fathom_analysis::typical::{TypicalBeside, TypicalRow};
 use fathom_record::quantity::quantity_within;
 use fathom_record::{Position, Protocol, Record};
 
@@ -39,7 +39,7 @@ const WIDEST: usize = 140;
 /// A row with its name, if that is not above it.
 struct NamedRow<'a> {
     name: &'a str,
-    row: &'a Row,
+    row: &'a TypicalRow,
 }
 
 /// The typical range, and the number of a machine like this one.
@@ -84,7 +84,7 @@ impl NamedRow<'_> {
 }
 
 /// The numbers of a run that have a typical range, the most unusual first.
-pub fn beside(beside: &Beside, layout: &Layout) -> String {
+pub fn beside(beside: &TypicalBeside, layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut text = labelled("run", &format!("{}, {}", beside.run, beside.host), line);
     text += &labelled("CPU", &beside.cpu, line);

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fathom_fileio::residency::{self, Residency, State, UnknownReason};
+use fathom_fileio::residency::{self, Residency, ResidencyState, UnknownReason};
 use rustix::fs::syncfs;
 use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::listing::Listing;
-use crate::shared::Shared;
+use crate::shared::ServiceShared;
 use crate::ticket::IsOver;
 
 /// What is in memory afterwards.
@@ -20,7 +20,7 @@ pub(crate) struct CacheState {
     resident_bytes_after: Option<u64>,
 }
 
-pub(crate) fn evict(shared: &Shared, is_over: IsOver<'_>) -> CacheState {
+pub(crate) fn evict(shared: &ServiceShared, is_over: IsOver<'_>) -> CacheState {
     // Once for all files: evicting waits for the device after each that is synced alone.
     let _ = syncfs(shared.root.fd());
     change(shared, is_over, |file| {
@@ -29,12 +29,12 @@ pub(crate) fn evict(shared: &Shared, is_over: IsOver<'_>) -> CacheState {
     })
 }
 
-pub(crate) fn warm(shared: &Shared, is_over: IsOver<'_>) -> CacheState {
+pub(crate) fn warm(shared: &ServiceShared, is_over: IsOver<'_>) -> CacheState {
     change(shared, is_over, |file| residency::warm_unless(file, is_over))
 }
 
 fn change(
-    shared: &Shared,
+    shared: &ServiceShared,
     is_over: IsOver<'_>,
     each: impl Fn(&std::fs::File) -> Result<Residency, Errno>,
 ) -> CacheState {
@@ -59,8 +59,8 @@ fn change(
 /// An empty file has no pages.
 fn resident_bytes(residency: Residency) -> Option<u64> {
     match residency.state {
-        State::Unknown { why: UnknownReason::Empty } => Some(0),
-        State::Unknown { .. } => None,
+        ResidencyState::Unknown { why: UnknownReason::Empty } => Some(0),
+        ResidencyState::Unknown { .. } => None,
         _ => Some(residency.cached),
     }
 }

@@ -12,10 +12,10 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, recv};
 
 use crate::head::Scan;
-use crate::options::Limits;
+use crate::options::ServiceLimits;
 use crate::refusal::Refused;
-use crate::send::{Exchange, Response};
-use crate::ticket::Place;
+use crate::send::{Exchange, SendResponse};
+use crate::ticket::TicketPlace;
 
 /// For a client to read the last response and to close.
 pub(crate) const LINGER_NS: u64 = 1_000_000_000;
@@ -45,8 +45,8 @@ pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     /// The client's address, if it is beyond loopback.
     pub(crate) peer: Option<IpAddr>,
-    pub(crate) place: Place,
-    pub(crate) state: State,
+    pub(crate) place: TicketPlace,
+    pub(crate) state: ConnectionState,
     /// When the state began.
     pub(crate) since_ns: u64,
     /// What arrived and was not handled: part of a head, or further requests. Empty while idle.
@@ -61,10 +61,10 @@ pub(crate) struct Connection {
 }
 
 #[derive(Debug)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     /// Waiting for a request, or for the rest of its head.
     Reading,
-    Responding(Box<Response>),
+    Responding(Box<SendResponse>),
     /// A lane opens a file, reads a part of it or makes a page.
     Waiting(Waiting),
     /// The response has left; what the client still sends is dropped.
@@ -73,7 +73,7 @@ pub(crate) enum State {
 
 /// What a client has sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Input<'i> {
+pub(crate) enum ConnectionInput<'i> {
     Head(Cow<'i, [u8]>),
     /// With the bytes that are no head.
     Malformed(Refused, Cow<'i, [u8]>),
@@ -96,12 +96,17 @@ pub(crate) struct Waiting {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, peer: Option<IpAddr>, place: Place, now_ns: u64) -> Self {
+    pub(crate) fn new(
+        socket: OwnedFd,
+        peer: Option<IpAddr>,
+        place: TicketPlace,
+        now_ns: u64,
+    ) -> Self {
         Self {
             socket,
             peer,
             place,
-            state: State::Reading,
+            state: ConnectionState::Reading,
             since_ns: now_ns,
             pending: Vec::new(),
             scan: Scan::default(),
@@ -118,42 +123,46 @@ impl Connection {
         input: &'i mut [u8],
         head_bytes_max: usize,
         now_ns: u64,
-    ) -> Input<'i> {
+    ) -> ConnectionInput<'i> {
         if !self.pending.is_empty() {
             let pending = std::mem::take(&mut self.pending);
             match self.split(pending.into(), head_bytes_max) {
-                Input::Part => {}
+                ConnectionInput::Part => {}
                 found => return found,
             }
         }
         if !self.is_readable {
-            return Input::Nothing;
+            return ConnectionInput::Nothing;
         }
         match recv(&self.socket, &mut *input, RecvFlags::empty()) {
-            Ok((0, _)) => Input::End,
+            Ok((0, _)) => ConnectionInput::End,
             Ok((bytes, _)) => {
                 // Less than there was room for: the socket is empty.
                 self.is_readable = bytes == input.len() || self.is_ended;
                 if !self.pending.is_empty() {
                     self.pending.extend_from_slice(&input[..bytes]);
-                    return Input::Part;
+                    return ConnectionInput::Part;
                 }
                 self.since_ns = now_ns;
                 self.split(input[..bytes].into(), head_bytes_max)
             }
             Err(Errno::AGAIN) => {
                 self.is_readable = false;
-                Input::Nothing
+                ConnectionInput::Nothing
             }
-            Err(Errno::INTR) => Input::Part,
-            Err(_) => Input::End,
+            Err(Errno::INTR) => ConnectionInput::Part,
+            Err(_) => ConnectionInput::End,
         }
     }
 
     /// The head at the beginning of `bytes`; what does not belong to it is kept.
-    fn split<'i>(&mut self, mut bytes: Cow<'i, [u8]>, head_bytes_max: usize) -> Input<'i> {
+    fn split<'i>(
+        &mut self,
+        mut bytes: Cow<'i, [u8]>,
+        head_bytes_max: usize,
+    ) -> ConnectionInput<'i> {
         match self.scan.end(&bytes, head_bytes_max) {
-            Err(refused) => Input::Malformed(refused, bytes),
+            Err(refused) => ConnectionInput::Malformed(refused, bytes),
             Ok(Some(end)) => {
                 self.scan = Scan::default();
                 self.pending = bytes[end..].to_vec();
@@ -161,11 +170,11 @@ impl Connection {
                     Cow::Borrowed(bytes) => *bytes = &bytes[..end],
                     Cow::Owned(bytes) => bytes.truncate(end),
                 }
-                Input::Head(bytes)
+                ConnectionInput::Head(bytes)
             }
             Ok(None) => {
                 self.pending = bytes.into_owned();
-                Input::Part
+                ConnectionInput::Part
             }
         }
     }
@@ -185,11 +194,11 @@ impl Connection {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.state, State::Reading) && self.pending.is_empty()
+        matches!(self.state, ConnectionState::Reading) && self.pending.is_empty()
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waiting(_))
+        matches!(self.state, ConnectionState::Waiting(_))
     }
 
     /// Whether the client has closed its side while a lane works for it.
@@ -198,15 +207,15 @@ impl Connection {
     }
 
     /// Whether a time limit has passed.
-    pub(crate) fn is_late(&self, limits: &Limits, now_ns: u64) -> bool {
+    pub(crate) fn is_late(&self, limits: &ServiceLimits, now_ns: u64) -> bool {
         let (since_ns, limit_ns) = match &self.state {
-            State::Reading if self.pending.is_empty() => (self.since_ns, limits.idle_ns),
-            State::Reading => (self.since_ns, limits.head_ns),
-            State::Responding(response) => (response.checked.0, limits.rate_after_ns),
-            State::Lingering => (self.since_ns, LINGER_NS),
-            State::Waiting(_) if self.is_ended => (self.since_ns, LEFT_NS),
+            ConnectionState::Reading if self.pending.is_empty() => (self.since_ns, limits.idle_ns),
+            ConnectionState::Reading => (self.since_ns, limits.head_ns),
+            ConnectionState::Responding(response) => (response.checked.0, limits.rate_after_ns),
+            ConnectionState::Lingering => (self.since_ns, LINGER_NS),
+            ConnectionState::Waiting(_) if self.is_ended => (self.since_ns, LEFT_NS),
             // It waits for this machine, not for the client.
-            State::Waiting(waiting) => (self.since_ns, waiting.limit_ns),
+            ConnectionState::Waiting(waiting) => (self.since_ns, waiting.limit_ns),
         };
         now_ns.saturating_sub(since_ns) >= limit_ns
     }
@@ -244,7 +253,7 @@ mod tests {
     fn pair() -> (OwnedFd, Connection) {
         let (family, flags) = (AddressFamily::UNIX, SocketFlags::NONBLOCK);
         let (client, socket) = socketpair(family, SocketType::STREAM, flags, None).unwrap();
-        (client, Connection::new(socket, None, Place::default(), 0))
+        (client, Connection::new(socket, None, TicketPlace::default(), 0))
     }
 
     #[test]
@@ -254,8 +263,8 @@ mod tests {
         send(&client, &[HEAD, HEAD, first].concat(), SendFlags::empty()).unwrap();
         let mut input = vec![0; 1024];
         let mut next = |c: &mut Connection, now_ns| match c.receive(&mut input, 1024, now_ns) {
-            Input::Head(head) => assert_eq!(&head[..], HEAD),
-            other => assert_eq!(other, Input::Nothing),
+            ConnectionInput::Head(head) => assert_eq!(&head[..], HEAD),
+            other => assert_eq!(other, ConnectionInput::Nothing),
         };
         next(&mut c, 1);
         next(&mut c, 2);
@@ -263,23 +272,23 @@ mod tests {
         assert_eq!((&c.pending[..], c.is_idle(), c.since_ns), (first, false, 1));
         send(&client, rest, SendFlags::empty()).unwrap();
         c.is_readable = true;
-        assert_eq!(c.receive(&mut [0; 99], 1024, 4), Input::Part);
+        assert_eq!(c.receive(&mut [0; 99], 1024, 4), ConnectionInput::Part);
         next(&mut c, 5);
         assert!(c.is_idle());
         drop(client);
         c.is_readable = true;
-        assert_eq!(c.receive(&mut [0; 99], 1024, 6), Input::End);
+        assert_eq!(c.receive(&mut [0; 99], 1024, 6), ConnectionInput::End);
     }
 
     #[test]
     fn limits_depend_on_the_state() {
         let (_client, mut c) = pair();
-        let limits = Limits { idle_ns: 20, head_ns: 10, ..Limits::default() };
+        let limits = ServiceLimits { idle_ns: 20, head_ns: 10, ..ServiceLimits::default() };
         let is_late = |c: &Connection| [9, 10, 19, 20].map(|now_ns| c.is_late(&limits, now_ns));
         assert_eq!(is_late(&c), [false, false, false, true]);
         c.pending = HEAD[..5].to_vec();
         assert_eq!(is_late(&c), [false, true, true, true]);
-        c.state = State::Lingering;
+        c.state = ConnectionState::Lingering;
         assert!(!c.is_late(&limits, LINGER_NS - 1) && c.is_late(&limits, LINGER_NS));
     }
 }

@@ -13,7 +13,7 @@ const OTHER: usize = 17;
 // Two cache lines: the adjacent one is prefetched.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct ServiceCounters {
     /// Responses for files and folders.
     pub(crate) responses: Count,
     /// Of these, those with a status below 400.
@@ -50,7 +50,7 @@ impl Count {
     }
 }
 
-impl Counters {
+impl ServiceCounters {
     pub(crate) fn status(&self, status: u16) {
         let at = STATUSES.iter().position(|&known| known == status).unwrap_or(OTHER);
         self.by_status[at].add(1);
@@ -58,10 +58,10 @@ impl Counters {
 }
 
 /// The sum of a counter over all reactors.
-pub(crate) fn sum(all: &[Counters], of: impl Fn(&Counters) -> &Count) -> u64 {
+pub(crate) fn sum(all: &[ServiceCounters], of: impl Fn(&ServiceCounters) -> &Count) -> u64 {
     all.iter().map(|one| of(one).get()).sum()
 }
 
-pub(crate) fn connections(all: &[Counters]) -> usize {
+pub(crate) fn connections(all: &[ServiceCounters]) -> usize {
     all.iter().map(|one| one.connections.load(Relaxed)).sum()
 }

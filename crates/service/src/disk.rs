@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::ScopedJoinHandle;
 
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use fathom_measure::clock::monotonic_raw_ns;
 use serde::Serialize;
 
 use crate::dose::{PIECE, read_direct};
 use crate::listing::{Listed, Listing};
 use crate::page::DISK_TIME_MS_MAX;
-use crate::shared::Shared;
+use crate::shared::ServiceShared;
 use crate::telemetry;
 use crate::ticket::IsOver;
 
@@ -21,7 +21,7 @@ use crate::ticket::IsOver;
 const SLOTS: usize = 10;
 
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct DiskRate {
+pub(crate) struct ServiceDiskRate {
     /// Bytes read in each tenth of the time.
     slots: [u64; SLOTS],
     slot_ns: u64,
@@ -32,10 +32,17 @@ pub(crate) struct DiskRate {
     unavailable: Option<String>,
 }
 
-pub(crate) fn measure(shared: &Shared, time_ms: u64, is_over: IsOver<'_>) -> DiskRate {
+pub(crate) fn measure(
+    shared: &ServiceShared,
+    time_ms: u64,
+    is_over: IsOver<'_>,
+) -> ServiceDiskRate {
     let threads = shared.lanes;
     let slot_ns = (time_ms.clamp(1, DISK_TIME_MS_MAX) * 1_000_000) / SLOTS as u64;
-    let none = |why: &str| DiskRate { unavailable: Some(why.to_owned()), ..DiskRate::default() };
+    let none = |why: &str| ServiceDiskRate {
+        unavailable: Some(why.to_owned()),
+        ..ServiceDiskRate::default()
+    };
     if !telemetry::has_device(shared) {
         return none("the folder is on no block device");
     }
@@ -44,7 +51,7 @@ pub(crate) fn measure(shared: &Shared, time_ms: u64, is_over: IsOver<'_>) -> Dis
     if listed.is_empty() {
         return none("the folder has no file with content");
     }
-    let reading = Reading {
+    let reading = DiskReading {
         shared,
         is_over,
         files: &listed,
@@ -64,7 +71,7 @@ pub(crate) fn measure(shared: &Shared, time_ms: u64, is_over: IsOver<'_>) -> Dis
     });
     match failed {
         Some(error) => none(&format!("direct read: {error}")),
-        None => DiskRate {
+        None => ServiceDiskRate {
             slots: reading.slots.map(AtomicU64::into_inner),
             slot_ns,
             files: reading.read.into_inner(),
@@ -74,8 +81,8 @@ pub(crate) fn measure(shared: &Shared, time_ms: u64, is_over: IsOver<'_>) -> Dis
     }
 }
 
-struct Reading<'r> {
-    shared: &'r Shared,
+struct DiskReading<'r> {
+    shared: &'r ServiceShared,
     is_over: IsOver<'r>,
     files: &'r [Listed],
     from_ns: u64,
@@ -85,10 +92,10 @@ struct Reading<'r> {
     read: AtomicU64,
 }
 
-impl Reading<'_> {
+impl DiskReading<'_> {
     fn run(&self) -> Result<(), std::io::Error> {
         self.shared.trip();
-        let mut buffer = Pages::new(PIECE)?;
+        let mut buffer = MemoryPages::new(PIECE)?;
         while self.slot().is_some() && !(self.is_over)() {
             let turn = self.next.fetch_add(1, Relaxed);
             let Some(listed) = self.files.get(scattered(turn) as usize % self.files.len()) else {

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use fathom_measure::clock::thread_cpu_ns;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, pread};
@@ -78,7 +78,7 @@ impl Dose {
 /// each block of `bytes` of a file that is smaller than a block.
 pub(crate) fn read_direct(
     file: &File,
-    buffer: &mut Pages,
+    buffer: &mut MemoryPages,
     from: u64,
     bytes: u64,
     is_over: IsOver<'_>,
@@ -92,7 +92,7 @@ pub(crate) fn read_direct(
 
 fn read_around(
     file: &File,
-    buffer: &mut Pages,
+    buffer: &mut MemoryPages,
     from: u64,
     bytes: u64,
     is_over: IsOver<'_>,
@@ -141,7 +141,7 @@ mod tests {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, vec![7; 10_000]).unwrap();
-        let mut buffer = Pages::new(PIECE).unwrap();
+        let mut buffer = MemoryPages::new(PIECE).unwrap();
         let file = File::open(&path).unwrap();
         assert_eq!(read_direct(&file, &mut buffer, 8192, 21_808, &|| false), Ok(21_808));
         assert_eq!(read_direct(&file, &mut buffer, 0, 21_808, &|| true), Ok(0), "not wanted");

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use fathom_far::{Channel, Message, Orders, Program, Token};
-use fathom_measure::process::Limits;
+use fathom_far::{Channel, Orders, ProcessProgram, ProtocolMessage, Token};
+use fathom_measure::process::OutputLimits;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{SendFlags, send};
 
@@ -27,7 +27,7 @@ const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nServer: fathom\r\
     Connection: Upgrade\r\nUpgrade: fathom-far/1\r\n\r\n";
 #[derive(Debug)]
 pub(crate) struct FarEnds {
-    program: Option<Program>,
+    program: Option<ProcessProgram>,
     /// Where they write files that they receive.
     folder: Option<PathBuf>,
     places: Places,
@@ -36,7 +36,10 @@ pub(crate) struct FarEnds {
 }
 
 impl FarEnds {
-    pub(crate) fn new(program: Option<Program>, folder: Option<PathBuf>) -> std::io::Result<Self> {
+    pub(crate) fn new(
+        program: Option<ProcessProgram>,
+        folder: Option<PathBuf>,
+    ) -> std::io::Result<Self> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Self { program, folder, places: Places::default(), stop })
     }
@@ -68,7 +71,7 @@ impl FarEnds {
             let full = "too many far ends run there".to_owned();
             let text = if speaks { full } else { silent };
             // The near end may have gone.
-            let _ = Channel::new(socket).send(&Message::Error { text, is_limit: false });
+            let _ = Channel::new(socket).send(&ProtocolMessage::Error { text, is_limit: false });
         }
     }
 
@@ -91,12 +94,13 @@ impl FarEnds {
             // Dropped after its end, its life or the service: that kills and reaps it.
             Ok(mut far) => {
                 drop(answer);
-                let limits = Limits { time_ns: LIFE_NS, output_bytes: 0 };
+                let limits = OutputLimits { time_ns: LIFE_NS, output_bytes: 0 };
                 let _ = far.collect(limits, self.stop.as_fd());
             }
             Err(error) => {
                 let text = format!("start the far end: {error}");
-                let _ = Channel::new(answer).send(&Message::Error { text, is_limit: false });
+                let _ =
+                    Channel::new(answer).send(&ProtocolMessage::Error { text, is_limit: false });
             }
         }
     }

@@ -3,11 +3,11 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::head::{Conditions, Fields, Method, Request, Scan, parse};
+use crate::head::{HeadConditions, HeadFields, HeadRequest, Method, Scan, parse};
 use crate::refusal::Refused;
-use crate::reply::{Connection, Date, Reply};
-use crate::selection::{Selection, Version, select};
-use crate::target::Target;
+use crate::reply::{Date, Reply, ReplyConnection};
+use crate::selection::{ServiceSelection, Version, select};
+use crate::target::ServiceTarget;
 use crate::token;
 
 const HEAD_BYTES_MAX: usize = 1 << 10;
@@ -46,7 +46,7 @@ pub fn head(data: &[u8]) {
 }
 
 /// Compares with a reading line by line.
-fn check_request(request: &Request<'_>, head: &[u8]) {
+fn check_request(request: &HeadRequest<'_>, head: &[u8]) {
     let text: Vec<char> = head.iter().map(|&byte| char::from(byte)).collect();
     let text: String = text.into_iter().collect();
     let text = text.strip_prefix("\r\n").unwrap_or(&text);
@@ -67,10 +67,10 @@ fn check_request(request: &Request<'_>, head: &[u8]) {
     let of = |name: &str| -> Vec<&str> {
         fields.iter().filter(|(known, _)| known == name).map(|(_, value)| *value).collect()
     };
-    let Fields { host, origin, authorization, content_length, expect, .. } = request.fields;
-    let Fields { upgrade, conditions, .. } = request.fields;
-    let Conditions { range, if_range, if_match, if_none_match, .. } = conditions;
-    let Conditions { if_modified_since, if_unmodified_since, .. } = conditions;
+    let HeadFields { host, origin, authorization, content_length, expect, .. } = request.fields;
+    let HeadFields { upgrade, conditions, .. } = request.fields;
+    let HeadConditions { range, if_range, if_match, if_none_match, .. } = conditions;
+    let HeadConditions { if_modified_since, if_unmodified_since, .. } = conditions;
     for (name, found) in [
         ("host", host),
         ("origin", origin),
@@ -114,14 +114,14 @@ fn field(line: &str) -> (String, &str) {
 
 /// No target leads out of the folder.
 fn check_target(target: &str) {
-    match Target::of(target) {
-        Ok(Target::File(path)) => {
+    match ServiceTarget::parse(target) {
+        Ok(ServiceTarget::File(path)) => {
             assert!(!path.starts_with(b"/") && !path.contains(&0), "{target}");
             let mut parts = path.split(|&byte| byte == b'/');
             assert!(parts.clone().all(|part| part != b"." && part != b".."), "{target}");
             assert!(parts.next() != Some(b".fathom"), "{target}");
         }
-        Ok(Target::Control(_)) => {}
+        Ok(ServiceTarget::Control(_)) => {}
         Err(refused) => assert!(refused.close),
     }
 }
@@ -138,15 +138,15 @@ pub fn range(data: &[u8]) {
     let version = Version { bytes, etag: "\"a\"".to_owned(), is_strong: true, modified };
     let selection = select(fields, &version, is_get);
     if fields.if_match.or(fields.if_unmodified_since).is_none() {
-        assert_ne!(selection, Selection::PreconditionFailed);
+        assert_ne!(selection, ServiceSelection::PreconditionFailed);
     }
     if fields.if_none_match.or(fields.if_modified_since).is_none() {
-        assert_ne!(selection, Selection::NotModified);
+        assert_ne!(selection, ServiceSelection::NotModified);
     }
     let is_free = fields.if_match.or(fields.if_unmodified_since).is_none()
         && fields.if_none_match.or(fields.if_modified_since).or(fields.if_range).is_none();
     if is_free {
-        let expected = fields.range.filter(|_| is_get).map_or(Selection::Whole, |range| {
+        let expected = fields.range.filter(|_| is_get).map_or(ServiceSelection::Whole, |range| {
             naive_range(std::str::from_utf8(range).unwrap_or_default(), bytes)
         });
         assert_eq!(selection, expected);
@@ -155,34 +155,38 @@ pub fn range(data: &[u8]) {
 }
 
 /// One range of bytes, in numbers that do not overflow.
-fn naive_range(range: &str, bytes: u64) -> Selection {
-    let Some((unit, range)) = range.split_once('=') else { return Selection::Whole };
-    let Some((first, last)) = range.split_once('-') else { return Selection::Whole };
+fn naive_range(range: &str, bytes: u64) -> ServiceSelection {
+    let Some((unit, range)) = range.split_once('=') else { return ServiceSelection::Whole };
+    let Some((first, last)) = range.split_once('-') else { return ServiceSelection::Whole };
     let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
     let is_valid = unit.eq_ignore_ascii_case("bytes") && is_number(first) && is_number(last);
     if !is_valid || (first.is_empty() && last.is_empty()) {
-        return Selection::Whole;
+        return ServiceSelection::Whole;
     }
     let number = |text: &str| text.parse::<u128>().unwrap_or(u128::MAX / 2);
     let all = u128::from(bytes);
     let (begin, end) = match (first, last) {
-        ("", count) if number(count) > 0 && bytes == 0 => return Selection::Whole,
+        ("", count) if number(count) > 0 && bytes == 0 => return ServiceSelection::Whole,
         ("", count) => (all.saturating_sub(number(count)), all),
         (first, "") => (number(first), all),
         (first, last) => {
             // Both count as 2⁶⁴ - 1 above it, as they are beyond every file.
             let most = u128::from(u64::MAX);
             if number(first).min(most) > number(last).min(most) {
-                return Selection::Whole;
+                return ServiceSelection::Whole;
             }
             (number(first), all.min(number(last) + 1))
         }
     };
-    if begin < end { Selection::Part(begin as u64..end as u64) } else { Selection::Unsatisfiable }
+    if begin < end {
+        ServiceSelection::Part(begin as u64..end as u64)
+    } else {
+        ServiceSelection::Unsatisfiable
+    }
 }
 
 /// The head says what the body has.
-fn check_reply(selection: Selection, version: &Version) {
+fn check_reply(selection: ServiceSelection, version: &Version) {
     let all = version.bytes;
     let Ok((status, body)) = selection.clone().answer(all) else { return };
     assert!(body.start <= body.end && body.end <= all);
@@ -194,7 +198,7 @@ fn check_reply(selection: Selection, version: &Version) {
         part: (status == 206).then(|| body.clone()),
         location: None,
         allow: None,
-        connection: Connection::Default,
+        connection: ReplyConnection::Default,
     };
     let mut out = Vec::new();
     reply.write(&mut out, &Date::default());
@@ -203,16 +207,16 @@ fn check_reply(selection: Selection, version: &Version) {
     let length = value("Content-Length: ").map(|digits| digits.parse::<u64>().expect("digits"));
     let range = value("Content-Range: ");
     match selection {
-        Selection::Whole => assert_eq!((length, range), (Some(all), None)),
-        Selection::Part(part) => {
+        ServiceSelection::Whole => assert_eq!((length, range), (Some(all), None)),
+        ServiceSelection::Part(part) => {
             let (first, last) = (part.start, part.end - 1);
             assert_eq!(length, Some(last - first + 1));
             assert_eq!(range, Some(&*format!("bytes {first}-{last}/{all}")));
         }
-        Selection::Unsatisfiable => {
+        ServiceSelection::Unsatisfiable => {
             assert_eq!((length, range), (Some(0), Some(&*format!("bytes */{all}"))));
         }
-        Selection::NotModified | Selection::PreconditionFailed => {
+        ServiceSelection::NotModified | ServiceSelection::PreconditionFailed => {
             assert_eq!((status, length, range), (304, None, None));
         }
     }

@@ -9,20 +9,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use fathom_measure::clock::wall_ns;
 use rustix::net::{Shutdown, shutdown, sockopt};
 
-use crate::connection::{Connection, Flow, Input, Next, State, Waiting};
-use crate::counters::Counters;
+use crate::connection::{Connection, ConnectionInput, ConnectionState, Flow, Next, Waiting};
+use crate::counters::ServiceCounters;
 use crate::head::{self, Method};
 use crate::job::{Done, FileRequest, Job, Work};
 use crate::media;
-use crate::page::{Made, Page};
+use crate::page::{Made, ServicePage};
 use crate::refusal::{Refusal, Refused};
 use crate::reply::{self, Date, Reply};
-use crate::resident::{Probe, loads_of};
+use crate::resident::{ResidentProbe, loads_of};
 use crate::root::Opened;
 use crate::route::{Route, route};
-use crate::selection::{Selection, Version, select, select_page};
-use crate::send::{self, Body, Exchange, Part, Response, Stamp, Step};
-use crate::shared::Shared;
+use crate::selection::{ServiceSelection, Version, select, select_page};
+use crate::send::{self, Exchange, SendBody, SendPart, SendResponse, SendStep, Stamp};
+use crate::shared::ServiceShared;
 use crate::target::encode;
 use crate::ticket::Ticket;
 
@@ -32,15 +32,15 @@ const REQUESTS_PER_TURN: u32 = 16;
 const BYTES_PER_TURN: usize = 4 << 20;
 
 /// What the connections of a reactor share: one has its turn at a time.
-pub(crate) struct Handler {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct ServiceHandler {
+    pub(crate) shared: Arc<ServiceShared>,
     /// The reactor's.
     pub(crate) number: usize,
     /// Where bytes arrive, and the head of a response with a small body.
     pub(crate) input: Vec<u8>,
     output: Vec<u8>,
     date: Date,
-    probe: Probe,
+    probe: ResidentProbe,
     /// `Shared::evicted` when the probe last heard of it.
     evicted: u64,
     /// The time of this round of events.
@@ -51,9 +51,9 @@ pub(crate) struct Handler {
     clock: fn() -> u64,
 }
 
-impl Handler {
-    pub(crate) fn new(shared: Arc<Shared>, number: usize, clock: fn() -> u64) -> Self {
-        let probe = Probe::new(shared.cold, Arc::clone(&shared.loads));
+impl ServiceHandler {
+    pub(crate) fn new(shared: Arc<ServiceShared>, number: usize, clock: fn() -> u64) -> Self {
+        let probe = ResidentProbe::new(shared.cold, Arc::clone(&shared.loads));
         Self {
             shared,
             number,
@@ -68,7 +68,7 @@ impl Handler {
         }
     }
 
-    pub(crate) fn own(&self) -> &Counters {
+    pub(crate) fn own(&self) -> &ServiceCounters {
         &self.shared.counters[self.number]
     }
 
@@ -101,11 +101,11 @@ impl Handler {
 
     pub(crate) fn turn(&mut self, c: &mut Connection) -> Next {
         for _ in 0..REQUESTS_PER_TURN {
-            let flow = match std::mem::replace(&mut c.state, State::Reading) {
-                State::Reading => self.read(c),
-                State::Responding(response) => self.respond(c, response),
-                State::Lingering => {
-                    c.state = State::Lingering;
+            let flow = match std::mem::replace(&mut c.state, ConnectionState::Reading) {
+                ConnectionState::Reading => self.read(c),
+                ConnectionState::Responding(response) => self.respond(c, response),
+                ConnectionState::Lingering => {
+                    c.state = ConnectionState::Lingering;
                     let is_over = c.drop_input(&mut self.input);
                     Break(if is_over { Next::Close } else { Next::Wait })
                 }
@@ -125,11 +125,11 @@ impl Handler {
     fn read(&mut self, c: &mut Connection) -> Flow {
         let mut input = std::mem::take(&mut self.input);
         let flow = match c.receive(&mut input, self.shared.limits.head_bytes, self.now_ns) {
-            Input::Head(head) => self.request(c, &head),
-            Input::Malformed(refused, bytes) => self.refuse(c, refused, &bytes),
-            Input::Part => Continue(()),
-            Input::Nothing => Break(Next::Wait),
-            Input::End => Break(Next::Close),
+            ConnectionInput::Head(head) => self.request(c, &head),
+            ConnectionInput::Malformed(refused, bytes) => self.refuse(c, refused, &bytes),
+            ConnectionInput::Part => Continue(()),
+            ConnectionInput::Nothing => Break(Next::Wait),
+            ConnectionInput::End => Break(Next::Close),
         };
         self.input = input;
         flow
@@ -215,7 +215,7 @@ impl Handler {
             return self.refuse_in(c, exchange, Refusal::Source.keep());
         }
         let reply = self.reply(exchange, 200, bytes, media::UNKNOWN);
-        self.begin(c, exchange, &reply, Body::Filling(bytes))
+        self.begin(c, exchange, &reply, SendBody::Filling(bytes))
     }
 
     fn opened(
@@ -244,20 +244,20 @@ impl Handler {
     ) -> Flow {
         if path.is_empty() || path.ends_with(b"/") {
             return match select_page(&conditions) {
-                Selection::PreconditionFailed => {
+                ServiceSelection::PreconditionFailed => {
                     self.refuse_in(c, exchange, Refusal::Precondition.keep())
                 }
-                Selection::NotModified => {
+                ServiceSelection::NotModified => {
                     let reply = self.reply(exchange, 304, 0, media::HTML);
-                    self.begin(c, exchange, &reply, Body::Filling(0))
+                    self.begin(c, exchange, &reply, SendBody::Filling(0))
                 }
-                _ => self.page(c, exchange, Page::Index { folder, path: path.to_vec() }),
+                _ => self.page(c, exchange, ServicePage::Index { folder, path: path.to_vec() }),
             };
         }
         let location = format!("/{}/", encode(path));
         let mut reply = self.reply(exchange, 301, 0, media::TEXT);
         reply.location = Some(&location);
-        self.begin(c, exchange, &reply, Body::Filling(0))
+        self.begin(c, exchange, &reply, SendBody::Filling(0))
     }
 
     fn file(
@@ -267,18 +267,18 @@ impl Handler {
         Opened { file, stat, .. }: Opened,
     ) -> Flow {
         let &FileRequest { exchange, is_get, path, dose, conditions } = request;
-        let version = Version::of(&stat, self.date.wall_ns);
+        let version = Version::from_stat(&stat, self.date.wall_ns);
         let (status, part) = match select(&conditions, &version, is_get).answer(version.bytes) {
             Ok(answer) => answer,
             Err(why) => return self.refuse_in(c, exchange, why.keep()),
         };
         let filling = if status == 200 { dose.wire_bytes } else { 0 };
         let length = part.end - part.start + filling;
-        let mut reply = self.reply(exchange, status, length, media::of(path));
+        let mut reply = self.reply(exchange, status, length, media::media_type_of(path));
         reply.version = Some(&version);
         reply.part = (status == 206).then(|| part.clone());
-        let part = Part::new(file, Stamp::of(&stat), part.start, part.end);
-        self.begin(c, exchange, &reply, Body::File(part, filling))
+        let part = SendPart::new(file, Stamp::from_stat(&stat), part.start, part.end);
+        self.begin(c, exchange, &reply, SendBody::File(part, filling))
     }
 
     fn reply<'r>(
@@ -290,9 +290,9 @@ impl Handler {
     ) -> Reply<'r> {
         let close = exchange.close || self.shared.stops();
         let connection = match (close, exchange.is_http_1_0) {
-            (true, _) => reply::Connection::Close,
-            (false, true) => reply::Connection::KeepAlive,
-            (false, false) => reply::Connection::Default,
+            (true, _) => reply::ReplyConnection::Close,
+            (false, true) => reply::ReplyConnection::KeepAlive,
+            (false, false) => reply::ReplyConnection::Default,
         };
         let (version, part, location, allow) = (None, None, None, None);
         Reply { status, length, media, version, part, location, allow, connection }
@@ -323,17 +323,17 @@ impl Handler {
         let Made { status, media, body, held } = Made::refusal(why);
         let mut reply = self.reply(exchange, status, body.len() as u64, media);
         reply.allow = why.allow();
-        self.begin(c, exchange, &reply, Body::Bytes(body, held))
+        self.begin(c, exchange, &reply, SendBody::Bytes(body, held))
     }
 
-    fn page(&mut self, c: &mut Connection, exchange: Exchange, page: Page) -> Flow {
-        let exchange = Exchange { is_work: matches!(page, Page::Index { .. }), ..exchange };
+    fn page(&mut self, c: &mut Connection, exchange: Exchange, page: ServicePage) -> Flow {
+        let exchange = Exchange { is_work: matches!(page, ServicePage::Index { .. }), ..exchange };
         self.submit(c, exchange, false, Work::Page(page))
     }
 
     fn made(&mut self, c: &mut Connection, exchange: Exchange, made: Made) -> Flow {
         let reply = self.reply(exchange, made.status, made.body.len() as u64, made.media);
-        self.begin(c, exchange, &reply, Body::Bytes(made.body, made.held))
+        self.begin(c, exchange, &reply, SendBody::Bytes(made.body, made.held))
     }
 
     /// Waits for a lane.
@@ -346,7 +346,7 @@ impl Handler {
     ) -> Flow {
         let limit_ns = work.limit_ns(self.shared.limits.wait_ns);
         let (ticket, claim) = Ticket::new(self.number, c.place);
-        c.state = State::Waiting(Waiting { exchange, has_begun, limit_ns, claim });
+        c.state = ConnectionState::Waiting(Waiting { exchange, has_begun, limit_ns, claim });
         c.since_ns = self.now_ns;
         match self.shared.queue(work.kind()).push(Job { ticket, work }) {
             true => Break(Next::Wait),
@@ -357,8 +357,8 @@ impl Handler {
     /// No lane does what the connection waits for. It is refused where nothing was sent.
     fn give_up(&mut self, c: &mut Connection, why: Refusal) -> Flow {
         self.has_cancelled = true;
-        match std::mem::replace(&mut c.state, State::Reading) {
-            State::Waiting(Waiting { exchange, has_begun: false, .. }) => {
+        match std::mem::replace(&mut c.state, ConnectionState::Reading) {
+            ConnectionState::Waiting(Waiting { exchange, has_begun: false, .. }) => {
                 self.refuse_in(c, exchange, why.close())
             }
             // What was read before an error can still be received.
@@ -373,7 +373,7 @@ impl Handler {
 
     /// Continues with what a lane has done.
     pub(crate) fn resume(&mut self, c: &mut Connection, done: Done) -> Next {
-        let State::Waiting(Waiting { exchange, .. }) = c.state else {
+        let ConnectionState::Waiting(Waiting { exchange, .. }) = c.state else {
             // It has given up already.
             return Next::Wait;
         };
@@ -413,7 +413,7 @@ impl Handler {
         let rate = self.shared.limits.rate_bytes_per_s as f64 / 1e9;
         let unsent = c.count_unsent();
         match &mut c.state {
-            State::Responding(response) => {
+            ConnectionState::Responding(response) => {
                 let arrived = response.sent().saturating_sub(unsent);
                 let (checked_ns, before) =
                     std::mem::replace(&mut response.checked, (now_ns, arrived));
@@ -424,7 +424,7 @@ impl Handler {
                 self.own().broken.add(1);
                 c.abort();
             }
-            State::Reading if c.pending.is_empty() => {
+            ConnectionState::Reading if c.pending.is_empty() => {
                 // All was handed to the kernel; the client may still be reading it.
                 let read = c.unsent_bytes.saturating_sub(unsent) as f64;
                 let is_first = c.unsent_bytes == 0;
@@ -436,19 +436,19 @@ impl Handler {
                     c.abort();
                 }
             }
-            State::Waiting(_) if c.is_ended => return self.leave_lane(),
-            State::Waiting(_) => {
+            ConnectionState::Waiting(_) if c.is_ended => return self.leave_lane(),
+            ConnectionState::Waiting(_) => {
                 self.own().timed_out.add(1);
                 let flow = self.give_up(c, Refusal::Late);
                 return self.follow(c, flow);
             }
-            State::Reading => {
+            ConnectionState::Reading => {
                 self.own().timed_out.add(1);
                 let pending = std::mem::take(&mut c.pending);
                 let flow = self.refuse(c, Refusal::SlowHead.close(), &pending);
                 return self.follow(c, flow);
             }
-            State::Lingering => {}
+            ConnectionState::Lingering => {}
         }
         self.own().timed_out.add(1);
         Next::Close
@@ -460,7 +460,7 @@ impl Handler {
         c: &mut Connection,
         exchange: Exchange,
         reply: &Reply<'_>,
-        body: Body,
+        body: SendBody,
     ) -> Flow {
         let (head, socket) = ((reply, &self.date), c.socket.as_fd());
         let begun = send::begin(&mut self.output, socket, exchange, head, body, self.now_ns);
@@ -472,31 +472,31 @@ impl Handler {
         self.respond(c, Box::new(response))
     }
 
-    fn respond(&mut self, c: &mut Connection, mut response: Box<Response>) -> Flow {
+    fn respond(&mut self, c: &mut Connection, mut response: Box<SendResponse>) -> Flow {
         let mut in_turn = 0;
         loop {
             match response.step(c.socket.as_fd(), &mut self.probe, self.now_ns) {
-                Ok(Step::Sent(bytes)) => {
+                Ok(SendStep::Sent(bytes)) => {
                     in_turn += bytes;
                     let of_body = response.count(bytes as u64);
                     self.count_sent(response.exchange, bytes as u64, of_body);
                     if in_turn > BYTES_PER_TURN {
-                        c.state = State::Responding(response);
+                        c.state = ConnectionState::Responding(response);
                         return Break(Next::Again);
                     }
                 }
-                Ok(Step::WouldBlock) => {
-                    c.state = State::Responding(response);
+                Ok(SendStep::WouldBlock) => {
+                    c.state = ConnectionState::Responding(response);
                     return Break(Next::Wait);
                 }
-                Ok(Step::NeedsLane) => {
+                Ok(SendStep::NeedsLane) => {
                     let (exchange, has_begun) = (response.exchange, response.sent() > 0);
                     if let Some(part) = response.part() {
                         loads_of(&self.shared.loads, part.stamp.inode).fetch_add(1, Relaxed);
                     }
                     return self.submit(c, exchange, has_begun, Work::Load(response));
                 }
-                Ok(Step::Done) => return self.finish(c, *response),
+                Ok(SendStep::Done) => return self.finish(c, *response),
                 Err(_) => return self.broken(),
             }
         }
@@ -515,8 +515,8 @@ impl Handler {
     }
 
     /// The last byte was handed to the kernel.
-    fn finish(&mut self, c: &mut Connection, response: Response) -> Flow {
-        let Response { exchange, status, .. } = response;
+    fn finish(&mut self, c: &mut Connection, response: SendResponse) -> Flow {
+        let SendResponse { exchange, status, .. } = response;
         let (now_ns, own) = ((self.clock)(), self.own());
         own.status(status);
         if exchange.is_work {
@@ -529,14 +529,14 @@ impl Handler {
         {
             self.shared.evict_later(file);
         }
-        (c.state, c.since_ns, c.unsent_bytes) = (State::Reading, now_ns, 0);
+        (c.state, c.since_ns, c.unsent_bytes) = (ConnectionState::Reading, now_ns, 0);
         if !exchange.close && !self.shared.stops() {
             return Continue(());
         }
         // A close with unread bytes resets the connection, and the client may lose the response.
         if exchange.linger || c.is_readable || !c.pending.is_empty() {
             c.pending = Vec::new();
-            c.state = State::Lingering;
+            c.state = ConnectionState::Lingering;
             c.is_readable = true;
             let _ = shutdown(&c.socket, Shutdown::Write);
             return Continue(());

@@ -66,7 +66,7 @@ pub(crate) enum Method {
 
 /// A request that passed the gate. Its fields are not interpreted yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'h> {
+pub(crate) struct HeadRequest<'h> {
     pub(crate) method: Method,
     pub(crate) target: &'h str,
     pub(crate) is_http_1_0: bool,
@@ -75,16 +75,16 @@ pub(crate) struct Request<'h> {
     /// Whether Connection names Upgrade.
     pub(crate) upgrades: bool,
     pub(crate) content_length: Option<u64>,
-    pub(crate) fields: Fields<'h>,
+    pub(crate) fields: HeadFields<'h>,
 }
 
 /// Fields that may occur once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fields<'h> {
+pub(crate) struct HeadFields<'h> {
     pub(crate) host: Option<&'h [u8]>,
     pub(crate) origin: Option<&'h [u8]>,
     pub(crate) authorization: Option<&'h [u8]>,
-    pub(crate) conditions: Conditions<&'h [u8]>,
+    pub(crate) conditions: HeadConditions<&'h [u8]>,
     pub(crate) content_length: Option<&'h [u8]>,
     pub(crate) expect: Option<&'h [u8]>,
     pub(crate) upgrade: Option<&'h [u8]>,
@@ -93,7 +93,7 @@ pub(crate) struct Fields<'h> {
 
 /// Fields that decide which part of a file answers the request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Conditions<B> {
+pub(crate) struct HeadConditions<B> {
     pub(crate) range: Option<B>,
     pub(crate) if_range: Option<B>,
     pub(crate) if_match: Option<B>,
@@ -102,11 +102,11 @@ pub(crate) struct Conditions<B> {
     pub(crate) if_unmodified_since: Option<B>,
 }
 
-impl<B: AsRef<[u8]>> Conditions<B> {
+impl<B: AsRef<[u8]>> HeadConditions<B> {
     /// Borrows them, or copies them out of their head.
-    pub(crate) fn map<'s, T>(&'s self, to: impl Fn(&'s [u8]) -> T) -> Conditions<T> {
+    pub(crate) fn map<'s, T>(&'s self, to: impl Fn(&'s [u8]) -> T) -> HeadConditions<T> {
         let to = |field: &'s Option<B>| field.as_ref().map(|value| to(value.as_ref()));
-        Conditions {
+        HeadConditions {
             range: to(&self.range),
             if_range: to(&self.if_range),
             if_match: to(&self.if_match),
@@ -117,7 +117,7 @@ impl<B: AsRef<[u8]>> Conditions<B> {
     }
 }
 
-impl<'h> Fields<'h> {
+impl<'h> HeadFields<'h> {
     /// The slot of a field that is read, by its name.
     fn slot(&mut self, name: &str) -> Option<&mut Option<&'h [u8]>> {
         let slots: [(&str, &mut Option<&'h [u8]>); 13] = [
@@ -141,7 +141,7 @@ impl<'h> Fields<'h> {
 }
 
 /// Parses a complete head with at most `fields_max` fields.
-pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refused> {
+pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<HeadRequest<'_>, Refused> {
     let mut room = [const { std::mem::MaybeUninit::uninit() }; FIELDS_HARD_MAX];
     let mut parsed = httparse::Request::new(&mut []);
     let room = &mut room[..fields_max.min(FIELDS_HARD_MAX)];
@@ -158,7 +158,7 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
         return Err(Refusal::Target.close());
     }
     let is_http_1_0 = parsed.version == Some(0);
-    let mut fields = Fields::default();
+    let mut fields = HeadFields::default();
     let (mut close, mut keep_alive, mut upgrades) = (false, false, false);
     let mut codings = None;
     for field in parsed.headers.iter() {
@@ -192,7 +192,7 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
     let method = method(parsed.method.unwrap_or_default(), content_length)?;
     // The bodies of other methods are not read.
     let close = close || (is_http_1_0 && !keep_alive) || method == Method::Other;
-    Ok(Request { method, target, is_http_1_0, close, upgrades, content_length, fields })
+    Ok(HeadRequest { method, target, is_http_1_0, close, upgrades, content_length, fields })
 }
 
 fn check_host(host: Option<&[u8]>, is_http_1_0: bool) -> Result<(), Refused> {

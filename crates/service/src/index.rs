@@ -15,14 +15,14 @@ const ENTRIES_MAX: usize = 10_000;
 const PAGE_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct IndexEntry {
     name: Vec<u8>,
     is_folder: bool,
     bytes: u64,
 }
 
 /// The entries of a folder as HTML, sorted by name.
-pub(crate) fn of(
+pub(crate) fn listing_of(
     root: &Root,
     folder: &File,
     path: &[u8],
@@ -56,13 +56,13 @@ pub(crate) fn of(
             FileType::RegularFile => false,
             _ => continue,
         };
-        entries.push(Entry { name: name.to_vec(), is_folder, bytes: stat.st_size as u64 });
+        entries.push(IndexEntry { name: name.to_vec(), is_folder, bytes: stat.st_size as u64 });
     }
     entries.sort();
     Ok(html(path, &entries, is_truncated))
 }
 
-fn html(path: &[u8], entries: &[Entry], is_truncated: bool) -> String {
+fn html(path: &[u8], entries: &[IndexEntry], is_truncated: bool) -> String {
     let title = escape(&format!("/{}", String::from_utf8_lossy(path)));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
@@ -73,7 +73,7 @@ fn html(path: &[u8], entries: &[Entry], is_truncated: bool) -> String {
         page += "<tr><td><a href=\"../\">../</a></td><td></td></tr>\n";
     }
     let mut shown = 0;
-    for Entry { name, is_folder, bytes } in entries {
+    for IndexEntry { name, is_folder, bytes } in entries {
         if page.len() >= PAGE_BYTES_MAX {
             break;
         }
@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn names_are_escaped_and_links_encoded() {
-        let entry = |name: &[u8], is_folder| Entry { name: name.to_vec(), is_folder, bytes: 5 };
+        let entry =
+            |name: &[u8], is_folder| IndexEntry { name: name.to_vec(), is_folder, bytes: 5 };
         let entries = [entry(b"<b>&\"'.txt", false), entry(b"a b:c", true)];
         let page = html(b"x<y/", &entries, true);
         assert!(page.contains("<title>/x&lt;y/</title>"), "{page}");
@@ -137,8 +138,8 @@ mod tests {
     #[test]
     fn page_of_long_names_ends_before_it_is_too_large() {
         let name = |number: usize| format!("{number:0>6}{}", "&".repeat(249)).into_bytes();
-        let entry = |number| Entry { name: name(number), is_folder: false, bytes: 1 };
-        let entries: Vec<Entry> = (0..ENTRIES_MAX).map(entry).collect();
+        let entry = |number| IndexEntry { name: name(number), is_folder: false, bytes: 1 };
+        let entries: Vec<IndexEntry> = (0..ENTRIES_MAX).map(entry).collect();
         let page = html(b"", &entries, false);
         assert!(page.len() < PAGE_BYTES_MAX + 4096, "{}", page.len());
         let shown = page.matches("<tr>").count();
@@ -158,7 +159,7 @@ mod tests {
             std::os::unix::fs::symlink(target, inside.join(name)).unwrap();
         }
         let root = Root::open(&inside).unwrap();
-        let page = of(&root, &File::open(&inside).unwrap(), b"", &|| false).unwrap();
+        let page = listing_of(&root, &File::open(&inside).unwrap(), b"", &|| false).unwrap();
         let names: Vec<&str> = page.split("href=\"./").skip(1).map(|it| &it[..3]).collect();
         assert_eq!(names, ["fil", "own"], "{page}");
         assert_eq!(page.matches("<td>5</td>").count(), 2, "{page}");

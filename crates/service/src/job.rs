@@ -5,11 +5,11 @@ use std::fs::File;
 use rustix::io::Errno;
 
 use crate::dose::Dose;
-use crate::head::Conditions;
-use crate::page::{Made, Page};
+use crate::head::HeadConditions;
+use crate::page::{Made, ServicePage};
 use crate::refusal::Refusal;
 use crate::root::Opened;
-use crate::send::{Exchange, Response};
+use crate::send::{Exchange, SendResponse};
 use crate::ticket::Ticket;
 
 /// A request for a file or a folder. It outlives its head while a lane opens what it asks for.
@@ -19,7 +19,7 @@ pub(crate) struct FileRequest<B> {
     pub(crate) is_get: bool,
     pub(crate) path: B,
     pub(crate) dose: Dose,
-    pub(crate) conditions: Conditions<B>,
+    pub(crate) conditions: HeadConditions<B>,
 }
 
 impl<B: AsRef<[u8]>> FileRequest<B> {
@@ -34,15 +34,15 @@ impl<B: AsRef<[u8]>> FileRequest<B> {
 pub(crate) enum Work {
     Open(Box<FileRequest<Vec<u8>>>),
     /// Read the next window of the response's file.
-    Load(Box<Response>),
-    Page(Page),
+    Load(Box<SendResponse>),
+    Page(ServicePage),
 }
 
 #[derive(Debug)]
 pub(crate) enum Done {
     Opened(Box<FileRequest<Vec<u8>>>, Result<Opened, Refusal>),
     /// What could be read of the window.
-    Loaded(Box<Response>, Result<(), Errno>),
+    Loaded(Box<SendResponse>, Result<(), Errno>),
     Made(Made),
     /// The lane has panicked.
     Failed,
@@ -98,19 +98,21 @@ impl Work {
         match self {
             Self::Open(request) if request.dose.serial_ns > 0 => Kind::Serial,
             Self::Open(_) | Self::Load(_) => Kind::Read,
-            Self::Page(Page::Index { .. }) => Kind::Page,
-            Self::Page(Page::Telemetry | Page::Metrics | Page::Host) => Kind::Control,
-            Self::Page(Page::List) => Kind::List,
-            Self::Page(Page::Evict | Page::Warm | Page::Disk(_)) => Kind::Bulk,
+            Self::Page(ServicePage::Index { .. }) => Kind::Page,
+            Self::Page(ServicePage::Telemetry | ServicePage::Metrics | ServicePage::Host) => {
+                Kind::Control
+            }
+            Self::Page(ServicePage::List) => Kind::List,
+            Self::Page(ServicePage::Evict | ServicePage::Warm | ServicePage::Disk(_)) => Kind::Bulk,
         }
     }
 
     /// How long a connection waits for it, if `wait_ns` is for a page or a read.
     pub(crate) fn limit_ns(&self, wait_ns: u64) -> u64 {
         match self {
-            Self::Page(Page::Disk(time_ms)) => wait_ns.saturating_add(time_ms * 1_000_000),
+            Self::Page(ServicePage::Disk(time_ms)) => wait_ns.saturating_add(time_ms * 1_000_000),
             // All files of the folder.
-            Self::Page(Page::Evict | Page::Warm) => wait_ns.saturating_mul(10),
+            Self::Page(ServicePage::Evict | ServicePage::Warm) => wait_ns.saturating_mul(10),
             _ => wait_ns,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use fathom_fileio::residency::cached_pages;
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::fs::{Advice, fadvise, sendfile};
@@ -15,10 +15,10 @@ use rustix::io::Errno;
 use crate::held::SMALL;
 use crate::job::{Done, Eviction, Job, Kind, Work};
 use crate::mailbox::Mail;
-use crate::page::{Made, Page};
+use crate::page::{Made, ServicePage};
 use crate::refusal::Refusal;
-use crate::send::Response;
-use crate::shared::{Handle, Shared};
+use crate::send::SendResponse;
+use crate::shared::{Handle, ServiceShared};
 use crate::ticket::{IsOver, Ticket};
 use crate::{cache, disk, dose, index, listing, media, metrics, telemetry};
 
@@ -30,7 +30,7 @@ const EVICTION_PAUSE: Duration = Duration::from_millis(1);
 pub(crate) const EVICTIONS_WAITING_MAX: usize = 256;
 
 /// Serves one queue until it is closed.
-pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: &File) {
+pub(crate) fn serve(shared: &Arc<ServiceShared>, kind: Kind, nowhere: &File) {
     let mut buffer = None;
     while let Some(Job { ticket, work }) = shared.queue(kind).pop() {
         if ticket.is_left() {
@@ -63,9 +63,9 @@ pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: &File) {
 /// Does a piece of work.
 fn run(
     work: Work,
-    shared: &Shared,
+    shared: &ServiceShared,
     ticket: &Ticket,
-    buffer: &mut Option<Pages>,
+    buffer: &mut Option<MemoryPages>,
     nowhere: &File,
 ) -> Done {
     match work {
@@ -90,20 +90,20 @@ fn run(
 }
 
 /// Makes a page as far as it is wanted.
-pub(crate) fn make(page: Page, shared: &Shared, ticket: &Ticket) -> Made {
+pub(crate) fn make(page: ServicePage, shared: &ServiceShared, ticket: &Ticket) -> Made {
     let is_over = &|| shared.is_over(ticket);
     let (media, body) = match page {
         // It is finished while the service stops, as it would say that there is no more.
-        Page::Index { folder, path } => {
+        ServicePage::Index { folder, path } => {
             let is_left = &|| ticket.is_left();
-            match index::of(&shared.root, &folder, &path, is_left) {
+            match index::listing_of(&shared.root, &folder, &path, is_left) {
                 Ok(html) => (media::HTML, html.into_bytes()),
                 Err(_) => return Made::refusal(Refusal::Unreadable),
             }
         }
-        Page::Metrics => (media::OPENMETRICS, metrics::text(shared).into_bytes()),
-        Page::Telemetry => json(&telemetry::read(shared)),
-        Page::List => {
+        ServicePage::Metrics => (media::OPENMETRICS, metrics::text(shared).into_bytes()),
+        ServicePage::Telemetry => json(&telemetry::read(shared)),
+        ServicePage::List => {
             let listing = listing::Listing::read(&shared.root, is_over);
             // It is not whole, and the end does not wait for 100,000 paths in JSON.
             if is_over() {
@@ -111,10 +111,10 @@ pub(crate) fn make(page: Page, shared: &Shared, ticket: &Ticket) -> Made {
             }
             json(&listing)
         }
-        Page::Host => json(&fathom_measure::host::read()),
-        Page::Evict => json(&cache::evict(shared, is_over)),
-        Page::Warm => json(&cache::warm(shared, is_over)),
-        Page::Disk(time_ms) => {
+        ServicePage::Host => json(&fathom_measure::host::read()),
+        ServicePage::Evict => json(&cache::evict(shared, is_over)),
+        ServicePage::Warm => json(&cache::warm(shared, is_over)),
+        ServicePage::Disk(time_ms) => {
             let rate = disk::measure(shared, time_ms, is_over);
             // Cut short: its last slots are no measurement.
             if is_over() {
@@ -139,12 +139,12 @@ fn json(value: &impl serde::Serialize) -> (&'static str, Vec<u8>) {
 }
 
 /// Where direct reads are not possible, or the memory is short, the dose is none.
-fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64, is_over: IsOver<'_>) {
+fn read_dose(file: &File, buffer: &mut Option<MemoryPages>, bytes: u64, is_over: IsOver<'_>) {
     if bytes == 0 {
         return;
     }
     if buffer.is_none() {
-        *buffer = Pages::new(dose::PIECE).ok();
+        *buffer = MemoryPages::new(dose::PIECE).ok();
     }
     if let Some(buffer) = buffer {
         let _ = dose::read_direct(file, buffer, 0, bytes, is_over);
@@ -153,7 +153,7 @@ fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64, is_over: IsOve
 
 /// Reads the window of a response into memory, without copying it: to /dev/null by sendfile.
 /// An error, or an end before the one that the head promises, counts where nothing was read.
-fn load(response: &mut Response, nowhere: &File) -> Result<(), Errno> {
+fn load(response: &mut SendResponse, nowhere: &File) -> Result<(), Errno> {
     let Some(part) = response.part() else { return Ok(()) };
     let (from, end) = part.window();
     let mut at = from;
@@ -172,7 +172,7 @@ fn load(response: &mut Response, nowhere: &File) -> Result<(), Errno> {
 }
 
 /// Evicts files until the queue is closed.
-pub(crate) fn evict(shared: &Shared) {
+pub(crate) fn evict(shared: &ServiceShared) {
     while let Some(Eviction { file, attempts }) = shared.evictions.pop() {
         shared.trip();
         // They were only read: nothing is to be written back.
@@ -191,7 +191,7 @@ pub(crate) fn evict(shared: &Shared) {
 }
 
 /// The lanes of a service.
-pub(crate) fn start(shared: &Arc<Shared>, lanes: usize) -> std::io::Result<Vec<Handle>> {
+pub(crate) fn start(shared: &Arc<ServiceShared>, lanes: usize) -> std::io::Result<Vec<Handle>> {
     let mut handles = Vec::new();
     // Of all kinds one, and further ones that read.
     for kind in std::iter::repeat_n(Kind::Read, lanes - 1).chain(Kind::ALL) {
@@ -221,12 +221,12 @@ mod tests {
         let mut options = Options::new(folder.path());
         options.listen = vec!["127.0.0.1:0".parse().unwrap()];
         let (shared, _) = crate::server::prepare(options).unwrap();
-        let (ticket, claim) = Ticket::new(0, crate::ticket::Place::new(0));
-        assert_eq!(make(Page::Disk(1), &shared, &ticket).status, 200);
-        assert_eq!(make(Page::List, &shared, &ticket).status, 200);
+        let (ticket, claim) = Ticket::new(0, crate::ticket::TicketPlace::new(0));
+        assert_eq!(make(ServicePage::Disk(1), &shared, &ticket).status, 200);
+        assert_eq!(make(ServicePage::List, &shared, &ticket).status, 200);
         drop(claim);
-        assert_eq!(make(Page::Disk(60_000), &shared, &ticket).status, 503);
-        assert_eq!(make(Page::List, &shared, &ticket).status, 503);
+        assert_eq!(make(ServicePage::Disk(60_000), &shared, &ticket).status, 503);
+        assert_eq!(make(ServicePage::List, &shared, &ticket).status, 503);
     }
 
     #[test]

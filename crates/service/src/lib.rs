@@ -56,6 +56,6 @@ pub use error::ServiceError;
 pub use fathom_far::Token;
 pub use held::{Budget, Held};
 pub use names::Names;
-pub use options::{Limits, Options, PORT};
-pub use server::{Ending, Server};
+pub use options::{Options, PORT, ServiceLimits};
+pub use server::{ServerEnding, ServiceServer};
 pub use token::token_from_file;

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::job::Done;
-use crate::ticket::Place;
+use crate::ticket::TicketPlace;
 
 #[derive(Debug)]
 pub(crate) enum Mail {
@@ -17,7 +17,7 @@ pub(crate) enum Mail {
         peer: Option<IpAddr>,
     },
     Done {
-        place: Place,
+        place: TicketPlace,
         done: Done,
     },
 }

@@ -44,7 +44,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("zst", "application/zstd"),
 ];
 
-pub(crate) fn of(path: &[u8]) -> &'static str {
+pub(crate) fn media_type_of(path: &[u8]) -> &'static str {
     let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
     let extension = match name.iter().rposition(|&b| b == b'.') {
         Some(at) if at > 0 => &name[at + 1..],
@@ -68,7 +68,7 @@ mod tests {
             ("a.", UNKNOWN),
             ("", UNKNOWN),
         ] {
-            assert_eq!(of(path.as_bytes()), media, "{path}");
+            assert_eq!(media_type_of(path.as_bytes()), media, "{path}");
         }
     }
 }

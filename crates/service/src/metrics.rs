@@ -2,11 +2,11 @@
 
 use fathom_record::openmetrics::{END, family, labels, sample};
 
-use crate::counters::{Count, Counters, STATUSES, connections, sum};
-use crate::shared::Shared;
+use crate::counters::{Count, STATUSES, ServiceCounters, connections, sum};
+use crate::shared::ServiceShared;
 use crate::telemetry;
 
-pub(crate) fn text(shared: &Shared) -> String {
+pub(crate) fn text(shared: &ServiceShared) -> String {
     let telemetry = telemetry::read(shared);
     let mut text = String::new();
     family(&mut text, "fathom_requests", "counter", "", "Requests by status.");
@@ -36,9 +36,9 @@ pub(crate) fn text(shared: &Shared) -> String {
     text + END
 }
 
-type Row = (&'static str, &'static str, &'static str, fn(&Counters) -> &Count);
+type ServiceRow = (&'static str, &'static str, &'static str, fn(&ServiceCounters) -> &Count);
 
-const COUNTERS: [Row; 7] = [
+const COUNTERS: [ServiceRow; 7] = [
     ("fathom_body_bytes", "bytes", "Bytes of bodies sent.", |c| &c.body_bytes),
     ("fathom_sent_bytes", "bytes", "Bytes sent.", |c| &c.wire_bytes),
     ("fathom_accepted", "", "Connections accepted.", |c| &c.accepted),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fathom_far::Token;
 
-use fathom_far::Program;
+use fathom_far::ProcessProgram;
 
 pub use fathom_far::PORT;
 
@@ -33,16 +33,16 @@ pub struct Options {
     pub serial_ns: u64,
     /// A thread that panics at its next work: known fault of tests.
     pub panic_in: Option<String>,
-    pub limits: Limits,
+    pub limits: ServiceLimits,
     /// The program of far ends; `None` for a service without.
-    pub far: Option<Program>,
+    pub far: Option<ProcessProgram>,
     /// Where far ends write the files that they receive, without names; `None`: they receive none.
     pub receive: Option<PathBuf>,
 }
 
 /// Limits against clients that are slow, many or wrong.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ServiceLimits {
     pub head_bytes: usize,
     pub fields: usize,
     /// For a whole head.
@@ -63,7 +63,7 @@ pub struct Limits {
 const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
 
-impl Default for Limits {
+impl Default for ServiceLimits {
     fn default() -> Self {
         Self {
             head_bytes: 16 << 10,
@@ -93,7 +93,7 @@ impl Options {
             lanes: 4,
             serial_ns: 0,
             panic_in: None,
-            limits: Limits::default(),
+            limits: ServiceLimits::default(),
             far: None,
             receive: None,
         }

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 pub(crate) const DISK_TIME_MS_MAX: u64 = 60_000;
 
 #[derive(Debug)]
-pub(crate) enum Page {
+pub(crate) enum ServicePage {
     Index {
         folder: File,
         path: Vec<u8>,

@@ -21,12 +21,12 @@ use rustix::net::{
     RecvFlags, SendFlags, Shutdown, SocketFlags, acceptfrom_with, recv, send, shutdown,
 };
 
-use crate::connection::{Connection, Next, State};
-use crate::counters::{Counters, connections};
-use crate::handler::Handler;
+use crate::connection::{Connection, ConnectionState, Next};
+use crate::counters::{ServiceCounters, connections};
+use crate::handler::ServiceHandler;
 use crate::mailbox::Mail;
-use crate::shared::Shared;
-use crate::ticket::Place;
+use crate::shared::ServiceShared;
+use crate::ticket::TicketPlace;
 
 const EVENTS: usize = 256;
 /// How often time limits are checked.
@@ -47,23 +47,23 @@ const LISTENER: u64 = u64::MAX - 1;
 const REFUSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\
     Connection: close\r\nRetry-After: 1\r\n\r\n";
 
-pub(crate) struct Reactor {
-    handler: Handler,
+pub(crate) struct ServiceReactor {
+    handler: ServiceHandler,
     epoll: OwnedFd,
     /// By the slots of their places.
     connections: Vec<Option<Box<Connection>>>,
-    free: Vec<Place>,
+    free: Vec<TicketPlace>,
     /// Connections with more to do.
-    again: VecDeque<Place>,
+    again: VecDeque<TicketPlace>,
     ticked_ns: u64,
     /// Given up for a moment to accept, and refuse, a connection for which none is left.
     reserve: Option<OwnedFd>,
     is_stopping: bool,
 }
 
-impl Reactor {
+impl ServiceReactor {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ServiceShared>,
         number: usize,
         clock: fn() -> u64,
     ) -> std::io::Result<Self> {
@@ -76,7 +76,7 @@ impl Reactor {
             epoll::add(&epoll, listener, EventData::new_u64(LISTENER - at as u64), flags)?;
         }
         Ok(Self {
-            handler: Handler::new(shared, number, clock),
+            handler: ServiceHandler::new(shared, number, clock),
             epoll,
             connections: Vec::new(),
             free: Vec::new(),
@@ -87,11 +87,11 @@ impl Reactor {
         })
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &ServiceShared {
         &self.handler.shared
     }
 
-    fn own(&self) -> &Counters {
+    fn own(&self) -> &ServiceCounters {
         self.handler.own()
     }
 
@@ -122,7 +122,7 @@ impl Reactor {
             match event.data.u64() {
                 BELL => self.open_mail(),
                 data if data >= first_listener => {}
-                data => self.event(Place::from_bits(data), event.flags),
+                data => self.event(TicketPlace::from_bits(data), event.flags),
             }
         }
         // Last: connections that have just ended leave their places.
@@ -133,7 +133,7 @@ impl Reactor {
         }
         for _ in 0..self.again.len() {
             let Some(place) = self.again.pop_front() else { break };
-            self.drive(place, Handler::turn);
+            self.drive(place, ServiceHandler::turn);
         }
         if self.shared().stops() {
             self.stop();
@@ -156,7 +156,7 @@ impl Reactor {
         Some(Timespec { tv_sec: 0, tv_nsec: ns.min(999_999_999) as _ })
     }
 
-    fn event(&mut self, place: Place, flags: EventFlags) {
+    fn event(&mut self, place: TicketPlace, flags: EventFlags) {
         let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         self.drive(place, |handler, c| {
             c.is_ended |= flags.intersects(ends);
@@ -169,7 +169,11 @@ impl Reactor {
     }
 
     /// Gives a connection a turn, if it still has its place.
-    fn drive(&mut self, place: Place, turn: impl FnOnce(&mut Handler, &mut Connection) -> Next) {
+    fn drive(
+        &mut self,
+        place: TicketPlace,
+        turn: impl FnOnce(&mut ServiceHandler, &mut Connection) -> Next,
+    ) {
         let Some(held) = self.connections.get_mut(place.slot as usize) else { return };
         let Some(c) = held.as_deref_mut().filter(|c| c.place == place) else { return };
         let next = turn(&mut self.handler, c);
@@ -279,7 +283,7 @@ impl Reactor {
     fn add(&mut self, socket: OwnedFd, peer: Option<IpAddr>) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
-            Place::new((self.connections.len() - 1) as u32)
+            TicketPlace::new((self.connections.len() - 1) as u32)
         });
         // Edges: registered once, and never changed.
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
@@ -294,11 +298,12 @@ impl Reactor {
     /// `least_ns`. If no time is asked for, also one that was answered and waits for its client, or
     /// has sent half a head: whoever has sent no request keeps nobody away.
     fn close_idle(&mut self, least_ns: u64) {
-        let is_left =
-            |c: &Connection| matches!(c.state, State::Lingering | State::Reading) || c.has_left();
+        let is_left = |c: &Connection| {
+            matches!(c.state, ConnectionState::Lingering | ConnectionState::Reading) || c.has_left()
+        };
         let may = |c: &Connection| c.is_idle() || (least_ns == 0 && is_left(c));
         let now_ns = self.handler.now_ns;
-        let mut idle: Vec<(u64, Place)> = self
+        let mut idle: Vec<(u64, TicketPlace)> = self
             .present()
             .filter(|c| may(c) && now_ns.saturating_sub(c.since_ns) >= least_ns)
             .map(|c| (c.since_ns, c.place))
@@ -329,10 +334,10 @@ impl Reactor {
     /// Applies the time limits.
     fn tick(&mut self) {
         let (limits, now_ns) = (&self.shared().limits, self.handler.now_ns);
-        let late: Vec<Place> =
+        let late: Vec<TicketPlace> =
             self.present().filter(|c| c.is_late(limits, now_ns)).map(|c| c.place).collect();
         for place in late {
-            self.drive(place, Handler::time_out);
+            self.drive(place, ServiceHandler::time_out);
         }
         self.handler.drop_cancelled();
     }
@@ -343,8 +348,8 @@ impl Reactor {
         for listener in &self.shared().listeners {
             let _ = epoll::delete(&self.epoll, listener);
         }
-        let reading = |c: &&Connection| matches!(c.state, State::Reading);
-        let waiting: Vec<Place> = self.present().filter(reading).map(|c| c.place).collect();
+        let reading = |c: &&Connection| matches!(c.state, ConnectionState::Reading);
+        let waiting: Vec<TicketPlace> = self.present().filter(reading).map(|c| c.place).collect();
         for place in waiting {
             self.drive(place, |_, _| Next::Close);
         }

@@ -20,12 +20,12 @@ pub(crate) struct Reply<'r> {
     pub(crate) part: Option<Range<u64>>,
     pub(crate) location: Option<&'r str>,
     pub(crate) allow: Option<&'static str>,
-    pub(crate) connection: Connection,
+    pub(crate) connection: ReplyConnection,
 }
 
 /// What is said about the connection: nothing where the version's default holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Connection {
+pub(crate) enum ReplyConnection {
     Default,
     Close,
     KeepAlive,
@@ -65,11 +65,11 @@ impl Reply<'_> {
         }
         match (self.connection, self.status) {
             // Upgrade is a field of this connection only (RFC 9110, 7.8).
-            (Connection::Close, 426) => field(out, "Connection", "Upgrade, close"),
+            (ReplyConnection::Close, 426) => field(out, "Connection", "Upgrade, close"),
             (_, 426) => field(out, "Connection", "Upgrade"),
-            (Connection::Default, _) => {}
-            (Connection::Close, _) => field(out, "Connection", "close"),
-            (Connection::KeepAlive, _) => field(out, "Connection", "keep-alive"),
+            (ReplyConnection::Default, _) => {}
+            (ReplyConnection::Close, _) => field(out, "Connection", "close"),
+            (ReplyConnection::KeepAlive, _) => field(out, "Connection", "keep-alive"),
         }
         out.extend_from_slice(b"\r\n\r\n");
     }
@@ -164,7 +164,7 @@ mod tests {
             part: Some(3..5),
             location: None,
             allow: None,
-            connection: Connection::Close,
+            connection: ReplyConnection::Close,
         };
         reply.write(&mut out, &date);
         let expected = "HTTP/1.1 206 Partial Content\r\nServer: fathom\r\n\

@@ -30,16 +30,16 @@ pub(crate) fn loads_of(loads: &Loads, inode: u64) -> &AtomicU64 {
 
 /// Asks the kernel, by mincore and cachestat or by reading without waiting.
 #[derive(Debug)]
-pub(crate) struct Probe {
+pub(crate) struct ResidentProbe {
     scratch: Vec<u8>,
     /// Ranges that were in memory, by the hash of their inode. Empty if nothing is to be known.
-    known: Vec<Known>,
+    known: Vec<ResidentKnown>,
     loads: Loads,
 }
 
 /// A range of a file that was in memory at a time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct ResidentKnown {
     inode: u64,
     from: u64,
     to: u64,
@@ -49,16 +49,16 @@ struct Known {
     is_denied: bool,
 }
 
-impl Probe {
+impl ResidentProbe {
     /// `is_cold`: files are evicted all the time, so that each check must be new.
     pub(crate) fn new(is_cold: bool, loads: Loads) -> Self {
-        let known = vec![Known::default(); if is_cold { 0 } else { KNOWN }];
+        let known = vec![ResidentKnown::default(); if is_cold { 0 } else { KNOWN }];
         Self { scratch: Vec::new(), known, loads }
     }
 
     /// Files were evicted.
     pub(crate) fn forget(&mut self) {
-        self.known.fill(Known::default());
+        self.known.fill(ResidentKnown::default());
     }
 
     /// The end of the bytes from `at` on that are in memory, at most `end`; `at` if none are or
@@ -86,7 +86,7 @@ impl Probe {
         };
         let Some(to) = looked else {
             if let Some(slot) = self.known.get_mut(slot) {
-                *slot = Known { inode, is_denied: true, ..Known::default() };
+                *slot = ResidentKnown { inode, is_denied: true, ..ResidentKnown::default() };
             }
             return self.look(file, at, end);
         };
@@ -96,7 +96,7 @@ impl Probe {
                 true => (known.from, known.since_ns),
                 false => (at, now_ns),
             };
-            *slot = Known { inode, from, to, since_ns, loads, is_denied: false };
+            *slot = ResidentKnown { inode, from, to, since_ns, loads, is_denied: false };
         }
         to
     }
@@ -123,15 +123,15 @@ pub(crate) fn read_now(file: &File, into: &mut [u8], at: u64) -> Result<usize, E
 mod tests {
     use std::os::unix::fs::FileExt as _;
 
-    use fathom_fileio::residency::{State, evict};
+    use fathom_fileio::residency::{ResidencyState, evict};
     use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
     use super::*;
 
     const BYTES: u64 = 3 << 20;
 
-    fn probe(is_cold: bool) -> Probe {
-        Probe::new(is_cold, loads())
+    fn probe(is_cold: bool) -> ResidentProbe {
+        ResidentProbe::new(is_cold, loads())
     }
 
     #[test]
@@ -170,12 +170,13 @@ mod tests {
         let file = File::open(&path).unwrap();
         for mut probe in [probe(false), probe(true)] {
             for now_ns in [2, VALID_NS + 1] {
-                if evict(&file).unwrap().state != State::Cold {
+                if evict(&file).unwrap().state != ResidencyState::Cold {
                     eprintln!("skipped: this file system does not evict");
                     return;
                 }
                 if let Some(known) = probe.known.get_mut(1) {
-                    *known = Known { inode: 1, from: 5, to: BYTES, ..Known::default() };
+                    *known =
+                        ResidentKnown { inode: 1, from: 5, to: BYTES, ..ResidentKnown::default() };
                 }
                 assert_eq!(probe.resident_to(&file, 1, 5, BYTES, now_ns), 5);
             }
@@ -189,10 +190,11 @@ mod tests {
         std::fs::write(&path, [7; 9]).unwrap();
         let file = File::open(&path).unwrap();
         let mut probe = probe(false);
-        let set = |probe: &mut Probe| {
-            probe.known[3] = Known { inode: 3, to: 9, since_ns: 5, ..Known::default() };
+        let set = |probe: &mut ResidentProbe| {
+            probe.known[3] =
+                ResidentKnown { inode: 3, to: 9, since_ns: 5, ..ResidentKnown::default() };
         };
-        let since_ns = |probe: &mut Probe, now_ns| {
+        let since_ns = |probe: &mut ResidentProbe, now_ns| {
             assert_eq!(probe.resident_to(&file, 3, 0, 9, now_ns), 9);
             probe.known[3].since_ns
         };
@@ -204,8 +206,8 @@ mod tests {
         probe.forget();
         assert_eq!(since_ns(&mut probe, 8), 8);
         // Without mincore it is read.
-        probe.known[3] = Known { inode: 3, is_denied: true, ..Known::default() };
+        probe.known[3] = ResidentKnown { inode: 3, is_denied: true, ..ResidentKnown::default() };
         assert_eq!((since_ns(&mut probe, 9), probe.known[3].to), (0, 0));
-        assert!(Probe::new(true, loads()).known.is_empty());
+        assert!(ResidentProbe::new(true, loads()).known.is_empty());
     }
 }

@@ -25,26 +25,26 @@ pub(crate) struct Root {
     folder: OwnedFd,
     /// `RESOLVE_CACHED`, Linux 5.12: opens only what needs no read of a directory or an inode.
     has_cached: bool,
-    seen: Seen,
+    seen: RootSeen,
     pub(crate) stat: Stat,
 }
 
 /// Hashes of paths that were a file or a folder: the look before an open costs 6 % of a small
 /// request. Two paths that share a place only cost each other the look.
 #[derive(Debug)]
-struct Seen {
+struct RootSeen {
     hasher: RandomState,
     places: [AtomicU64; 1024],
 }
 
-impl Default for Seen {
+impl Default for RootSeen {
     fn default() -> Self {
         Self { hasher: RandomState::new(), places: [const { AtomicU64::new(0) }; 1024] }
     }
 }
 
-impl Seen {
-    fn of(&self, path: &[u8]) -> (&AtomicU64, u64) {
+impl RootSeen {
+    fn counter_of(&self, path: &[u8]) -> (&AtomicU64, u64) {
         let hash = self.hasher.hash_one(path).max(1);
         #[expect(clippy::cast_possible_truncation, reason = "only the low bits matter")]
         let place = &self.places[hash as usize % self.places.len()];
@@ -66,7 +66,7 @@ impl Root {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let opened = open(folder, flags, Mode::empty()).map_err(failed)?;
         let stat = fstat(&opened).map_err(failed)?;
-        let mut root = Self { folder: opened, has_cached: true, seen: Seen::default(), stat };
+        let mut root = Self { folder: opened, has_cached: true, seen: RootSeen::default(), stat };
         match root.open_at(b".", ResolveFlags::empty()) {
             Ok(_) => {}
             Err(error) => return Err(ServiceError::Openat2 { error }),
@@ -106,7 +106,7 @@ impl Root {
     /// FIFO would be let go by a mere open, and die at its close.
     fn open_at(&self, path: &[u8], more: ResolveFlags) -> Result<Opened, Errno> {
         let path = if path.is_empty() { b"." } else { path };
-        let (slot, hash) = self.seen.of(path);
+        let (slot, hash) = self.seen.counter_of(path);
         if slot.load(Relaxed) != hash {
             is_folder(&fstat(self.walk(path, OFlags::PATH, more)?)?)?;
             slot.store(hash, Relaxed);

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 
 use crate::dose::Dose;
-use crate::head::{Method, Request};
-use crate::page::{DISK_TIME_MS_MAX, Page};
+use crate::head::{HeadRequest, Method};
+use crate::page::{DISK_TIME_MS_MAX, ServicePage};
 use crate::refusal::{Refusal, Refused};
-use crate::shared::Shared;
-use crate::target::Target;
+use crate::shared::ServiceShared;
+use crate::target::ServiceTarget;
 use crate::token::is_in;
 
 #[derive(Debug)]
 pub(crate) enum Route<'t> {
     Health,
-    Page(Page),
+    Page(ServicePage),
     /// Bytes from memory, by a congestion control of the connection's own.
     Source {
         bytes: u64,
@@ -30,29 +30,32 @@ const SOURCE_BYTES_MAX: u64 = 1 << 30;
 /// The page of far ends.
 const FAR: &str = "far";
 
-pub(crate) fn route<'t>(shared: &Shared, request: &Request<'t>) -> Result<Route<'t>, Refused> {
-    let target = Target::of(request.target)?;
+pub(crate) fn route<'t>(
+    shared: &ServiceShared,
+    request: &HeadRequest<'t>,
+) -> Result<Route<'t>, Refused> {
+    let target = ServiceTarget::parse(request.target)?;
     // A far end proves the token itself, without sending it.
-    let is_far = matches!(&target, Target::Control(name) if name == FAR);
+    let is_far = matches!(&target, ServiceTarget::Control(name) if name == FAR);
     let token = shared.token.as_ref().filter(|_| !is_far);
     if token.is_some_and(|token| !is_in(token, request.fields.authorization)) {
         return Err(Refusal::Unauthorized.keep());
     }
     match target {
-        Target::File(_) if matches!(request.method, Method::Post | Method::Other) => {
+        ServiceTarget::File(_) if matches!(request.method, Method::Post | Method::Other) => {
             Err(Refusal::Method.close())
         }
         // Without a token only the address protects the files, and a browser of this host has it.
-        Target::File(_) if shared.token.is_none() && !may_read(shared, request) => {
+        ServiceTarget::File(_) if shared.token.is_none() && !may_read(shared, request) => {
             Err(Refusal::Foreign.keep())
         }
-        Target::File(path) => Ok(Route::File(path, dose(shared, request)?)),
-        Target::Control(name) => control(shared, request, &name),
+        ServiceTarget::File(path) => Ok(Route::File(path, dose(shared, request)?)),
+        ServiceTarget::Control(name) => control(shared, request, &name),
     }
 }
 
 /// What the request asks for, else the serial section of the service.
-fn dose(shared: &Shared, request: &Request<'_>) -> Result<Dose, Refused> {
+fn dose(shared: &ServiceShared, request: &HeadRequest<'_>) -> Result<Dose, Refused> {
     let Some(value) = request.fields.dose else {
         return Ok(Dose { serial_ns: shared.serial_ns, ..Dose::default() });
     };
@@ -78,7 +81,11 @@ fn source(rest: &str) -> Option<Route<'static>> {
     Some(Route::Source { bytes, congestion })
 }
 
-fn control(shared: &Shared, request: &Request<'_>, name: &str) -> Result<Route<'static>, Refused> {
+fn control(
+    shared: &ServiceShared,
+    request: &HeadRequest<'_>,
+    name: &str,
+) -> Result<Route<'static>, Refused> {
     if !is_ours(shared, request) {
         return Err(Refusal::Foreign.keep());
     }
@@ -91,19 +98,22 @@ fn control(shared: &Shared, request: &Request<'_>, name: &str) -> Result<Route<'
             }
             Route::Far
         }
-        "metrics" => Route::Page(Page::Metrics),
-        "telemetry" => Route::Page(Page::Telemetry),
-        "list" => Route::Page(Page::List),
-        "host" => Route::Page(Page::Host),
-        "evict" => Route::Page(Page::Evict),
-        "warm" => Route::Page(Page::Warm),
+        "metrics" => Route::Page(ServicePage::Metrics),
+        "telemetry" => Route::Page(ServicePage::Telemetry),
+        "list" => Route::Page(ServicePage::List),
+        "host" => Route::Page(ServicePage::Host),
+        "evict" => Route::Page(ServicePage::Evict),
+        "warm" => Route::Page(ServicePage::Warm),
         _ => match (name.strip_prefix("source/"), name.strip_prefix("disk/")) {
             (Some(rest), _) => source(rest).ok_or(Refusal::Source.keep())?,
-            (_, Some(ms)) => Route::Page(Page::Disk(time_ms(ms).ok_or(Refusal::Time.keep())?)),
+            (_, Some(ms)) => {
+                Route::Page(ServicePage::Disk(time_ms(ms).ok_or(Refusal::Time.keep())?))
+            }
             _ => return Err(Refusal::NotFound.keep()),
         },
     };
-    let changes = matches!(route, Route::Page(Page::Evict | Page::Warm | Page::Disk(_)));
+    let changes =
+        matches!(route, Route::Page(ServicePage::Evict | ServicePage::Warm | ServicePage::Disk(_)));
     match (changes, request.method, request.content_length) {
         (true, Method::Post, Some(_)) | (false, Method::Get | Method::Head, _) => Ok(route),
         (true, Method::Post, None) => Err(Refusal::LengthRequired.close()),
@@ -113,11 +123,11 @@ fn control(shared: &Shared, request: &Request<'_>, name: &str) -> Result<Route<'
 }
 
 /// HTTP/1.0 may have no Host; browsers do not use it.
-fn may_read(shared: &Shared, request: &Request<'_>) -> bool {
+fn may_read(shared: &ServiceShared, request: &HeadRequest<'_>) -> bool {
     request.fields.host.is_none() || is_ours(shared, request)
 }
 
 /// Whether Host and Origin name this server.
-fn is_ours(shared: &Shared, request: &Request<'_>) -> bool {
+fn is_ours(shared: &ServiceShared, request: &HeadRequest<'_>) -> bool {
     shared.names.are_in(request.fields.host.unwrap_or_default(), request.fields.origin)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 
-use crate::head::Conditions;
+use crate::head::HeadConditions;
 use crate::refusal::Refusal;
 
 /// A file as validators see it.
@@ -28,7 +28,7 @@ const COARSE_NS: u64 = 2_000_000_000;
 
 impl Version {
     /// `wall_ns`: the time of the response since 1970.
-    pub(crate) fn of(stat: &Stat, wall_ns: u64) -> Self {
+    pub(crate) fn from_stat(stat: &Stat, wall_ns: u64) -> Self {
         let bytes = stat.st_size as u64;
         let mut etag = String::with_capacity(56);
         let ns = |s: i64, ns: u64| (s as u64).wrapping_mul(1_000_000_000).wrapping_add(ns);
@@ -46,7 +46,7 @@ impl Version {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Selection {
+pub(crate) enum ServiceSelection {
     Whole,
     Part(Range<u64>),
     NotModified,
@@ -54,7 +54,7 @@ pub(crate) enum Selection {
     Unsatisfiable,
 }
 
-impl Selection {
+impl ServiceSelection {
     /// The status of a response for a file of this length, and the bytes of its body.
     pub(crate) fn answer(self, bytes: u64) -> Result<(u16, Range<u64>), Refusal> {
         match self {
@@ -68,44 +68,48 @@ impl Selection {
 }
 
 /// In the order of RFC 9110, 13.2.2.
-pub(crate) fn select(conditions: &Conditions<&[u8]>, version: &Version, is_get: bool) -> Selection {
+pub(crate) fn select(
+    conditions: &HeadConditions<&[u8]>,
+    version: &Version,
+    is_get: bool,
+) -> ServiceSelection {
     if let Some(list) = conditions.if_match {
         if !lists(list, version, false) {
-            return Selection::PreconditionFailed;
+            return ServiceSelection::PreconditionFailed;
         }
     } else if conditions
         .if_unmodified_since
         .and_then(date)
         .is_some_and(|date| version.modified > date)
     {
-        return Selection::PreconditionFailed;
+        return ServiceSelection::PreconditionFailed;
     }
     if let Some(list) = conditions.if_none_match {
         if lists(list, version, true) {
-            return Selection::NotModified;
+            return ServiceSelection::NotModified;
         }
     } else if conditions
         .if_modified_since
         .and_then(date)
         .is_some_and(|date| version.modified <= date)
     {
-        return Selection::NotModified;
+        return ServiceSelection::NotModified;
     }
     match conditions.range.filter(|_| is_get && is_range_current(conditions.if_range, version)) {
         Some(range) => part(range, version.bytes),
-        None => Selection::Whole,
+        None => ServiceSelection::Whole,
     }
 }
 
 /// The preconditions of what has no validators: only `*` matches.
-pub(crate) fn select_page(conditions: &Conditions<&[u8]>) -> Selection {
+pub(crate) fn select_page(conditions: &HeadConditions<&[u8]>) -> ServiceSelection {
     let is_any = |list: &[u8]| list.trim_ascii() == b"*";
     if conditions.if_match.is_some_and(|list| !is_any(list)) {
-        Selection::PreconditionFailed
+        ServiceSelection::PreconditionFailed
     } else if conditions.if_none_match.is_some_and(is_any) {
-        Selection::NotModified
+        ServiceSelection::NotModified
     } else {
-        Selection::Whole
+        ServiceSelection::Whole
     }
 }
 
@@ -131,7 +135,7 @@ fn date(value: &[u8]) -> Option<SystemTime> {
 }
 
 /// One range of bytes. Several, another unit or a malformed range select the whole file.
-fn part(range: &[u8], bytes: u64) -> Selection {
+fn part(range: &[u8], bytes: u64) -> ServiceSelection {
     let parsed = std::str::from_utf8(range).ok().and_then(|text| {
         let (unit, range) = text.split_once('=')?;
         let (first, last) = range.split_once('-')?;
@@ -143,16 +147,16 @@ fn part(range: &[u8], bytes: u64) -> Selection {
         unit.eq_ignore_ascii_case("bytes").then_some((number(first)?, number(last)?))
     });
     match parsed {
-        Some((Some(first), Some(last))) if first > last => Selection::Whole,
-        Some((Some(first), _)) if first >= bytes => Selection::Unsatisfiable,
-        Some((Some(first), last)) => {
-            Selection::Part(first..last.map_or(bytes, |last| last.saturating_add(1).min(bytes)))
-        }
-        Some((None, Some(0))) => Selection::Unsatisfiable,
+        Some((Some(first), Some(last))) if first > last => ServiceSelection::Whole,
+        Some((Some(first), _)) if first >= bytes => ServiceSelection::Unsatisfiable,
+        Some((Some(first), last)) => ServiceSelection::Part(
+            first..last.map_or(bytes, |last| last.saturating_add(1).min(bytes)),
+        ),
+        Some((None, Some(0))) => ServiceSelection::Unsatisfiable,
         // It is satisfiable, but no Content-Range can say so.
-        Some((None, Some(_))) if bytes == 0 => Selection::Whole,
-        Some((None, Some(count))) => Selection::Part(bytes.saturating_sub(count)..bytes),
-        Some((None, None)) | None => Selection::Whole,
+        Some((None, Some(_))) if bytes == 0 => ServiceSelection::Whole,
+        Some((None, Some(count))) => ServiceSelection::Part(bytes.saturating_sub(count)..bytes),
+        Some((None, None)) | None => ServiceSelection::Whole,
     }
 }
 
@@ -160,11 +164,11 @@ fn part(range: &[u8], bytes: u64) -> Selection {
 mod tests {
     use super::*;
 
-    type Conditions = super::Conditions<&'static [u8]>;
+    type Conditions = super::HeadConditions<&'static [u8]>;
 
     #[test]
     fn ranges_select_bytes() {
-        use Selection::{Part, Unsatisfiable, Whole};
+        use ServiceSelection::{Part, Unsatisfiable, Whole};
         for (range, expected) in [
             ("bytes=0-0", Part(0..1)),
             ("bytes=2-", Part(2..10)),
@@ -202,13 +206,13 @@ mod tests {
         (stat.st_mtime, stat.st_ctime) = (1000, 1000);
         let mut of = |fraction: u64, passed_ns: u64| {
             stat.st_ctime_nsec = fraction;
-            Version::of(&stat, 1_000_000_000_000 + fraction + passed_ns).is_strong
+            Version::from_stat(&stat, 1_000_000_000_000 + fraction + passed_ns).is_strong
         };
         for (fraction, step_ns) in [(7, TICK_NS), (0, COARSE_NS)] {
             assert_eq!([0, step_ns, step_ns + 1].map(|it| of(fraction, it)), [false, false, true]);
         }
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
-        let modified = |wall_ns| Version::of(&stat, wall_ns).modified;
+        let modified = |wall_ns| Version::from_stat(&stat, wall_ns).modified;
         assert_eq!(modified(1_000_900_000_000), at(1000));
         assert_eq!(modified(999_900_000_000), at(999), "not after the date of the response");
     }
@@ -218,7 +222,7 @@ mod tests {
 
     #[test]
     fn preconditions_follow_their_order() {
-        use Selection::{NotModified, PreconditionFailed, Whole};
+        use ServiceSelection::{NotModified, PreconditionFailed, Whole};
         let none = Conditions::default();
         let cases = [
             (Conditions { if_none_match: Some(b"\"a\""), ..none }, NotModified),
@@ -250,26 +254,26 @@ mod tests {
     fn range_needs_the_current_version() {
         let fields =
             |if_range| Conditions { range: Some(b"bytes=1-2"), if_range, ..Conditions::default() };
-        let part = Selection::Part(1..3);
+        let part = ServiceSelection::Part(1..3);
         for (if_range, expected) in [
             (None, part.clone()),
             (Some(&b"\"a\""[..]), part.clone()),
             (Some(DATE), part),
-            (Some(&b"W/\"a\""[..]), Selection::Whole),
-            (Some(&b"\"b\""[..]), Selection::Whole),
-            (Some(EARLIER), Selection::Whole),
+            (Some(&b"W/\"a\""[..]), ServiceSelection::Whole),
+            (Some(&b"\"b\""[..]), ServiceSelection::Whole),
+            (Some(EARLIER), ServiceSelection::Whole),
         ] {
             assert_eq!(select(&fields(if_range), &version(), true), expected, "{if_range:?}");
         }
-        assert_eq!(select(&fields(None), &version(), false), Selection::Whole, "HEAD");
+        assert_eq!(select(&fields(None), &version(), false), ServiceSelection::Whole, "HEAD");
         // While the tag is weak only what does not need a strong one matches.
         let young = Version { is_strong: false, ..version() };
         for if_range in [&b"\"a\""[..], DATE] {
-            assert_eq!(select(&fields(Some(if_range)), &young, true), Selection::Whole);
+            assert_eq!(select(&fields(Some(if_range)), &young, true), ServiceSelection::Whole);
         }
         let same = Conditions { if_match: Some(b"\"a\""), ..Conditions::default() };
-        assert_eq!(select(&same, &young, true), Selection::PreconditionFailed);
+        assert_eq!(select(&same, &young, true), ServiceSelection::PreconditionFailed);
         let none = Conditions { if_none_match: Some(b"\"a\""), ..Conditions::default() };
-        assert_eq!(select(&none, &young, true), Selection::NotModified);
+        assert_eq!(select(&none, &young, true), ServiceSelection::NotModified);
     }
 }

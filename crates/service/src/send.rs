@@ -10,7 +10,7 @@ use rustix::net::{SendFlags, send};
 
 use crate::held::{Held, SMALL};
 use crate::reply::{Date, Reply};
-use crate::resident::{Probe, read_now};
+use crate::resident::{ResidentProbe, read_now};
 
 /// Bytes that are checked and sent at a time: enough that a check costs little beside them.
 pub(crate) const WINDOW: u64 = 2 << 20;
@@ -36,13 +36,13 @@ pub(crate) struct Exchange {
 
 /// A response that did not leave in one call.
 #[derive(Debug)]
-pub(crate) struct Response {
+pub(crate) struct SendResponse {
     pub(crate) exchange: Exchange,
     pub(crate) status: u16,
     /// The head, and a body that is not in a file.
     memory: Vec<u8>,
     memory_at: usize,
-    part: Option<Part>,
+    part: Option<SendPart>,
     /// Bytes from memory that follow.
     filling: u64,
     head_bytes: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    pub(crate) fn of(stat: &Stat) -> Self {
+    pub(crate) fn from_stat(stat: &Stat) -> Self {
         let modified = (stat.st_mtime, stat.st_mtime_nsec);
         Self { inode: stat.st_ino, bytes: stat.st_size, modified }
     }
@@ -71,13 +71,13 @@ impl Stamp {
     /// # Errors
     /// If the file has changed since.
     pub(crate) fn check(self, file: &File) -> Result<(), Errno> {
-        if Self::of(&fstat(file)?) == self { Ok(()) } else { Err(Errno::STALE) }
+        if Self::from_stat(&fstat(file)?) == self { Ok(()) } else { Err(Errno::STALE) }
     }
 }
 
 /// Bytes of a file.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct SendPart {
     pub(crate) file: File,
     pub(crate) stamp: Stamp,
     pub(crate) at: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Part {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum SendStep {
     /// Bytes handed to the kernel.
     Sent(usize),
     /// The socket's buffer is full.
@@ -98,7 +98,7 @@ pub(crate) enum Step {
     Done,
 }
 
-impl Part {
+impl SendPart {
     pub(crate) fn new(file: File, stamp: Stamp, at: u64, end: u64) -> Self {
         Self { file, stamp, at, end, loaded_to: at, loaded_ns: 0 }
     }
@@ -124,12 +124,12 @@ impl Part {
 }
 
 /// A body. It fills the length of its head, unless the request was HEAD.
-pub(crate) enum Body {
+pub(crate) enum SendBody {
     Bytes(Vec<u8>, Option<Held>),
     /// Bytes from memory.
     Filling(u64),
     /// A part of a file, and bytes from memory behind it.
-    File(Part, u64),
+    File(SendPart, u64),
 }
 
 /// Begins a response: writes its head to `out`, and sends it with a small body in one call. Returns
@@ -142,12 +142,12 @@ pub(crate) fn begin(
     socket: BorrowedFd<'_>,
     exchange: Exchange,
     (reply, date): (&Reply<'_>, &Date),
-    body: Body,
+    body: SendBody,
     now_ns: u64,
-) -> Result<(Response, u64), Errno> {
+) -> Result<(SendResponse, u64), Errno> {
     reply.write(out, date);
     let head_bytes = out.len();
-    let mut response = Response {
+    let mut response = SendResponse {
         exchange,
         status: reply.status,
         memory: Vec::new(),
@@ -161,22 +161,22 @@ pub(crate) fn begin(
         held: None,
     };
     match body {
-        Body::Bytes(..) | Body::Filling(_) if exchange.is_head => {}
-        Body::Bytes(bytes, _) if bytes.len() as u64 <= SMALL => out.extend_from_slice(&bytes),
+        SendBody::Bytes(..) | SendBody::Filling(_) if exchange.is_head => {}
+        SendBody::Bytes(bytes, _) if bytes.len() as u64 <= SMALL => out.extend_from_slice(&bytes),
         // Of a large page there is no second copy.
-        Body::Bytes(bytes, held) => {
+        SendBody::Bytes(bytes, held) => {
             (response.memory, response.held) = (bytes, held);
             response.memory.splice(..0, out.iter().copied());
             return Ok((response, 0));
         }
-        Body::Filling(bytes) if bytes <= SMALL => {
+        SendBody::Filling(bytes) if bytes <= SMALL => {
             out.resize(head_bytes + bytes as usize, FILLING[0]);
         }
-        Body::Filling(bytes) => (response.memory, response.filling) = (out.clone(), bytes),
-        Body::File(part, _) if exchange.is_head => {
-            response.part = Some(Part { at: part.end, ..part });
+        SendBody::Filling(bytes) => (response.memory, response.filling) = (out.clone(), bytes),
+        SendBody::File(part, _) if exchange.is_head => {
+            response.part = Some(SendPart { at: part.end, ..part });
         }
-        Body::File(part, filling) => {
+        SendBody::File(part, filling) => {
             // Sent in steps where it is not copied.
             if filling > 0 || !part.append(out) {
                 response.memory = out[..head_bytes].to_vec();
@@ -205,7 +205,7 @@ pub(crate) fn begin(
     Ok((response, of_body))
 }
 
-impl Response {
+impl SendResponse {
     /// Counts bytes handed to the kernel; returns how many of them were of the body.
     pub(crate) fn count(&mut self, bytes: u64) -> u64 {
         let of_body = |sent: u64| sent.saturating_sub(self.head_bytes);
@@ -218,7 +218,7 @@ impl Response {
         self.sent
     }
 
-    pub(crate) fn part(&self) -> Option<&Part> {
+    pub(crate) fn part(&self) -> Option<&SendPart> {
         self.part.as_ref()
     }
 
@@ -245,9 +245,9 @@ impl Response {
     pub(crate) fn step(
         &mut self,
         socket: BorrowedFd<'_>,
-        probe: &mut Probe,
+        probe: &mut ResidentProbe,
         now_ns: u64,
-    ) -> Result<Step, Errno> {
+    ) -> Result<SendStep, Errno> {
         let left = &self.memory[self.memory_at..];
         if left.is_empty() {
             return match &mut self.part {
@@ -261,31 +261,31 @@ impl Response {
         if let Some(part) = self.part.as_mut().filter(|part| part.at < part.end)
             && !part.is_loaded(probe, now_ns)
         {
-            return Ok(Step::NeedsLane);
+            return Ok(SendStep::NeedsLane);
         }
         let more = if is_last { SendFlags::empty() } else { SendFlags::MORE };
         let sent = or_would_block(send(socket, left, SendFlags::NOSIGNAL | more))?;
-        if let Step::Sent(bytes) = sent {
+        if let SendStep::Sent(bytes) = sent {
             self.memory_at += bytes;
         }
         Ok(sent)
     }
 
-    fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<Step, Errno> {
+    fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<SendStep, Errno> {
         if self.filling == 0 {
-            return Ok(Step::Done);
+            return Ok(SendStep::Done);
         }
         let bytes = self.filling.min(FILLING.len() as u64) as usize;
         let sent = or_would_block(send(socket, &FILLING[..bytes], SendFlags::NOSIGNAL))?;
-        if let Step::Sent(bytes) = sent {
+        if let SendStep::Sent(bytes) = sent {
             self.filling -= bytes as u64;
         }
         Ok(sent)
     }
 }
 
-impl Part {
-    fn is_loaded(&mut self, probe: &mut Probe, now_ns: u64) -> bool {
+impl SendPart {
+    fn is_loaded(&mut self, probe: &mut ResidentProbe, now_ns: u64) -> bool {
         if self.at < self.loaded_to && now_ns.saturating_sub(self.loaded_ns) < CHECKED_NS {
             return true;
         }
@@ -298,11 +298,11 @@ impl Part {
     fn step(
         &mut self,
         socket: BorrowedFd<'_>,
-        probe: &mut Probe,
+        probe: &mut ResidentProbe,
         now_ns: u64,
-    ) -> Result<Step, Errno> {
+    ) -> Result<SendStep, Errno> {
         if !self.is_loaded(probe, now_ns) {
-            return Ok(Step::NeedsLane);
+            return Ok(SendStep::NeedsLane);
         }
         let bytes = (self.loaded_to.min(self.end) - self.at) as usize;
         if self.loaded_to >= self.end {
@@ -318,12 +318,12 @@ impl Part {
     }
 }
 
-fn or_would_block(sent: Result<usize, Errno>) -> Result<Step, Errno> {
+fn or_would_block(sent: Result<usize, Errno>) -> Result<SendStep, Errno> {
     match sent {
-        Ok(bytes) => Ok(Step::Sent(bytes)),
-        Err(Errno::AGAIN) => Ok(Step::WouldBlock),
+        Ok(bytes) => Ok(SendStep::Sent(bytes)),
+        Err(Errno::AGAIN) => Ok(SendStep::WouldBlock),
         // The caller calls again.
-        Err(Errno::INTR) => Ok(Step::Sent(0)),
+        Err(Errno::INTR) => Ok(SendStep::Sent(0)),
         Err(error) => Err(error),
     }
 }
@@ -337,15 +337,15 @@ mod tests {
     use rustix::fs::{MemfdFlags, memfd_create};
 
     use super::*;
-    use crate::reply::Connection;
+    use crate::reply::ReplyConnection;
 
     #[test]
     fn body_leaves_with_its_head_or_in_steps() {
         let file = |bytes: u64| {
             let file = File::from(memfd_create("fathom-test", MemfdFlags::CLOEXEC).unwrap());
             rustix::io::write(&file, &vec![b'f'; bytes as usize]).unwrap();
-            let stamp = Stamp::of(&fstat(&file).unwrap());
-            Part::new(file, stamp, 0, bytes)
+            let stamp = Stamp::from_stat(&fstat(&file).unwrap());
+            SendPart::new(file, stamp, 0, bytes)
         };
         let small = SMALL as usize;
         // tmpfs does not read without waiting.
@@ -353,15 +353,15 @@ mod tests {
         // The body, its length, and whether the first call sends all.
         let bodies = || {
             [
-                (Body::Bytes(vec![b'p'; small], None), small, true),
-                (Body::Bytes(vec![b'p'; small + 1], None), small + 1, false),
-                (Body::Filling(0), 0, true),
-                (Body::Filling(SMALL), small, true),
-                (Body::Filling(SMALL + 1), small + 1, false),
-                (Body::File(file(0), 0), 0, true),
-                (Body::File(file(SMALL), 0), small, can_copy),
-                (Body::File(file(SMALL + 1), 0), small + 1, false),
-                (Body::File(file(5), 3), 8, false),
+                (SendBody::Bytes(vec![b'p'; small], None), small, true),
+                (SendBody::Bytes(vec![b'p'; small + 1], None), small + 1, false),
+                (SendBody::Filling(0), 0, true),
+                (SendBody::Filling(SMALL), small, true),
+                (SendBody::Filling(SMALL + 1), small + 1, false),
+                (SendBody::File(file(0), 0), 0, true),
+                (SendBody::File(file(SMALL), 0), small, can_copy),
+                (SendBody::File(file(SMALL + 1), 0), small + 1, false),
+                (SendBody::File(file(5), 3), 8, false),
             ]
         };
         let get = Exchange {
@@ -373,7 +373,7 @@ mod tests {
             is_work: true,
         };
         let exchanges = [get, Exchange { is_head: true, ..get }];
-        let mut probe = Probe::new(true, crate::resident::loads());
+        let mut probe = ResidentProbe::new(true, crate::resident::loads());
         for (exchange, (body, length, is_whole)) in
             exchanges.into_iter().flat_map(|exchange| bodies().map(|body| (exchange, body)))
         {
@@ -386,13 +386,14 @@ mod tests {
                 part: None,
                 location: None,
                 allow: None,
-                connection: Connection::Default,
+                connection: ReplyConnection::Default,
             };
             let head = (&reply, &Date::default());
             let begun = begin(&mut Vec::new(), socket.as_fd(), exchange, head, body, 1);
             let (mut response, mut of_body) = begun.unwrap();
             assert_eq!(response.is_done(), is_whole || exchange.is_head, "{response:?}");
-            while let Step::Sent(bytes) = response.step(socket.as_fd(), &mut probe, 1).unwrap() {
+            while let SendStep::Sent(bytes) = response.step(socket.as_fd(), &mut probe, 1).unwrap()
+            {
                 of_body += response.count(bytes as u64);
             }
             drop(socket);

@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::counters::{Counters, connections};
+use crate::counters::{ServiceCounters, connections};
 use crate::error::ServiceError;
 use crate::far::FarEnds;
 use crate::held::Budget;
@@ -24,9 +24,9 @@ use crate::mailbox::Mailbox;
 use crate::names::Names;
 use crate::options::{CONNECTIONS_MAX, DESCRIPTORS_KEPT, Options};
 use crate::queue::Queue;
-use crate::reactor::Reactor;
+use crate::reactor::ServiceReactor;
 use crate::root::Root;
-use crate::shared::{Handle, REACTOR, Shared};
+use crate::shared::{Handle, REACTOR, ServiceShared};
 
 /// How often the end is checked while it stops.
 const POLL: std::time::Duration = std::time::Duration::from_millis(10);
@@ -37,8 +37,8 @@ const LANES_END_NS: u64 = 2_000_000_000;
 
 /// A running service. It serves until [`Server::stop`], or until the process ends.
 #[derive(Debug)]
-pub struct Server {
-    shared: Arc<Shared>,
+pub struct ServiceServer {
+    shared: Arc<ServiceShared>,
     addresses: Vec<SocketAddr>,
     reactors: Vec<Handle>,
     lanes: Vec<Handle>,
@@ -46,7 +46,7 @@ pub struct Server {
 
 /// How a service ended.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Ending {
+pub struct ServerEnding {
     /// Connections that were cut.
     pub cut: usize,
     /// Names of the threads that did not end: they wait for a disk that does not respond, or for a
@@ -55,7 +55,7 @@ pub struct Ending {
     pub has_panicked: bool,
 }
 
-impl Server {
+impl ServiceServer {
     /// Checks everything, listens, and starts the threads.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Server {
     fn spawn(&mut self, lanes: usize) -> std::io::Result<()> {
         self.lanes = lane::start(&self.shared, lanes)?;
         for number in 0..self.threads() {
-            let reactor = Reactor::new(Arc::clone(&self.shared), number, monotonic_raw_ns)?;
+            let reactor = ServiceReactor::new(Arc::clone(&self.shared), number, monotonic_raw_ns)?;
             let name = format!("{REACTOR} {number}");
             self.reactors.push(self.shared.spawn(name, || reactor.run())?);
         }
@@ -102,11 +102,11 @@ impl Server {
     }
 
     /// Accepts nothing more, and lets responses finish for at most `grace_ns`.
-    pub fn stop(mut self, grace_ns: u64) -> Ending {
+    pub fn stop(mut self, grace_ns: u64) -> ServerEnding {
         self.end(grace_ns)
     }
 
-    fn end(&mut self, grace_ns: u64) -> Ending {
+    fn end(&mut self, grace_ns: u64) -> ServerEnding {
         self.shared.is_stopping.store(true, Relaxed);
         for listener in &self.shared.listeners {
             // It listens no longer, although its descriptor is shared.
@@ -122,7 +122,7 @@ impl Server {
         let threads: Vec<Handle> = self.reactors.drain(..).chain(self.lanes.drain(..)).collect();
         let waiting = running(&threads, LANES_END_NS);
         let cut = connections(&self.shared.counters);
-        Ending { cut, waiting, has_panicked: self.shared.has_panicked.load(Relaxed) }
+        ServerEnding { cut, waiting, has_panicked: self.shared.has_panicked.load(Relaxed) }
     }
 
     fn ring(&self) {
@@ -130,7 +130,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServiceServer {
     fn drop(&mut self) {
         self.end(0);
     }
@@ -150,7 +150,9 @@ fn running(threads: &[Handle], most_ns: u64) -> Vec<String> {
 }
 
 /// Opens the folder and listens; the addresses, with the ports that the kernel chose.
-pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>), ServiceError> {
+pub(crate) fn prepare(
+    options: Options,
+) -> Result<(Arc<ServiceShared>, Vec<SocketAddr>), ServiceError> {
     let root = Root::open(&options.folder)?;
     let connections_max = raise_descriptors(options.limits.connections)?;
     let listeners = listener::open(&options)?;
@@ -159,7 +161,7 @@ pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>)
     let first = listeners.first().map(sockopt::tcp_congestion);
     let threads = options.threads.unwrap_or_else(|| affinity::allowed().len()).max(1);
     let mailboxes: std::io::Result<Box<[Mailbox]>> = (0..threads).map(|_| Mailbox::new()).collect();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ServiceShared {
         root,
         limits: options.limits,
         connections_max,
@@ -172,7 +174,7 @@ pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>)
         serial_ns: options.serial_ns,
         panic_in: options.panic_in,
         listeners,
-        counters: (0..threads).map(|_| Counters::default()).collect(),
+        counters: (0..threads).map(|_| ServiceCounters::default()).collect(),
         mailboxes: mailboxes.map_err(ServiceError::Start)?,
         queues: Kind::ALL.map(|kind| Queue::new(kind.waiting_max(connections_max))),
         evictions: Queue::new(EVICTIONS_WAITING_MAX),

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fathom_far::Token;
 
-use crate::counters::Counters;
+use crate::counters::ServiceCounters;
 use crate::far::FarEnds;
 use crate::held::Budget;
 use crate::job::{Eviction, Job, Kind};
 use crate::mailbox::Mailbox;
 use crate::names::Names;
-use crate::options::Limits;
+use crate::options::ServiceLimits;
 use crate::queue::Queue;
 use crate::resident::Loads;
 use crate::root::Root;
@@ -28,9 +28,9 @@ pub(crate) const REACTOR: &str = "reactor";
 pub(crate) type Handle = std::thread::JoinHandle<()>;
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServiceShared {
     pub(crate) root: Root,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ServiceLimits,
     /// At most this many connections.
     pub(crate) connections_max: usize,
     pub(crate) token: Option<Token>,
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) serial_ns: u64,
     pub(crate) panic_in: Option<String>,
     pub(crate) listeners: Vec<OwnedFd>,
-    pub(crate) counters: Box<[Counters]>,
+    pub(crate) counters: Box<[ServiceCounters]>,
     pub(crate) mailboxes: Box<[Mailbox]>,
     /// Those of the lanes, by kind.
     pub(crate) queues: [Queue<Job>; Kind::ALL.len()],
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) panicked: OwnedFd,
 }
 
-impl Shared {
+impl ServiceShared {
     pub(crate) fn queue(&self, kind: Kind) -> &Queue<Job> {
         &self.queues[kind as usize]
     }

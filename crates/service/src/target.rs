@@ -14,7 +14,7 @@ const IN_PATH: &AsciiSet =
 pub(crate) const CONTROL: &[u8] = b".fathom";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target<'t> {
+pub(crate) enum ServiceTarget<'t> {
     /// A path relative to the folder; empty for the folder itself. With a slash at its end if the
     /// target has one.
     File(Cow<'t, [u8]>),
@@ -22,9 +22,9 @@ pub(crate) enum Target<'t> {
     Control(Cow<'t, str>),
 }
 
-impl<'t> Target<'t> {
+impl<'t> ServiceTarget<'t> {
     /// Decodes a target, which begins with a slash and is visible ASCII. The query is ignored.
-    pub(crate) fn of(target: &'t str) -> Result<Self, Refused> {
+    pub(crate) fn parse(target: &'t str) -> Result<Self, Refused> {
         let path = target.split('?').next().unwrap_or_default().trim_start_matches('/');
         if !are_escapes_valid(path) {
             return Err(Refusal::Path.close());
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
 
     fn file(target: &str) -> Option<Vec<u8>> {
-        match Target::of(target) {
-            Ok(Target::File(path)) => Some(path.into_owned()),
+        match ServiceTarget::parse(target) {
+            Ok(ServiceTarget::File(path)) => Some(path.into_owned()),
             _ => None,
         }
     }
@@ -106,16 +106,20 @@ mod tests {
             "/%zz",
             "/a/%2e/b",
         ] {
-            assert_eq!(Target::of(target), Err(Refusal::Path.close()), "{target}");
+            assert_eq!(ServiceTarget::parse(target), Err(Refusal::Path.close()), "{target}");
         }
     }
 
     #[test]
     fn control_is_recognised_in_every_spelling() {
         for target in ["/.fathom/list", "//.fathom/list", "/%2efathom/list", "/.f%61thom/list?x"] {
-            assert_eq!(Target::of(target), Ok(Target::Control("list".into())), "{target}");
+            assert_eq!(
+                ServiceTarget::parse(target),
+                Ok(ServiceTarget::Control("list".into())),
+                "{target}"
+            );
         }
-        assert_eq!(Target::of("/.fathom"), Ok(Target::Control("".into())));
+        assert_eq!(ServiceTarget::parse("/.fathom"), Ok(ServiceTarget::Control("".into())));
         assert_eq!(file("/.fathomx/list").as_deref(), Some(&b".fathomx/list"[..]));
     }
 

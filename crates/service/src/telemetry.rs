@@ -5,8 +5,8 @@ use std::fs;
 use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
 use serde::Serialize;
 
-use crate::counters::{Count, Counters, connections, sum};
-use crate::shared::{REACTOR, Shared};
+use crate::counters::{Count, ServiceCounters, connections, sum};
+use crate::shared::{REACTOR, ServiceShared};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Telemetry {
@@ -32,8 +32,8 @@ pub(crate) struct Telemetry {
     pub(crate) descriptors: u64,
     /// Fetched from devices by this process.
     read_bytes: Option<u64>,
-    device: Option<Device>,
-    links: Vec<Link>,
+    device: Option<TelemetryDevice>,
+    links: Vec<TelemetryLink>,
     tcp_retransmits: Option<u64>,
     congestion: String,
     cold: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Telemetry {
 
 /// The block device of the folder.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Device {
+struct TelemetryDevice {
     name: String,
     reads: u64,
     read_bytes: u64,
@@ -53,7 +53,7 @@ struct Device {
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Link {
+struct TelemetryLink {
     name: String,
     tx_bytes: u64,
     rx_bytes: u64,
@@ -61,8 +61,8 @@ struct Link {
     speed_bits: Option<u64>,
 }
 
-pub(crate) fn read(shared: &Shared) -> Telemetry {
-    let of = |of: fn(&Counters) -> &Count| sum(&shared.counters, of);
+pub(crate) fn read(shared: &ServiceShared) -> Telemetry {
+    let of = |of: fn(&ServiceCounters) -> &Count| sum(&shared.counters, of);
     let device = shared.root.stat.st_dev;
     let schedules = schedules();
     let run_queue_wait_ns = schedules.iter().map(|thread| thread.wait_ns).sum();
@@ -98,7 +98,7 @@ pub(crate) fn read(shared: &Shared) -> Telemetry {
 
 fn cpus() -> f64 {
     let allowed = fathom_measure::affinity::allowed().len() as f64;
-    fathom_measure::host::Reader::live().cpu_quota().map_or(allowed, |quota| quota.min(allowed))
+    fathom_measure::host::HostReader::live().cpu_quota().map_or(allowed, |quota| quota.min(allowed))
 }
 
 fn text(path: &str) -> Option<String> {
@@ -106,20 +106,20 @@ fn text(path: &str) -> Option<String> {
 }
 
 /// CPU time of a thread, and the time that it was ready and did not run.
-struct Schedule {
+struct TelemetrySchedule {
     is_reactor: bool,
     cpu_ns: u64,
     wait_ns: u64,
 }
 
-fn schedules() -> Vec<Schedule> {
+fn schedules() -> Vec<TelemetrySchedule> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let read = |thread: fs::DirEntry| {
         let name = fs::read_to_string(thread.path().join("comm")).ok()?;
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
         let (cpu_ns, wait_ns) = (numbers.next()??, numbers.next()??);
-        Some(Schedule { is_reactor: name.starts_with(REACTOR), cpu_ns, wait_ns })
+        Some(TelemetrySchedule { is_reactor: name.starts_with(REACTOR), cpu_ns, wait_ns })
     };
     threads.filter_map(read).collect()
 }
@@ -139,27 +139,27 @@ fn descriptors() -> u64 {
 }
 
 /// Whether the folder is on a block device.
-pub(crate) fn has_device(shared: &Shared) -> bool {
+pub(crate) fn has_device(shared: &ServiceShared) -> bool {
     let device = shared.root.stat.st_dev;
     device_of(rustix::fs::major(device), rustix::fs::minor(device)).is_some()
 }
 
-fn device_of(major: u32, minor: u32) -> Option<Device> {
+fn device_of(major: u32, minor: u32) -> Option<TelemetryDevice> {
     let folder = format!("/sys/dev/block/{major}:{minor}");
     let name = fs::canonicalize(&folder).ok()?.file_name()?.to_string_lossy().into_owned();
     device(name, &text(&format!("{folder}/stat"))?)
 }
 
 /// From the fields of /sys/block/…/stat: sectors have 512 bytes.
-fn device(name: String, stat: &str) -> Option<Device> {
+fn device(name: String, stat: &str) -> Option<TelemetryDevice> {
     let fields: Vec<u64> = stat.split_whitespace().map_while(|word| word.parse().ok()).collect();
     let [reads, _, sectors] = *fields.first_chunk()?;
     let busy_ns = fields.get(9)?.saturating_mul(1_000_000);
-    Some(Device { name, reads, read_bytes: sectors.saturating_mul(512), busy_ns })
+    Some(TelemetryDevice { name, reads, read_bytes: sectors.saturating_mul(512), busy_ns })
 }
 
 /// From /proc/net/dev, which is that of this process's network namespace.
-fn links(text: &str) -> Vec<Link> {
+fn links(text: &str) -> Vec<TelemetryLink> {
     let link = |line: &str| {
         let (name, counts) = line.split_once(':')?;
         let name = name.trim().to_owned();
@@ -173,7 +173,7 @@ fn links(text: &str) -> Vec<Link> {
         // In Mbit/s; -1 without a carrier.
         let speed = speed.and_then(|text| text.trim().parse::<u64>().ok());
         let speed_bits = speed.map(|mbit| mbit.saturating_mul(1_000_000));
-        Some(Link { name, tx_bytes, rx_bytes, tx_packets, speed_bits })
+        Some(TelemetryLink { name, tx_bytes, rx_bytes, tx_packets, speed_bits })
     };
     text.lines().filter_map(link).collect()
 }
@@ -201,15 +201,19 @@ mod tests {
     #[test]
     fn kernel_files_are_parsed() {
         let stat = " 10 2 4096 7 1 2 3 4 0 250 260 0 0 0 0 0 0\n";
-        let expected =
-            Device { name: "vda".into(), reads: 10, read_bytes: 2 << 20, busy_ns: 250_000_000 };
+        let expected = TelemetryDevice {
+            name: "vda".into(),
+            reads: 10,
+            read_bytes: 2 << 20,
+            busy_ns: 250_000_000,
+        };
         assert_eq!(device("vda".into(), stat), Some(expected));
         assert_eq!(device("vda".into(), "1 2"), None);
         let snmp = "Ip: A\nIp: 1\nTcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 42 0\n";
         assert_eq!(retransmits(snmp), Some(42));
         let dev = "Inter-| Receive | Transmit\n face |bytes packets\n \
                    none0: 5 1 0 0 0 0 0 0 7 2 0 0 0 0 0 0\n";
-        let link = Link {
+        let link = TelemetryLink {
             name: "none0".into(),
             tx_bytes: 7,
             rx_bytes: 5,

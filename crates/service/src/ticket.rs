@@ -8,12 +8,12 @@ pub(crate) type IsOver<'o> = &'o (dyn Fn() -> bool + Sync);
 /// A connection's place in its reactor. The next connection in the slot has another generation, so
 /// that late events and lanes miss it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TicketPlace {
     pub(crate) slot: u32,
     generation: u32,
 }
 
-impl Place {
+impl TicketPlace {
     pub(crate) fn new(slot: u32) -> Self {
         Self { slot, generation: 0 }
     }
@@ -37,12 +37,12 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub(crate) reactor: usize,
-    pub(crate) place: Place,
+    pub(crate) place: TicketPlace,
     claim: Weak<()>,
 }
 
 impl Ticket {
-    pub(crate) fn new(reactor: usize, place: Place) -> (Self, Arc<()>) {
+    pub(crate) fn new(reactor: usize, place: TicketPlace) -> (Self, Arc<()>) {
         let claim = Arc::new(());
         (Self { reactor, place, claim: Arc::downgrade(&claim) }, claim)
     }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn dropped_claim_cancels_its_ticket() {
-        let (ticket, claim) = Ticket::new(0, Place::new(3));
+        let (ticket, claim) = Ticket::new(0, TicketPlace::new(3));
         assert!(!ticket.is_left());
         drop(claim);
         assert!(ticket.is_left());
@@ -66,11 +66,11 @@ mod tests {
 
     #[test]
     fn next_connection_of_a_slot_has_another_place() {
-        let last = Place { slot: 7, generation: u32::MAX };
-        for place in [Place::new(7), last] {
+        let last = TicketPlace { slot: 7, generation: u32::MAX };
+        for place in [TicketPlace::new(7), last] {
             let next = place.next();
             assert_eq!((next.slot, next == place), (7, false));
-            assert_eq!(Place::from_bits(next.to_bits()), next);
+            assert_eq!(TicketPlace::from_bits(next.to_bits()), next);
         }
     }
 }

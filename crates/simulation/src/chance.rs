@@ -3,7 +3,7 @@
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rate {
+pub struct ChanceRate {
     pub hits: u64,
     pub of: u64,
 }
@@ -12,7 +12,7 @@ pub struct Rate {
 /// violation by chance.
 const SIGNIFICANCE: f64 = 1.0 / 300_000.0;
 
-impl Rate {
+impl ChanceRate {
     pub fn count(&mut self, hit: bool) {
         self.hits += u64::from(hit);
         self.of += 1;
@@ -56,11 +56,11 @@ mod tests {
 
     #[test]
     fn chance_is_no_violation() {
-        let rate = |hits| Rate { hits, of: 10_000 };
+        let rate = |hits| ChanceRate { hits, of: 10_000 };
         assert!(!rate(9_420).is_below(0.95) && rate(9_390).is_below(0.95));
         assert!(!rate(9_580).is_above(0.95) && rate(9_610).is_above(0.95));
         assert!(!rate(10_000).is_above(1.0) && !rate(0).is_below(0.0));
         // Too few trials.
-        assert!(!Rate { hits: 7, of: 10 }.is_below(0.95));
+        assert!(!ChanceRate { hits: 7, of: 10 }.is_below(0.95));
     }
 }

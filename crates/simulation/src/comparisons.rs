@@ -3,7 +3,7 @@
 
 use fathom_analysis::statistics::{mann_whitney, ratio_of_medians};
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::coverage::PROCESSES;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_above};
@@ -16,7 +16,7 @@ const NOMINAL: f64 = 0.05;
 const GUARANTEED: f64 = 0.06;
 
 /// Counts ratios whose interval excludes 1, and alarms of the rank test.
-fn count((a, b): Sides, seed: u64, [ratios, tests]: &mut [Rate; 2]) {
+fn count((a, b): Sides, seed: u64, [ratios, tests]: &mut [ChanceRate; 2]) {
     let ratio = ratio_of_medians(&a, &b, seed);
     ratios.count(ratio.is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0));
     tests.count(mann_whitney(&a, &b).is_some_and(|test| test.p < NOMINAL));
@@ -26,7 +26,7 @@ fn heads(processes: &usize) -> String {
     format!("{processes} processes: ratio | rank test")
 }
 
-fn cells<R>(_: &R, _: &usize, rates: &[Rate; 2]) -> String {
+fn cells<R>(_: &R, _: &usize, rates: &[ChanceRate; 2]) -> String {
     rates.map(|rate| marked_above(rate, NOMINAL)).join(" | ")
 }
 

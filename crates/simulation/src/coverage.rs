@@ -4,10 +4,10 @@ use fathom_analysis::judge::{Expectation, judge};
 use fathom_analysis::statistics::{order_interval, summarise};
 use fathom_record::{Better, Counters, Summary};
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_below, percent};
-use crate::worlds::{Kind, ROUNDS, TRUTH, WORLDS, World};
+use crate::worlds::{ROUNDS, TRUTH, WORLDS, World, WorldKind};
 use crate::{Source, Trials};
 
 /// Numbers of processes.
@@ -17,17 +17,17 @@ const EXPECTED: Expectation =
     Expectation { expects: Counters::NONE, noise_limit: 0.05, better: Better::Lower };
 
 #[derive(Default)]
-struct Figure {
-    kept: Rate,
-    marked: Rate,
-    kept_or_marked: Rate,
+struct CoverageFigure {
+    kept: ChanceRate,
+    marked: ChanceRate,
+    kept_or_marked: ChanceRate,
     /// Findings about the shape.
-    clusters: Rate,
-    modes: Rate,
-    drift: Rate,
+    clusters: ChanceRate,
+    modes: ChanceRate,
+    drift: ChanceRate,
 }
 
-impl Figure {
+impl CoverageFigure {
     fn count(&mut self, world: &World, processes: usize, source: &mut Source) {
         let samples = world.samples(source, processes, ROUNDS);
         let Some(summary) = summarise(&samples) else { return };
@@ -71,7 +71,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         rows: &WORLDS,
         columns: &PROCESSES,
         name: |world, processes| format!("coverage {} {processes}", world.name),
-        trial: |world, processes, source, figure: &mut Figure| {
+        trial: |world, processes, source, figure: &mut CoverageFigure| {
             figure.count(world, *processes, source);
         },
         check,
@@ -87,7 +87,8 @@ pub(crate) fn section(trials: Trials) -> Section {
     }
     .run(&mut section, trials);
     section.paragraph(SHAPES);
-    let findings: [fn(&Figure) -> Rate; 3] = [|it| it.clusters, |it| it.modes, |it| it.drift];
+    let findings: [fn(&CoverageFigure) -> ChanceRate; 3] =
+        [|it| it.clusters, |it| it.modes, |it| it.drift];
     let rows = WORLDS.iter().zip(figures.chunks(PROCESSES.len())).map(|(world, figures)| {
         let shares = findings.map(|rate| {
             figures.iter().map(|it| percent(rate(it).share())).collect::<Vec<_>>().join(" / ")
@@ -98,19 +99,19 @@ pub(crate) fn section(trials: Trials) -> Section {
     section
 }
 
-fn check(section: &mut Section, world: &World, processes: &usize, figure: &Figure) {
+fn check(section: &mut Section, world: &World, processes: &usize, figure: &CoverageFigure) {
     let what = &format!("interval, {}, {processes} processes", world.name);
     let level = level(*processes);
     match world.kind {
-        Kind::Exact => {
+        WorldKind::Exact => {
             section.at_least(figure.kept, level, what);
             section.at_most(figure.kept, level, what);
         }
-        Kind::Independent => {
+        WorldKind::Independent => {
             section.at_least(figure.kept, 0.93, what);
             section.at_most(figure.kept, 0.99, what);
         }
-        Kind::Marked => {
+        WorldKind::Marked => {
             section.at_least(figure.kept_or_marked, 0.90, what);
             let marked_from = world.marked_from(*processes);
             section.at_least(figure.marked, marked_from, &format!("mark, {what}"));

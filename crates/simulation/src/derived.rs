@@ -6,7 +6,7 @@ use fathom_analysis::statistics::{
 };
 use fathom_record::Summary;
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::coverage::{PROCESSES, interval_contains, level};
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_below, percent};
@@ -79,18 +79,18 @@ impl Metric {
 }
 
 /// What is derived from which world.
-type Row = (Metric, &'static World);
+type DerivedRow = (Metric, &'static World);
 
-fn name((metric, world): &Row, processes: &usize) -> String {
+fn name((metric, world): &DerivedRow, processes: &usize) -> String {
     format!("derived {} {} {processes}", metric.title(), world.name)
 }
 
 /// Counts intervals with the truth, differences printed as a bound, and bounds with the truth.
 fn trial(
-    (metric, world): &Row,
+    (metric, world): &DerivedRow,
     processes: &usize,
     source: &mut Source,
-    [kept, bounds, kept_bounds]: &mut [Rate; 3],
+    [kept, bounds, kept_bounds]: &mut [ChanceRate; 3],
 ) {
     let Some(summary) = summary(*metric, world, *processes, source) else { return };
     kept.count(interval_contains(&summary, metric.truth()));

@@ -3,7 +3,7 @@
 use fathom_analysis::effects::{Contrast, Levels, effect, interaction};
 use fathom_analysis::statistics::{median_interval, order_interval};
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_below, percent};
 use crate::shapes::{Draw, heavy, log_normal, normal, slow_outliers};
@@ -44,7 +44,7 @@ fn truth(cell: &Levels) -> f64 {
 
 /// Counts whether the intervals have the effect and the interaction, and whether one excludes 1
 /// where there is no interaction.
-fn trial(draw: Draw, blocks: usize, source: &mut Source, counts: &mut [Rate; 3]) {
+fn trial(draw: Draw, blocks: usize, source: &mut Source, counts: &mut [ChanceRate; 3]) {
     let design = design();
     // Of the second factor: over the levels of the first, one of which has the interaction.
     let of_second = effect(&design, 1, [0, 1]).expect("pairs");

@@ -3,7 +3,7 @@
 
 use fathom_analysis::statistics::median_interval;
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_above};
 use crate::worlds::TRUTH;
@@ -26,17 +26,17 @@ const SLOWDOWN: f64 = 1.05;
 const PROCESS: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Order {
+enum EpisodeOrder {
     Blocks,
     Spread,
 }
 
 /// Orders of visits and numbers of processes.
-const COLUMNS: [(Order, usize, &str); 4] = [
-    (Order::Blocks, 5, "in blocks, 5 processes"),
-    (Order::Blocks, 12, "in blocks, 12"),
-    (Order::Spread, 5, "spread, 5 processes"),
-    (Order::Spread, 12, "spread, 12"),
+const COLUMNS: [(EpisodeOrder, usize, &str); 4] = [
+    (EpisodeOrder::Blocks, 5, "in blocks, 5 processes"),
+    (EpisodeOrder::Blocks, 12, "in blocks, 12"),
+    (EpisodeOrder::Spread, 5, "spread, 5 processes"),
+    (EpisodeOrder::Spread, 12, "spread, 12"),
 ];
 
 /// The machine is slow for a while, then not, for exponentially distributed times.
@@ -64,12 +64,12 @@ impl Episodes {
 }
 
 /// The probe of each visit of a run.
-fn order(how: Order, processes: usize, source: &mut Source) -> Vec<usize> {
+fn order(how: EpisodeOrder, processes: usize, source: &mut Source) -> Vec<usize> {
     let mut places: Vec<(f64, usize)> = Vec::new();
     for probe in 0..PROBES {
         places.extend((0..processes).map(|visit| match how {
-            Order::Blocks => ((probe / BLOCK) as f64 + source.uniform(), probe),
-            Order::Spread => ((visit as f64 + source.uniform()) / processes as f64, probe),
+            EpisodeOrder::Blocks => ((probe / BLOCK) as f64 + source.uniform(), probe),
+            EpisodeOrder::Spread => ((visit as f64 + source.uniform()) / processes as f64, probe),
         }));
     }
     places.sort_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -77,7 +77,13 @@ fn order(how: Order, processes: usize, source: &mut Source) -> Vec<usize> {
 }
 
 /// Counts the probes whose intervals in two runs do not overlap.
-fn trial(mean_s: f64, how: Order, processes: usize, source: &mut Source, apart: &mut Rate) {
+fn trial(
+    mean_s: f64,
+    how: EpisodeOrder,
+    processes: usize,
+    source: &mut Source,
+    apart: &mut ChanceRate,
+) {
     let mut machine = Episodes::new(mean_s, source);
     let mut at_s = 0.0;
     let mut run = || {
@@ -116,7 +122,7 @@ pub(crate) fn section(trials: Trials) -> Section {
             trial(*mean_s, *how, *processes, source, apart);
         },
         check: |section, mean_s, (how, processes, _), apart| {
-            if *how == Order::Spread && *mean_s <= LONGEST_S {
+            if *how == EpisodeOrder::Spread && *mean_s <= LONGEST_S {
                 section.at_most(*apart, APART_MAX, &format!("episodes of {mean_s} s, {processes}"));
             }
         },

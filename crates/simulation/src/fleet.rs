@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use fathom_analysis::fleet::pairs::{self, Directed};
-use fathom_analysis::fleet::{Judgement, Limits, judge, judge_host, tournament};
+use fathom_analysis::fleet::{FleetLimits, Judgement, judge, judge_host, tournament};
 use fathom_analysis::statistics::{median, median_interval};
 use fathom_record::{Basis, Better, Document, Interval, MetricId, Params, Record, Summary, Unit};
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::many::run_of;
 use crate::section::{Section, percent};
@@ -23,7 +23,7 @@ const PROCESS: f64 = 0.01;
 const SLOW: f64 = 1.05;
 /// How much healthy hosts differ.
 #[derive(Clone, Copy)]
-enum Spread {
+enum FleetSpread {
     /// In each case by this much.
     Each(f64),
     /// By 0.5 % to 3 %, by the case.
@@ -45,10 +45,10 @@ enum Wrong {
 /// How many times slower that one is.
 const EXTREME: f64 = 8.0;
 
-struct World {
+struct FleetWorld {
     name: &'static str,
     hosts: usize,
-    spread: Spread,
+    spread: FleetSpread,
     /// The share of the variance between hosts that is the same in all cases.
     common: f64,
     /// Degrees of freedom of the deviations of hosts; 0 for normal ones.
@@ -59,10 +59,10 @@ struct World {
     healthy: f64,
 }
 
-const BASE: World = World {
+const BASE: FleetWorld = FleetWorld {
     name: "",
     hosts: 50,
-    spread: Spread::Mixed,
+    spread: FleetSpread::Mixed,
     common: 0.0,
     freedom: 0,
     wrong: Wrong::Slow(CASES),
@@ -71,54 +71,54 @@ const BASE: World = World {
 };
 
 #[rustfmt::skip]
-const ONE: [World; 15] = [
-    World { name: "0.5 %", spread: Spread::Each(0.005), ..BASE },
-    World { name: "1 %", spread: Spread::Each(0.01), ..BASE },
-    World { name: "2 %", spread: Spread::Each(0.02), ..BASE },
-    World { name: "3 %", spread: Spread::Each(0.03), ..BASE },
-    World { name: "0.5 % to 3 % by the case", ..BASE },
-    World { name: "the same, half of it in all cases", common: 0.5, ..BASE },
-    World { name: "the same, all of it in all cases", common: 1.0, ..BASE },
-    World { name: "3 %, all of it in all cases", spread: Spread::Each(0.03), common: 1.0,
+const ONE: [FleetWorld; 15] = [
+    FleetWorld { name: "0.5 %", spread: FleetSpread::Each(0.005), ..BASE },
+    FleetWorld { name: "1 %", spread: FleetSpread::Each(0.01), ..BASE },
+    FleetWorld { name: "2 %", spread: FleetSpread::Each(0.02), ..BASE },
+    FleetWorld { name: "3 %", spread: FleetSpread::Each(0.03), ..BASE },
+    FleetWorld { name: "0.5 % to 3 % by the case", ..BASE },
+    FleetWorld { name: "the same, half of it in all cases", common: 0.5, ..BASE },
+    FleetWorld { name: "the same, all of it in all cases", common: 1.0, ..BASE },
+    FleetWorld { name: "3 %, all of it in all cases", spread: FleetSpread::Each(0.03), common: 1.0,
         found: 0.0, ..BASE },
-    World { name: "0.5 % to 3 % by the case, heavy tails", freedom: 3, healthy: 0.0, ..BASE },
-    World { name: "0.5 %, slow in one case", spread: Spread::Each(0.005), wrong: Wrong::Slow(1),
+    FleetWorld { name: "0.5 % to 3 % by the case, heavy tails", freedom: 3, healthy: 0.0, ..BASE },
+    FleetWorld { name: "0.5 %, slow in one case", spread: FleetSpread::Each(0.005), wrong: Wrong::Slow(1),
         found: 0.0, ..BASE },
-    World { name: "1 %, slow in one case", spread: Spread::Each(0.01), wrong: Wrong::Slow(1),
+    FleetWorld { name: "1 %, slow in one case", spread: FleetSpread::Each(0.01), wrong: Wrong::Slow(1),
         found: 0.0, ..BASE },
-    World { name: "none slow", wrong: Wrong::Nothing, found: 0.0, ..BASE },
-    World { name: "none slow of 20", hosts: 20, wrong: Wrong::Nothing, found: 0.0, ..BASE },
-    World { name: "none slow of 5", hosts: 5, wrong: Wrong::Nothing, found: 0.0, ..BASE },
-    World { name: "one slow of 8", hosts: 8, found: 0.0, ..BASE },
+    FleetWorld { name: "none slow", wrong: Wrong::Nothing, found: 0.0, ..BASE },
+    FleetWorld { name: "none slow of 20", hosts: 20, wrong: Wrong::Nothing, found: 0.0, ..BASE },
+    FleetWorld { name: "none slow of 5", hosts: 5, wrong: Wrong::Nothing, found: 0.0, ..BASE },
+    FleetWorld { name: "one slow of 8", hosts: 8, found: 0.0, ..BASE },
 ];
 
 #[rustfmt::skip]
-const MIXED: [World; 8] = [
-    World { name: "25 of 50", wrong: Wrong::Older(25, 1.1), ..BASE },
-    World { name: "20 of 50", wrong: Wrong::Older(20, 1.1), ..BASE },
-    World { name: "10 of 50", wrong: Wrong::Older(10, 1.1), ..BASE },
-    World { name: "4 of 10", hosts: 10, wrong: Wrong::Older(4, 1.1), ..BASE },
-    World { name: "15 of 50, 5 % apart", wrong: Wrong::Older(15, 1.05), ..BASE },
-    World { name: "15 of 50, half of the spread in all cases", wrong: Wrong::Older(15, 1.1),
+const MIXED: [FleetWorld; 8] = [
+    FleetWorld { name: "25 of 50", wrong: Wrong::Older(25, 1.1), ..BASE },
+    FleetWorld { name: "20 of 50", wrong: Wrong::Older(20, 1.1), ..BASE },
+    FleetWorld { name: "10 of 50", wrong: Wrong::Older(10, 1.1), ..BASE },
+    FleetWorld { name: "4 of 10", hosts: 10, wrong: Wrong::Older(4, 1.1), ..BASE },
+    FleetWorld { name: "15 of 50, 5 % apart", wrong: Wrong::Older(15, 1.05), ..BASE },
+    FleetWorld { name: "15 of 50, half of the spread in all cases", wrong: Wrong::Older(15, 1.1),
         common: 0.5, ..BASE },
-    World { name: "20 of 50, and one 8 times slower", wrong: Wrong::OlderAndOne(20, 1.1), ..BASE },
-    World { name: "4 of 10, and one 8 times slower", hosts: 10,
+    FleetWorld { name: "20 of 50, and one 8 times slower", wrong: Wrong::OlderAndOne(20, 1.1), ..BASE },
+    FleetWorld { name: "4 of 10, and one 8 times slower", hosts: 10,
         wrong: Wrong::OlderAndOne(4, 1.1), ..BASE },
 ];
 
 /// Two hosts of each fleet are checked against the others: the slow one, and a healthy one.
 #[rustfmt::skip]
-const CHECKED: [World; 7] = [
-    World { name: "0.5 %", spread: Spread::Each(0.005), ..BASE },
-    World { name: "1 %", spread: Spread::Each(0.01), ..BASE },
-    World { name: "2 %", spread: Spread::Each(0.02), ..BASE },
-    World { name: "3 %", spread: Spread::Each(0.03), ..BASE },
-    World { name: "0.5 % to 3 % by the case", ..BASE },
-    World { name: "the same, 20 hosts", hosts: 20, ..BASE },
-    World { name: "the same, half of it in all cases", common: 0.5, ..BASE },
+const CHECKED: [FleetWorld; 7] = [
+    FleetWorld { name: "0.5 %", spread: FleetSpread::Each(0.005), ..BASE },
+    FleetWorld { name: "1 %", spread: FleetSpread::Each(0.01), ..BASE },
+    FleetWorld { name: "2 %", spread: FleetSpread::Each(0.02), ..BASE },
+    FleetWorld { name: "3 %", spread: FleetSpread::Each(0.03), ..BASE },
+    FleetWorld { name: "0.5 % to 3 % by the case", ..BASE },
+    FleetWorld { name: "the same, 20 hosts", hosts: 20, ..BASE },
+    FleetWorld { name: "the same, half of it in all cases", common: 0.5, ..BASE },
 ];
 
-impl World {
+impl FleetWorld {
     fn fleet(&self, source: &mut Source) -> Vec<Document> {
         let deviation = |source: &mut Source| match self.freedom {
             0 => source.normal(),
@@ -126,8 +126,8 @@ impl World {
         };
         let spreads: Vec<f64> = (0..CASES)
             .map(|_| match self.spread {
-                Spread::Each(spread) => spread,
-                Spread::Mixed => 0.005 * 6_f64.powf(source.uniform()),
+                FleetSpread::Each(spread) => spread,
+                FleetSpread::Mixed => 0.005 * 6_f64.powf(source.uniform()),
             })
             .collect();
         (0..self.hosts)
@@ -175,9 +175,14 @@ fn record(case: usize, level: f64, source: &mut Source) -> Record {
 
 /// Counts fleets in which the slow host is named; in which no other host is; and of which all cases
 /// together are not judged, and nobody is named.
-fn judge_fleet(world: &World, source: &mut Source, [found, healthy, abstained]: &mut [Rate; 3]) {
+fn judge_fleet(
+    world: &FleetWorld,
+    source: &mut Source,
+    [found, healthy, abstained]: &mut [ChanceRate; 3],
+) {
     let fleet = world.fleet(source);
-    let Judgement { groups, .. } = judge(&fleet.iter().collect::<Vec<_>>(), &Limits::default());
+    let Judgement { groups, .. } =
+        judge(&fleet.iter().collect::<Vec<_>>(), &FleetLimits::default());
     let odd: Vec<&str> = groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str()).collect();
     let is_slow = |host: &&str| matches!(world.wrong, Wrong::Slow(_)) && *host == "node0";
     found.count(odd.iter().any(is_slow));
@@ -189,11 +194,11 @@ fn judge_fleet(world: &World, source: &mut Source, [found, healthy, abstained]: 
 }
 
 /// Counts checks in which the slow host, and a healthy one, is named.
-fn check_hosts(world: &World, source: &mut Source, named: &mut [Rate; 2]) {
+fn check_hosts(world: &FleetWorld, source: &mut Source, named: &mut [ChanceRate; 2]) {
     let fleet = world.fleet(source);
     let group: Vec<&Document> = fleet.iter().collect();
     for (host, rate) in fleet.iter().zip(named) {
-        rate.count(!judge_host(host, &group, &Limits::default()).odd.numbers.is_empty());
+        rate.count(!judge_host(host, &group, &FleetLimits::default()).odd.numbers.is_empty());
     }
 }
 
@@ -278,7 +283,7 @@ fn is_link(a: usize, b: usize) -> bool {
 fn judge_links(
     network: &Network,
     source: &mut Source,
-    [link, host, other_links, other_hosts]: &mut [Rate; 4],
+    [link, host, other_links, other_hosts]: &mut [ChanceRate; 4],
 ) {
     let numbers = network.measured(source);
     let found = pairs::judge(network.hosts, &numbers, Better::Lower);
@@ -316,8 +321,8 @@ that is.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::new("Many hosts", WORDS);
-    let name = |world: &World, (): &()| format!("fleet {}", world.name);
-    let title = |world: &World| world.name.to_owned();
+    let name = |world: &FleetWorld, (): &()| format!("fleet {}", world.name);
+    let title = |world: &FleetWorld| world.name.to_owned();
     Experiment {
         rows: &ONE,
         columns: &[()],
@@ -382,7 +387,7 @@ fn links(section: &mut Section, trials: Trials) {
         name: |network, ()| format!("network {}", network.name),
         trial: |network, (), source, counts| judge_links(network, source, counts),
         check: |section, network, (), &[link, host, other_links, other_hosts]| {
-            let mut named = |is: bool, rate: Rate, what: &str| {
+            let mut named = |is: bool, rate: ChanceRate, what: &str| {
                 if is {
                     section.at_least(rate, 0.95, &format!("{what}, {}", network.name));
                 }
@@ -410,6 +415,6 @@ fn links(section: &mut Section, trials: Trials) {
     .run(section, trials);
 }
 
-fn shown(is: bool, rate: Rate) -> String {
+fn shown(is: bool, rate: ChanceRate) -> String {
     if is { percent(rate.share()) } else { String::new() }
 }

@@ -1,7 +1,7 @@
 //! The gate of `fathom compare` on an unchanged machine (rule 27a): how often it passes and fails,
 //! and how many cases count.
 
-use fathom_analysis::compare::{Answer, Compared, Noise, Word, compare};
+use fathom_analysis::compare::{Compared, ComparisonAnswer, ComparisonWord, Noise, compare};
 use fathom_record::{Better, Document, MetricId, Outline, Params, Record, Summary, Unit};
 
 use crate::many::run_of;
@@ -28,7 +28,7 @@ const PAIRS: usize = 20;
 
 /// Counts over all pairs.
 #[derive(Default)]
-struct Figure {
+struct GateFigure {
     passes: usize,
     fails: usize,
     gateable: usize,
@@ -39,8 +39,8 @@ struct Figure {
     below_passes: usize,
 }
 
-impl Figure {
-    fn of(processes: usize, stored: usize, trials: Trials) -> Self {
+impl GateFigure {
+    fn from_processes(processes: usize, stored: usize, trials: Trials) -> Self {
         let mut source = Source::named(trials.seed, &format!("gate {processes} {stored}"));
         let mut run = |number: usize| run(number, processes, &mut source);
         let stored: Vec<Outline> = (0..stored).map(|at| Outline::from(&run(at))).collect();
@@ -50,10 +50,10 @@ impl Figure {
             let noise = Noise::learn(&stored, std::slice::from_ref(&a), &b);
             let comparison = compare(&a, &b, &noise, pair as u64);
             let gate = comparison.gate(LIMIT, None);
-            figure.passes += usize::from(gate.answer == Answer::Pass);
-            figure.fails += usize::from(gate.answer == Answer::Fail);
+            figure.passes += usize::from(gate.answer == ComparisonAnswer::Pass);
+            figure.fails += usize::from(gate.answer == ComparisonAnswer::Fail);
             figure.gateable += gate.gateable;
-            let looks = comparison.rows.iter().filter(|row| row.word < Word::Unchanged);
+            let looks = comparison.rows.iter().filter(|row| row.word < ComparisonWord::Unchanged);
             figure.looks += looks.count();
             let ends = |row: &Compared| {
                 let [low, high] = row.interval?;
@@ -98,7 +98,8 @@ whose noise, or else half the interval of both sides, is below the limit.";
 pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::new("The gate", WORDS);
     let items = [(5, STORED), (12, STORED), (5, 0), (12, 0)];
-    let figures = each(&items, |(processes, stored)| Figure::of(*processes, *stored, trials));
+    let figures =
+        each(&items, |(processes, stored)| GateFigure::from_processes(*processes, *stored, trials));
     let mut rows = Vec::new();
     for ((processes, stored), figure) in items.iter().zip(&figures) {
         let what = format!("gate, {processes} processes, {stored} stored runs");
@@ -109,7 +110,7 @@ pub(crate) fn section(trials: Trials) -> Section {
             section.require(looks <= 0.05, &format!("{what}: {} % look", percent(looks)));
         }
         let [gateable, below] = [figure.gateable, figure.below].map(|it| it / PAIRS);
-        let Figure { passes, fails, below_passes, .. } = figure;
+        let GateFigure { passes, fails, below_passes, .. } = figure;
         let looks = percent(looks);
         rows.push(format!(
             "{stored} | {processes} | {passes} | {fails} | {gateable} | {looks} | {below} | \

@@ -1,9 +1,11 @@
 //! The highest rate within limits: how often its interval contains the true one, by a search over a
 //! simulated server with one queue.
 
-use fathom_analysis::load::{LEVEL, Search, Seen, WINDOWS, Window, constant_service_waits_beyond};
+use fathom_analysis::load::{
+    LEVEL, Search, SearchWindow, Seen, WINDOWS, constant_service_waits_beyond,
+};
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_below, percent};
 use crate::{Source, Trials};
@@ -14,40 +16,40 @@ const SERVICE_S: f64 = 0.005;
 const WITHIN: f64 = 0.02;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Service {
+enum HighestService {
     Constant,
     Exponential,
 }
 
 /// A server, and the limit of a quantile of its response times.
 #[derive(Clone, Copy)]
-struct World {
+struct HighestWorld {
     name: &'static str,
-    service: Service,
+    service: HighestService,
     q: f64,
     limit_s: f64,
 }
 
-const fn world(name: &'static str, service: Service, q: f64, limit_s: f64) -> World {
-    World { name, service, q, limit_s }
+const fn world(name: &'static str, service: HighestService, q: f64, limit_s: f64) -> HighestWorld {
+    HighestWorld { name, service, q, limit_s }
 }
 
-const WORLDS: [World; 4] = [
-    world("M/D/1, p99 < 8 service times", Service::Constant, 0.99, 0.04),
-    world("M/D/1, p90 < 4 service times", Service::Constant, 0.9, 0.02),
-    world("M/M/1, p99 < 15 service times", Service::Exponential, 0.99, 0.075),
-    world("M/M/1, p99.9 < 15 service times", Service::Exponential, 0.999, 0.075),
+const WORLDS: [HighestWorld; 4] = [
+    world("M/D/1, p99 < 8 service times", HighestService::Constant, 0.99, 0.04),
+    world("M/D/1, p90 < 4 service times", HighestService::Constant, 0.9, 0.02),
+    world("M/M/1, p99 < 15 service times", HighestService::Exponential, 0.99, 0.075),
+    world("M/M/1, p99.9 < 15 service times", HighestService::Exponential, 0.999, 0.075),
 ];
 
 /// Responses of a window at the true rate.
 const RESPONSES: [f64; 4] = [1_000.0, 3_000.0, 10_000.0, 30_000.0];
 
-impl World {
+impl HighestWorld {
     /// The share of the response times beyond the limit.
     fn beyond(&self, rate: f64) -> f64 {
         match self.service {
-            Service::Exponential => (-(1.0 / SERVICE_S - rate) * self.limit_s).exp(),
-            Service::Constant => {
+            HighestService::Exponential => (-(1.0 / SERVICE_S - rate) * self.limit_s).exp(),
+            HighestService::Constant => {
                 let services = self.limit_s / SERVICE_S - 1.0;
                 constant_service_waits_beyond(rate * SERVICE_S, services)
             }
@@ -68,7 +70,7 @@ impl World {
     /// A window of an open loop with random arrivals, after a warm-up of a quarter of it. The rate
     /// is sustained if what waits at the end goes down to what it was in the first half, in as long
     /// as the window lasts.
-    fn window(&self, rate: f64, window_s: f64, source: &mut Source) -> Window {
+    fn window(&self, rate: f64, window_s: f64, source: &mut Source) -> SearchWindow {
         let (begin_s, middle_s, end_s) = (window_s / 4.0, window_s * 0.75, window_s * 1.25);
         let (mut at_s, mut wait_s, mut usual_s) = (0.0, 0.0_f64, 0.0_f64);
         let (mut beyond, mut of) = (0, 0);
@@ -82,8 +84,8 @@ impl World {
                 break wait_s <= usual_s;
             }
             wait_s += match self.service {
-                Service::Constant => SERVICE_S,
-                Service::Exponential => -source.uniform().ln() * SERVICE_S,
+                HighestService::Constant => SERVICE_S,
+                HighestService::Exponential => -source.uniform().ln() * SERVICE_S,
             };
             if (begin_s..end_s).contains(&at_s) {
                 of += 1;
@@ -91,7 +93,7 @@ impl World {
             }
         };
         let share = Seen::Share { beyond, of, allowed: 1.0 - self.q };
-        Window { rate, seen: vec![share, Seen::Holds(is_drained)] }
+        SearchWindow { rate, seen: vec![share, Seen::Holds(is_drained)] }
     }
 
     fn search(&self, window_s: f64, source: &mut Source) -> Search {
@@ -105,15 +107,15 @@ impl World {
 }
 
 #[derive(Default)]
-struct Figure {
-    kept: Rate,
-    found: Rate,
+struct HighestFigure {
+    kept: ChanceRate,
+    found: ChanceRate,
     halves: Vec<f64>,
     windows: usize,
 }
 
-impl Figure {
-    fn count(&mut self, world: &World, responses: f64, source: &mut Source) {
+impl HighestFigure {
+    fn count(&mut self, world: &HighestWorld, responses: f64, source: &mut Source) {
         let truth = world.highest();
         let search = world.search(responses / truth, source);
         self.windows += search.windows().len();
@@ -143,7 +145,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         rows: &WORLDS,
         columns: &RESPONSES,
         name: |world, responses| format!("highest {} {responses}", world.name),
-        trial: |world, responses, source, figure: &mut Figure| {
+        trial: |world, responses, source, figure: &mut HighestFigure| {
             figure.count(world, *responses, source);
         },
         check: |section, world, responses, figure| {

@@ -32,7 +32,7 @@ mod within;
 mod worlds;
 
 pub use page::{Findings, simulate, simulate_part};
-pub use shapes::{OUTLIERS, SHAPES, Shape};
+pub use shapes::{OUTLIERS, SHAPES, SimulationShape};
 pub use source::Source;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

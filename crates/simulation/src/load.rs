@@ -1,10 +1,11 @@
 //! The shape of a load sweep: where saturation is claimed, and the coverage of its figures.
 
 use fathom_analysis::load::{
-    Curve, Estimate, Point, Saturation, Shape, SweepPoint, bound, mean_value_analysis, shape,
+    Saturation, Shape, ShapeCurve, ShapeEstimate, ShapePoint, SweepPoint, bound,
+    mean_value_analysis, shape,
 };
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_above, marked_below, percent};
 use crate::{Source, Trials};
@@ -14,7 +15,7 @@ const SWEEPS: usize = 3;
 const LONGEST_S: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Service {
+enum LoadService {
     /// Constant service times: the bound itself.
     Constant,
     /// Exponential service times at one station.
@@ -25,35 +26,35 @@ enum Service {
     Contention,
 }
 
-struct World {
+struct LoadWorld {
     name: &'static str,
-    service: Service,
+    service: LoadService,
     /// Standard deviation of the logarithm of the service time: of a sweep, and of a window.
     noise: [f64; 2],
     /// Change of that logarithm from sweep to sweep.
     drift: f64,
 }
 
-const fn world(name: &'static str, service: Service, noise: [f64; 2]) -> World {
-    World { name, service, noise, drift: 0.0 }
+const fn world(name: &'static str, service: LoadService, noise: [f64; 2]) -> LoadWorld {
+    LoadWorld { name, service, noise, drift: 0.0 }
 }
 
-static WORLDS: [World; 10] = [
-    world("constant, 1 % and 1 %", Service::Constant, [0.01, 0.01]),
-    world("constant, 1 % and 5 %", Service::Constant, [0.01, 0.05]),
-    world("random, 0 % and 1 %", Service::Random, [0.0, 0.01]),
-    world("random, 1 % and 1 %", Service::Random, [0.01, 0.01]),
-    world("random, 5 % and 1 %", Service::Random, [0.05, 0.01]),
-    world("random, 5 % and 5 %", Service::Random, [0.05, 0.05]),
-    World {
+static WORLDS: [LoadWorld; 10] = [
+    world("constant, 1 % and 1 %", LoadService::Constant, [0.01, 0.01]),
+    world("constant, 1 % and 5 %", LoadService::Constant, [0.01, 0.05]),
+    world("random, 0 % and 1 %", LoadService::Random, [0.0, 0.01]),
+    world("random, 1 % and 1 %", LoadService::Random, [0.01, 0.01]),
+    world("random, 5 % and 1 %", LoadService::Random, [0.05, 0.01]),
+    world("random, 5 % and 5 %", LoadService::Random, [0.05, 0.05]),
+    LoadWorld {
         name: "random, 1 % and 1 %, drift of 3 % a sweep",
-        service: Service::Random,
+        service: LoadService::Random,
         noise: [0.01, 0.01],
         drift: 0.03,
     },
-    world("second station of 0.5, 1 % and 1 %", Service::Two(0.5), [0.01, 0.01]),
-    world("second station of 0.9, 1 % and 1 %", Service::Two(0.9), [0.01, 0.01]),
-    world("contention, 1 % and 1 %", Service::Contention, [0.01, 0.01]),
+    world("second station of 0.5, 1 % and 1 %", LoadService::Two(0.5), [0.01, 0.01]),
+    world("second station of 0.9, 1 % and 1 %", LoadService::Two(0.9), [0.01, 0.01]),
+    world("contention, 1 % and 1 %", LoadService::Contention, [0.01, 0.01]),
 ];
 
 type List = (&'static str, &'static [u32]);
@@ -71,8 +72,8 @@ const NEAR: f64 = 1.1;
 const FAR: f64 = 2.0;
 
 /// A world at one knee.
-struct Case<'w> {
-    world: &'w World,
+struct SimulationCase<'w> {
+    world: &'w LoadWorld,
     list: List,
     reach: f64,
     second: f64,
@@ -81,11 +82,11 @@ struct Case<'w> {
     rates: Vec<f64>,
 }
 
-impl<'w> Case<'w> {
-    fn new(world: &'w World, list: List, reach: f64) -> Self {
+impl<'w> SimulationCase<'w> {
+    fn new(world: &'w LoadWorld, list: List, reach: f64) -> Self {
         let knee = f64::from(list.1.last().copied().unwrap_or(1)) / reach;
         let second = match world.service {
-            Service::Two(share) => share.min(knee - 1.0),
+            LoadService::Two(share) => share.min(knee - 1.0),
             _ => 0.0,
         };
         let think_s = (knee - 1.0 - second) * LONGEST_S;
@@ -102,19 +103,19 @@ impl<'w> Case<'w> {
         let n = f64::from(clients);
         let bound = bound(n, longest, self.think_s, longest);
         match self.world.service {
-            Service::Constant => bound,
-            Service::Random => mean_value_analysis(&[longest], self.think_s, clients),
-            Service::Two(_) => {
+            LoadService::Constant => bound,
+            LoadService::Random => mean_value_analysis(&[longest], self.think_s, clients),
+            LoadService::Two(_) => {
                 mean_value_analysis(&[longest, self.second * longest], self.think_s, clients)
             }
-            Service::Contention => bound * (1.0 - 0.2 * (1.0 - self.knee() / n).max(0.0)),
+            LoadService::Contention => bound * (1.0 - 0.2 * (1.0 - self.knee() / n).max(0.0)),
         }
     }
 
-    fn curve(&self, source: &mut Source) -> Curve {
+    fn curve(&self, source: &mut Source) -> ShapeCurve {
         let [of_sweep, of_window] = self.world.noise;
-        let empty = |clients: &u32| Point { clients: *clients, sweeps: Vec::new() };
-        let mut points: Vec<Point> = self.list.1.iter().map(empty).collect();
+        let empty = |clients: &u32| ShapePoint { clients: *clients, sweeps: Vec::new() };
+        let mut points: Vec<ShapePoint> = self.list.1.iter().map(empty).collect();
         for sweep in 0..SWEEPS {
             let drift = self.world.drift * (sweep as f64 - 1.0);
             let shift = of_sweep * source.normal() + drift;
@@ -125,13 +126,13 @@ impl<'w> Case<'w> {
                 point.sweeps.push(SweepPoint { throughput, response_s });
             }
         }
-        Curve { think_s: self.think_s, points }
+        ShapeCurve { think_s: self.think_s, points }
     }
 
     /// The true saturation throughput: 1 ÷ Dmax. If throughput falls there is no such limit, and
     /// the mean of the steps is what is estimated.
     fn limit(&self, saturation: &Saturation) -> f64 {
-        if self.world.service != Service::Contention {
+        if self.world.service != LoadService::Contention {
             return 1.0 / LONGEST_S;
         }
         let is_of = |clients: &u32| saturation.steps.contains(clients);
@@ -149,21 +150,21 @@ impl<'w> Case<'w> {
 }
 
 #[derive(Default)]
-struct Figure {
-    claimed: Rate,
-    saturation: Rate,
-    knee: Rate,
-    clients: Rate,
+struct LoadFigure {
+    claimed: ChanceRate,
+    saturation: ChanceRate,
+    knee: ChanceRate,
+    clients: ChanceRate,
     /// Claimed, and the interval misses the true saturation throughput.
-    wrong: Rate,
+    wrong: ChanceRate,
 }
 
-fn contains(estimate: Estimate, truth: f64) -> bool {
+fn contains(estimate: ShapeEstimate, truth: f64) -> bool {
     estimate.low() <= truth && truth <= estimate.high()
 }
 
-impl Figure {
-    fn count(&mut self, case: &Case<'_>, source: &mut Source) {
+impl LoadFigure {
+    fn count(&mut self, case: &SimulationCase<'_>, source: &mut Source) {
         let Shape::Saturated(saturation) = shape(&case.curve(source)) else {
             self.claimed.count(false);
             self.wrong.count(false);
@@ -210,24 +211,25 @@ the limit. Drift from sweep to sweep makes intervals wider than necessary. With 
 no limit, and the mean of the true throughputs over the steps of the plateau is the truth.";
 
 /// A world and a list of clients, with a case for each reach.
-type Row = [Case<'static>; REACHES.len()];
+type LoadRow = [SimulationCase<'static>; REACHES.len()];
 
-fn title([Case { world, list, .. }, ..]: &Row) -> String {
+fn title([SimulationCase { world, list, .. }, ..]: &LoadRow) -> String {
     format!("{} | {}", world.name, list.0)
 }
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let of_list = |world| LISTS.map(|list| REACHES.map(|reach| Case::new(world, list, reach)));
-    let rows: Vec<Row> = WORLDS.iter().flat_map(of_list).collect();
+    let of_list =
+        |world| LISTS.map(|list| REACHES.map(|reach| SimulationCase::new(world, list, reach)));
+    let rows: Vec<LoadRow> = WORLDS.iter().flat_map(of_list).collect();
     let mut section = Section::new("Saturation of a load", WORDS);
     let figures = Experiment {
         rows: &rows,
         columns: &[0, 1, 2, 3, 4, 5, 6],
         name: |row, at: &usize| {
-            let Case { world, list, reach, .. } = &row[*at];
+            let SimulationCase { world, list, reach, .. } = &row[*at];
             format!("load {} {} {reach}", world.name, list.0)
         },
-        trial: |row, at, source, figure: &mut Figure| figure.count(&row[*at], source),
+        trial: |row, at, source, figure: &mut LoadFigure| figure.count(&row[*at], source),
         check: |section, row, at, figure| check(section, &row[*at], figure),
         head: "service and noise | clients",
         title,
@@ -256,15 +258,15 @@ pub(crate) fn section(trials: Trials) -> Section {
     section
 }
 
-fn check(section: &mut Section, case: &Case<'_>, figure: &Figure) {
-    let Case { world, list, reach, .. } = case;
+fn check(section: &mut Section, case: &SimulationCase<'_>, figure: &LoadFigure) {
+    let SimulationCase { world, list, reach, .. } = case;
     let what = format!("{}, {} clients, reach {reach}", world.name, list.0);
     if *reach <= NEAR {
         section.at_most(figure.claimed, 0.05, &format!("saturation claimed: {what}"));
     }
     let claimed_from = match world.service {
-        Service::Constant => FAR,
-        Service::Two(share) if share > 0.5 => f64::INFINITY,
+        LoadService::Constant => FAR,
+        LoadService::Two(share) if share > 0.5 => f64::INFINITY,
         _ => 5.0,
     };
     if *reach >= claimed_from {

@@ -3,7 +3,7 @@
 use fathom_analysis::judge::{machine_drift, machine_wander};
 
 use crate::Trials;
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_above, percent};
 use crate::shapes::{Draw, ar_03, ar_08, heavy, log_normal, normal};
@@ -53,7 +53,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         rows: &LOOPS,
         columns: &VISITS,
         name: |loops, visits| format!("machine {} {visits}", loops.name),
-        trial: |loops, visits, source, [drift, wander]: &mut [Rate; 2]| {
+        trial: |loops, visits, source, [drift, wander]: &mut [ChanceRate; 2]| {
             let loop_times = times(&(loops.draw)(source, *visits), loops.deviation);
             drift.count(machine_drift(&loop_times).is_some());
             wander.count(machine_wander(&loop_times, 1).is_some());

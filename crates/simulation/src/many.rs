@@ -1,11 +1,11 @@
 //! `fathom compare` over many cases at once (rule 28): its verdicts for unchanged cases, and the
 //! share of false alarms among the reported changes.
 
-use fathom_analysis::compare::{Noise, Word, compare};
+use fathom_analysis::compare::{ComparisonWord, Noise, compare};
 use fathom_analysis::statistics;
 use fathom_record::{Better, Document, Host, MetricId, Params, Record, Run, Tool, Unit};
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::coverage::PROCESSES;
 use crate::parallel::each;
 use crate::section::{Section, marked_above, percent};
@@ -20,24 +20,24 @@ const CHANGED: i64 = 8;
 const CHANGE: f64 = 1.02;
 
 #[derive(Default)]
-struct Figure {
+struct ManyFigure {
     /// Unchanged cases whose interval excludes 1.
-    excluding: Rate,
+    excluding: ChanceRate,
     /// Unchanged cases with any verdict of change.
-    words: Rate,
+    words: ChanceRate,
     /// Comparisons in which an unchanged case is called worse, better or changed.
-    runs: Rate,
+    runs: ChanceRate,
     /// Mean share of false alarms among these verdicts.
     false_share: f64,
     /// Changed cases with such a verdict.
-    found: Rate,
+    found: ChanceRate,
     /// Unchanged cases called unchanged, and changed ones.
-    unchanged: Rate,
-    missed: Rate,
+    unchanged: ChanceRate,
+    missed: ChanceRate,
 }
 
-impl Figure {
-    fn of(world: &World, processes: usize, changed: i64, trials: Trials) -> Self {
+impl ManyFigure {
+    fn from_world(world: &World, processes: usize, changed: i64, trials: Trials) -> Self {
         let name = format!("many {} {processes} {changed}", world.name);
         let mut source = Source::named(trials.seed, &name);
         let mut figure = Self::default();
@@ -54,17 +54,17 @@ impl Figure {
         let (mut false_ones, mut all) = (0, 0);
         for row in compare(a, b, &Noise::default(), seed).rows {
             let is_changed = row.params.integer("case").is_some_and(|case| case < changed);
-            let is_reported = row.word <= Word::Changed;
+            let is_reported = row.word <= ComparisonWord::Changed;
             all += u32::from(is_reported);
             if is_changed {
                 self.found.count(is_reported);
-                self.missed.count(row.word == Word::Unchanged);
+                self.missed.count(row.word == ComparisonWord::Unchanged);
                 continue;
             }
             false_ones += u32::from(is_reported);
-            self.unchanged.count(row.word == Word::Unchanged);
+            self.unchanged.count(row.word == ComparisonWord::Unchanged);
             self.excluding.count(row.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0));
-            self.words.count(row.word < Word::Unchanged);
+            self.words.count(row.word < ComparisonWord::Unchanged);
         }
         self.runs.count(false_ones > 0);
         self.false_share += f64::from(false_ones) / f64::from(all.max(1));
@@ -117,7 +117,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         .flat_map(|world| PROCESSES.map(|processes| (world, processes)))
         .collect();
     let figures = each(&items, |(world, processes)| {
-        [0, CHANGED].map(|changed| Figure::of(world, *processes, changed, trials))
+        [0, CHANGED].map(|changed| ManyFigure::from_world(world, *processes, changed, trials))
     });
     let rows: Vec<String> = items
         .iter()

@@ -1,6 +1,6 @@
 //! A section of the page: texts, tables, and violated guarantees.
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 
 #[derive(Debug, Default)]
 pub(crate) struct Section {
@@ -27,13 +27,13 @@ impl Section {
         self.text.push('\n');
     }
 
-    pub(crate) fn at_least(&mut self, rate: Rate, guaranteed: f64, what: &str) {
+    pub(crate) fn at_least(&mut self, rate: ChanceRate, guaranteed: f64, what: &str) {
         if rate.is_below(guaranteed) {
             self.violation(rate, &format!("at least {}", percent(guaranteed)), what);
         }
     }
 
-    pub(crate) fn at_most(&mut self, rate: Rate, guaranteed: f64, what: &str) {
+    pub(crate) fn at_most(&mut self, rate: ChanceRate, guaranteed: f64, what: &str) {
         if rate.is_above(guaranteed) {
             self.violation(rate, &format!("at most {}", percent(guaranteed)), what);
         }
@@ -46,8 +46,8 @@ impl Section {
         }
     }
 
-    fn violation(&mut self, rate: Rate, guaranteed: &str, what: &str) {
-        let Rate { hits, of } = rate;
+    fn violation(&mut self, rate: ChanceRate, guaranteed: &str, what: &str) {
+        let ChanceRate { hits, of } = rate;
         let share = percent(rate.share());
         self.violations
             .push(format!("{what}: {share} % ({hits} of {of}) instead of {guaranteed} %"));
@@ -60,13 +60,13 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// The same, bold if it is significantly below the stated level.
-pub(crate) fn marked_below(rate: Rate, stated: f64) -> String {
+pub(crate) fn marked_below(rate: ChanceRate, stated: f64) -> String {
     let text = percent(rate.share());
     if rate.is_below(stated) { format!("**{text}**") } else { text }
 }
 
 /// The same, bold if it is significantly above.
-pub(crate) fn marked_above(rate: Rate, stated: f64) -> String {
+pub(crate) fn marked_above(rate: ChanceRate, stated: f64) -> String {
     let text = percent(rate.share());
     if rate.is_above(stated) { format!("**{text}**") } else { text }
 }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn significant_violation_is_listed_and_bold() {
-        let rate = Rate { hits: 880, of: 1_000 };
+        let rate = ChanceRate { hits: 880, of: 1_000 };
         let mut section = Section::new("A", "b");
         section.at_least(rate, 0.87, "one");
         section.at_most(rate, 0.87, "two");

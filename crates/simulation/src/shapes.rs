@@ -6,23 +6,23 @@ use crate::Source;
 pub type Draw = fn(&mut Source, usize) -> Vec<f64>;
 
 /// A distribution of independent values with one mode.
-pub struct Shape {
+pub struct SimulationShape {
     pub name: &'static str,
     pub one: fn(&mut Source) -> f64,
 }
 
 pub const OUTLIERS: &str = "normal with one in ten far out on either side";
 
-pub const SHAPES: [Shape; 6] = [
-    Shape { name: "normal", one: Source::normal },
-    Shape { name: "log-normal", one: |s| s.normal().exp() - 1.0 },
-    Shape { name: "heavy-tailed (t2)", one: |s| s.student(2) },
-    Shape { name: "t3", one: |s| s.student(3) },
-    Shape {
+pub const SHAPES: [SimulationShape; 6] = [
+    SimulationShape { name: "normal", one: Source::normal },
+    SimulationShape { name: "log-normal", one: |s| s.normal().exp() - 1.0 },
+    SimulationShape { name: "heavy-tailed (t2)", one: |s| s.student(2) },
+    SimulationShape { name: "t3", one: |s| s.student(3) },
+    SimulationShape {
         name: "skewed (exponential)",
         one: |s| -s.uniform().ln() / std::f64::consts::LN_2 - 1.0,
     },
-    Shape {
+    SimulationShape {
         name: OUTLIERS,
         one: |s| {
             if s.uniform() < 0.1 { 100.0 * s.normal() } else { s.normal() }

@@ -6,7 +6,7 @@ use fathom_analysis::schedule::{self, PilotUnit};
 use fathom_analysis::statistics::{median, median_interval, relative_spread};
 use fathom_record::Sample;
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_below, percent};
 use crate::worlds::{ROUNDS, TRUTH, WORLDS, World};
@@ -29,21 +29,21 @@ const NARROW: f64 = 0.004;
 const AGREE: f64 = 0.006;
 
 #[derive(Default)]
-struct Figure {
+struct StoppingFigure {
     /// The median of all processes.
     truth: Option<f64>,
     /// With up to twelve visits, with more, and in all.
-    few: Rate,
-    many: Rate,
-    all: Rate,
+    few: ChanceRate,
+    many: ChanceRate,
+    all: ChanceRate,
     /// Sums over all units.
     stated: f64,
     visits: f64,
-    until_narrow: Rate,
-    until_agreed: Rate,
+    until_narrow: ChanceRate,
+    until_agreed: ChanceRate,
 }
 
-impl Figure {
+impl StoppingFigure {
     fn count(&mut self, world: &World, source: &mut Source) {
         let truth = *self.truth.get_or_insert_with(|| {
             median(&world.medians(source, TRUTH_PROCESSES)).unwrap_or(f64::NAN)
@@ -132,7 +132,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         rows: &WORLDS.iter().filter(|world| !has_trend(world)).collect::<Vec<_>>(),
         columns: &[()],
         name: |world, ()| format!("stages {}", world.name),
-        trial: |world, (), source, figure: &mut Figure| figure.count(world, source),
+        trial: |world, (), source, figure: &mut StoppingFigure| figure.count(world, source),
         check: |section, world, (), figure| {
             let what = |of: &str| format!("{of}, {}", world.name);
             for (rate, of) in [(figure.all, "all"), (figure.few, "few"), (figure.many, "many")] {
@@ -147,7 +147,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         title: |world| world.name.to_owned(),
         heads: |()| HEADS.to_owned(),
         cells: |_, (), figure| {
-            let Figure { few, many, all, until_narrow, until_agreed, .. } = *figure;
+            let StoppingFigure { few, many, all, until_narrow, until_agreed, .. } = *figure;
             let [visits, stated] =
                 [figure.visits, figure.stated].map(|sum| sum / all.of.max(1) as f64);
             let of_plan = [all, few, many].map(|rate| marked_below(rate, 0.93)).join(" | ");

@@ -4,14 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::core_state::{Conditions, CoreStates, Loop};
+use fathom_analysis::core_state::{CoreStateConditions, CoreStates, Loop};
 use fathom_analysis::judge::machine_wander;
 use fathom_analysis::schedule::PilotUnit;
 use fathom_analysis::statistics::median;
 use fathom_analysis::strata::Strata;
 use fathom_record::{Sample, Stratum};
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::parallel::each;
 use crate::section::{Section, marked_below, percent};
 use crate::worlds::{ROUNDS, TRUTH};
@@ -98,7 +98,7 @@ impl Core {
     }
 
     /// The slowness of each of so many visits, evenly over a run.
-    fn visits(self, correlation: f64, count: usize, source: &mut Source) -> Vec<Visit> {
+    fn visits(self, correlation: f64, count: usize, source: &mut Source) -> Vec<StrataVisit> {
         let mut slow = self.slowness(0.0, source);
         let mut next = |at: usize| {
             if source.uniform() >= correlation {
@@ -111,7 +111,7 @@ impl Core {
                 _ if slow > 1.0 => 1.0,
                 _ => busy(source),
             };
-            Visit {
+            StrataVisit {
                 slow: [slow, then],
                 changed_from: if is_changed { source.uniform() } else { f64::MAX },
                 frequency: 1.0 + FREQUENCY * source.normal(),
@@ -131,7 +131,7 @@ fn busy(source: &mut Source) -> f64 {
 }
 
 /// The core during a visit.
-struct Visit {
+struct StrataVisit {
     /// Slowness before and after a change.
     slow: [f64; 2],
     /// The part of the visit after which it is another.
@@ -139,7 +139,7 @@ struct Visit {
     frequency: f64,
 }
 
-impl Visit {
+impl StrataVisit {
     fn slow_at(&self, part: f64) -> f64 {
         self.slow[usize::from(part >= self.changed_from)]
     }
@@ -173,17 +173,17 @@ impl Visit {
 }
 
 /// The reference loops of the visits of a run.
-struct Run {
-    visits: Vec<Visit>,
-    conditions: Vec<Conditions>,
+struct StrataRun {
+    visits: Vec<StrataVisit>,
+    conditions: Vec<CoreStateConditions>,
     loops: Vec<Loop>,
 }
 
-impl Run {
+impl StrataRun {
     fn new(core: Core, correlation: f64, source: &mut Source) -> Self {
         let visits = core.visits(correlation, RUN, source);
         let loops: Vec<Loop> = visits.iter().flat_map(|it| it.loops(LOOPS, source)).collect();
-        let conditions = loops.chunks(LOOPS).map(|it| Conditions::with_loops(it.to_vec()));
+        let conditions = loops.chunks(LOOPS).map(|it| CoreStateConditions::with_loops(it.to_vec()));
         Self { conditions: conditions.collect(), visits, loops }
     }
 
@@ -208,9 +208,10 @@ impl Run {
 
     /// Whether it is flagged as autocorrelated, with so many visits of each case.
     fn is_flagged(&self, states: Option<&CoreStates>, made: u32) -> bool {
-        let is_in = |it: &Conditions| {
+        let is_in = |it: &CoreStateConditions| {
             states.is_none_or(|states| {
-                states.reported == Stratum::AsFound || states.of(it) == Some(states.reported)
+                states.reported == Stratum::AsFound
+                    || states.stratum_of(it) == Some(states.reported)
             })
         };
         let typical = (0..).zip(self.conditions.iter().filter(|it| is_in(it)));
@@ -234,7 +235,7 @@ impl Truth {
     }
 
     /// Of the state that the headline is of. Runs on a continuum differ in the core to itself.
-    fn of(&mut self, stratum: Stratum, states: Option<&CoreStates>) -> f64 {
+    fn value_for(&mut self, stratum: Stratum, states: Option<&CoreStates>) -> f64 {
         let states = states.filter(|_| stratum != Stratum::AsFound);
         let idle = states.map_or(0.0, |it| (200.0 * it.idle.contention()).round());
         let visits = &self.visits;
@@ -248,33 +249,33 @@ impl Truth {
 
 #[derive(Default)]
 struct Intervals {
-    in_state: Rate,
-    kept: Rate,
+    in_state: ChanceRate,
+    kept: ChanceRate,
     stated: f64,
     half_widths: Vec<f64>,
 }
 
 #[derive(Default)]
-struct Figure {
-    right: Rate,
+struct StrataFigure {
+    right: ChanceRate,
     wanted: [Intervals; WANTED.len()],
-    as_found: Rate,
-    flagged: Rate,
+    as_found: ChanceRate,
+    flagged: ChanceRate,
 }
 
-impl Figure {
-    fn of(core: Core, correlation: f64, trials: Trials) -> Self {
+impl StrataFigure {
+    fn from_core(core: Core, correlation: f64, trials: Trials) -> Self {
         let mut truth = Truth::new(core, trials);
         let mut source = Source::named(trials.seed, &format!("{} {correlation}", core.name()));
         let mut figure = Self::default();
         for _ in 0..trials.runs {
-            let run = Run::new(core, correlation, &mut source);
+            let run = StrataRun::new(core, correlation, &mut source);
             figure.note(core, &run, &mut truth, &mut source);
         }
         figure
     }
 
-    fn note(&mut self, core: Core, run: &Run, truth: &mut Truth, source: &mut Source) {
+    fn note(&mut self, core: Core, run: &StrataRun, truth: &mut Truth, source: &mut Source) {
         let share = run.states(PILOT).map_or(1.0, |states| states.share());
         let unit = PilotUnit { cost_ns: 0.0, spread: None, share, is_first: false, made: 1 };
         let states = run.states(RUN);
@@ -286,7 +287,7 @@ impl Figure {
             let strata = Strata::new(&samples, Ok(()), states.as_ref());
             let Some(summary) = strata.summarise() else { continue };
             let Some(interval) = summary.interval else { continue };
-            let truth = truth.of(summary.stratum, states.as_ref());
+            let truth = truth.value_for(summary.stratum, states.as_ref());
             let is_kept = (interval.low..=interval.high).contains(&truth);
             intervals.in_state.count(summary.in_state.is_some());
             match summary.in_state {
@@ -341,7 +342,8 @@ pub(crate) fn section(trials: Trials) -> Section {
         .iter()
         .flat_map(|core| CORRELATIONS.map(|correlation| (*core, correlation)))
         .collect();
-    let figures = each(&rows, |(core, correlation)| Figure::of(*core, *correlation, trials));
+    let figures =
+        each(&rows, |(core, correlation)| StrataFigure::from_core(*core, *correlation, trials));
     for ((core, correlation), figure) in rows.iter().zip(&figures) {
         check(&mut section, *core, *correlation, figure);
     }
@@ -372,7 +374,7 @@ pub(crate) fn section(trials: Trials) -> Section {
     section
 }
 
-fn check(section: &mut Section, core: Core, correlation: f64, figure: &Figure) {
+fn check(section: &mut Section, core: Core, correlation: f64, figure: &StrataFigure) {
     let what = format!("{}, r = {correlation}", core.name());
     for (wanted, intervals) in WANTED.iter().zip(&figure.wanted) {
         let what = format!("{wanted} visits, {what}");

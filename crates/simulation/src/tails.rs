@@ -2,7 +2,7 @@
 
 use fathom_analysis::load::quantile_limits;
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_below};
 use crate::{Source, Trials};
@@ -24,13 +24,13 @@ const QUANTILES: [(f64, &str); 2] = [(0.9, "p90"), (0.99, "p99")];
 const RESPONSES: [f64; 3] = [3_000.0, 10_000.0, 30_000.0];
 
 #[derive(Clone)]
-struct Case {
+struct TailCase {
     load: f64,
     q: f64,
     name: &'static str,
 }
 
-impl Case {
+impl TailCase {
     /// The response times of a sweep by parts of its window, after a warm-up of a quarter.
     fn sweep(&self, responses: f64, source: &mut Source) -> Vec<Vec<f64>> {
         let rate = self.load / SERVICE_S;
@@ -82,13 +82,13 @@ narrow. Measure longer there, or find the rate of a limit by `--find-max`, whose
 level.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let of_load = |load| QUANTILES.map(|(q, name)| Case { load, q, name });
+    let of_load = |load| QUANTILES.map(|(q, name)| TailCase { load, q, name });
     let mut section = Section::new("Quantiles of a load", WORDS);
     Experiment {
         rows: &LOADS.map(of_load).concat(),
         columns: &RESPONSES,
-        name: |case: &Case, responses| format!("tails {} {} {responses}", case.load, case.name),
-        trial: |case, responses, source, rate: &mut Rate| {
+        name: |case: &TailCase, responses| format!("tails {} {} {responses}", case.load, case.name),
+        trial: |case, responses, source, rate: &mut ChanceRate| {
             case.is_kept(*responses, source).into_iter().for_each(|kept| rate.count(kept));
         },
         check: |section, case, responses, rate| {

@@ -2,7 +2,7 @@
 
 use fathom_analysis::statistics::{mean, standard_deviation, summarise, trimmed};
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::experiment::Experiment;
 use crate::section::{Section, percent};
 use crate::worlds::{WORLDS, World};
@@ -14,14 +14,14 @@ const ROUNDS: usize = 80;
 
 /// Of all runs.
 #[derive(Default)]
-struct Figure {
+struct TrimmedFigure {
     means: Vec<f64>,
     /// The stated errors, and those computed as if all trials were independent.
     errors: Vec<f64>,
     as_independent: Vec<f64>,
 }
 
-impl Figure {
+impl TrimmedFigure {
     fn count(&mut self, world: &World, source: &mut Source) {
         let samples = world.samples(source, PROCESSES, ROUNDS);
         let Some(found) = summarise(&samples).and_then(|summary| summary.trimmed) else { return };
@@ -36,9 +36,9 @@ impl Figure {
         standard_deviation(&self.means).unwrap_or(0.0)
     }
 
-    fn within_two(&self) -> Rate {
+    fn within_two(&self) -> ChanceRate {
         let center = mean(&self.means).unwrap_or(0.0);
-        let mut within = Rate::default();
+        let mut within = ChanceRate::default();
         for (mean, error) in self.means.iter().zip(&self.errors) {
             within.count((mean - center).abs() <= 2.0 * error);
         }
@@ -64,7 +64,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         rows: &WORLDS,
         columns: &[()],
         name: |world, ()| format!("trimmed {}", world.name),
-        trial: |world, (), source, figure: &mut Figure| figure.count(world, source),
+        trial: |world, (), source, figure: &mut TrimmedFigure| figure.count(world, source),
         check: |section, world, (), figure| {
             if world.kind.is_independent() && world.name != "outliers" {
                 let what = format!("standard error, {}", world.name);

@@ -3,7 +3,7 @@
 use fathom_analysis::statistics::summarise;
 use fathom_record::Sample;
 
-use crate::chance::Rate;
+use crate::chance::ChanceRate;
 use crate::coverage::interval_contains;
 use crate::experiment::Experiment;
 use crate::section::{Section, marked_below, percent};
@@ -60,7 +60,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         rows: &ROUNDS,
         columns: &LENGTHS,
         name: |rounds, length| format!("within {} {length}", rounds.name),
-        trial: |rounds, length, source, [kept, none, kept_or_none]: &mut [Rate; 3]| {
+        trial: |rounds, length, source, [kept, none, kept_or_none]: &mut [ChanceRate; 3]| {
             let values = (rounds.draw)(source, *length);
             let values = values.into_iter().map(|v| (TRUTH + v).max(1.0)).collect();
             let Some(summary) = summarise(&[Sample { values, ..Sample::default() }]) else {

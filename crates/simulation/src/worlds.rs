@@ -18,7 +18,7 @@ const DEVIATION: f64 = TRUTH / 100.0;
 
 /// The guarantee for intervals in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WorldKind {
     /// Processes are independent, and above the truth as often as below it: intervals have their
     /// stated level.
     Exact,
@@ -33,7 +33,7 @@ pub(crate) struct World {
     pub(crate) name: &'static str,
     /// The cause of such timings on a machine.
     pub(crate) models: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: WorldKind,
     processes: Draw,
     rounds: Draw,
     /// Step of the clock; 0 for none.
@@ -43,7 +43,7 @@ pub(crate) struct World {
 impl World {
     const fn new(
         name: &'static str,
-        kind: Kind,
+        kind: WorldKind,
         processes: Draw,
         rounds: Draw,
         models: &'static str,
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-impl Kind {
+impl WorldKind {
     pub(crate) fn is_independent(self) -> bool {
         matches!(self, Self::Exact | Self::Independent)
     }
@@ -122,25 +122,25 @@ impl Kind {
 /// In the order of the page.
 #[rustfmt::skip]
 pub(crate) const WORLDS: [World; 10] = [
-    World::new("normal", Kind::Exact, normal, normal,
+    World::new("normal", WorldKind::Exact, normal, normal,
         "many small causes: addresses, alignment, cache sets"),
-    World::new("log-normal", Kind::Independent, log_normal, log_normal,
+    World::new("log-normal", WorldKind::Independent, log_normal, log_normal,
         "a lower bound, and delays that add up above it"),
-    World::new("heavy tail", Kind::Exact, heavy, heavy,
+    World::new("heavy tail", WorldKind::Exact, heavy, heavy,
         "neighbours and interrupts of every size: Student's t with 2 degrees of freedom"),
-    World::new("outliers", Kind::Independent, slow_outliers, slow_outliers,
+    World::new("outliers", WorldKind::Independent, slow_outliers, slow_outliers,
         "one round and one process in ten disturbed, 25 % slower on average"),
-    World { step: DEVIATION, ..World::new("quantised", Kind::Independent, normal, normal,
+    World { step: DEVIATION, ..World::new("quantised", WorldKind::Independent, normal, normal,
         "clock steps as large as the spread of processes; the truth is between two steps") },
-    World::new("two kinds of processes", Kind::Marked, two_levels, normal,
+    World::new("two kinds of processes", WorldKind::Marked, two_levels, normal,
         "random memory layout per process: four processes in ten are 15 % slower"),
-    World::new("two paths", Kind::Marked, normal, two_levels,
+    World::new("two paths", WorldKind::Marked, normal, two_levels,
         "a fast and a slow path within each process: four rounds in ten are 15 % slower"),
-    World::new("AR(1) rounds", Kind::Marked, normal, ar_08,
+    World::new("AR(1) rounds", WorldKind::Marked, normal, ar_08,
         "autocorrelated rounds of a visit, ρ = 0.8: frequency, cache contents"),
-    World::new("drift in a visit", Kind::Marked, normal, drifting,
+    World::new("drift in a visit", WorldKind::Marked, normal, drifting,
         "a cache or queue that fills: 10 % over each visit"),
-    World::new("drift of the machine", Kind::Marked, drifting, normal,
+    World::new("drift of the machine", WorldKind::Marked, drifting, normal,
         "each process slower than the one before, 10 % over the run"),
 ];
 

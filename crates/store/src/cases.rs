@@ -3,13 +3,13 @@
 use fathom_record::{Document, Host, Params};
 
 use crate::column::{bytes, optional, parse, text};
-use crate::database::{Row, values};
+use crate::database::{DatabaseRow, values};
 use crate::read::{Readable, number, without_damaged};
 use crate::{Store, StoreError};
 
 /// Which runs are searched.
 #[derive(Clone, Copy, Debug)]
-pub struct Search<'a> {
+pub struct CaseSearch<'a> {
     /// An [`identity`](Host::identity).
     pub host: &'a str,
     /// Only runs on the kernel and the CPUs of this one.
@@ -18,8 +18,8 @@ pub struct Search<'a> {
     pub numbers: bool,
 }
 
-impl<'a> Search<'a> {
-    pub fn of(host: &'a str) -> Self {
+impl<'a> CaseSearch<'a> {
+    pub fn on_host(host: &'a str) -> Self {
         Self { host, like: None, numbers: false }
     }
 }
@@ -50,7 +50,7 @@ impl Store {
     pub fn newest_cases<'m>(
         &self,
         metrics: impl IntoIterator<Item = &'m str>,
-        search: Search<'_>,
+        search: CaseSearch<'_>,
     ) -> Result<Vec<StoredCase>, StoreError> {
         let query = format!(
             "{CASES} SELECT record.number, run.number, run.id, record.params, run.procedure
@@ -65,12 +65,12 @@ impl Store {
                 ORDER BY other.run DESC LIMIT 1)
              CROSS JOIN run ON run.number = record.run"
         );
-        let Search { host, like, numbers } = search;
+        let CaseSearch { host, like, numbers } = search;
         let [kernel, model] = [like.map(|it| &it.kernel), like.map(|it| &it.cpu.model)];
         let logical = like.map(|it| it.cpu.logical);
         let mut cases = Vec::new();
         for metric in metrics {
-            let case = |row: &dyn Row| {
+            let case = |row: &dyn DatabaseRow| {
                 Ok(StoredCase {
                     run: text(row, 2),
                     procedure: optional(row, 4),

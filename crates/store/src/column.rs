@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Error, Value};
 
-use crate::database::Row;
+use crate::database::DatabaseRow;
 
 /// Whether the command named metrics, in SQL.
 pub(crate) const IS_SELECTION: &str = "run.asked <> '[]'";
@@ -22,16 +22,16 @@ pub(crate) fn parse_word<T: DeserializeOwned>(word: String) -> Result<T, Error> 
 }
 
 /// The text of a column as bytes: a damaged column may hold invalid UTF-8, or no text at all.
-pub(crate) fn bytes(row: &dyn Row, column: usize) -> &[u8] {
+pub(crate) fn bytes(row: &dyn DatabaseRow, column: usize) -> &[u8] {
     row.bytes(column).unwrap_or_default()
 }
 
-pub(crate) fn text(row: &dyn Row, column: usize) -> String {
+pub(crate) fn text(row: &dyn DatabaseRow, column: usize) -> String {
     String::from_utf8_lossy(bytes(row, column)).into_owned()
 }
 
 /// Text that may be absent; a damaged one is.
-pub(crate) fn optional(row: &dyn Row, column: usize) -> Option<String> {
+pub(crate) fn optional(row: &dyn DatabaseRow, column: usize) -> Option<String> {
     String::from_utf8(row.bytes(column)?.to_owned()).ok()
 }
 

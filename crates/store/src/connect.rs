@@ -30,20 +30,20 @@ const NO_INDEX: [i32; 2] = [ffi::SQLITE_IOERR_SHMOPEN, ffi::SQLITE_IOERR_SHMMAP]
 
 /// How SQLite opens a file.
 #[derive(Clone, Copy)]
-pub(crate) struct Open {
+pub(crate) struct ConnectOpen {
     /// Instead of SQLite's default VFS.
     vfs: Option<&'static str>,
     busy_timeout: Duration,
 }
 
-impl Default for Open {
+impl Default for ConnectOpen {
     fn default() -> Self {
         Self { vfs: None, busy_timeout: BUSY_TIMEOUT }
     }
 }
 
 /// Opens an existing file for writing; it may be empty.
-pub(crate) fn writer(path: &Path, open: Open) -> Result<Connection, StoreError> {
+pub(crate) fn writer(path: &Path, open: ConnectOpen) -> Result<Connection, StoreError> {
     check_identity(path)?;
     let failed = |error| StoreError::from_sqlite("open", path, error);
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, open)?;
@@ -69,7 +69,7 @@ pub(crate) fn writer(path: &Path, open: Open) -> Result<Connection, StoreError> 
 }
 
 /// Opens an existing store for reading.
-pub(crate) fn reader(path: &Path, open: Open) -> Result<Connection, StoreError> {
+pub(crate) fn reader(path: &Path, open: ConnectOpen) -> Result<Connection, StoreError> {
     let failed = |error| StoreError::from_sqlite("open", path, error);
     let connection = open_checked(path, open)?;
     connection.pragma_update(None, "query_only", true).map_err(failed)?;
@@ -77,7 +77,7 @@ pub(crate) fn reader(path: &Path, open: Open) -> Result<Connection, StoreError> 
 }
 
 /// Opens an existing store for reading and checks the version of its tables. Changes nothing.
-pub(crate) fn open_checked(path: &Path, open: Open) -> Result<Connection, StoreError> {
+pub(crate) fn open_checked(path: &Path, open: ConnectOpen) -> Result<Connection, StoreError> {
     check_identity(path)?;
     if let Err(error) = file::refuse_network("read", path) {
         // Nobody writes: then nothing needs a lock.
@@ -115,7 +115,7 @@ pub(crate) fn open_checked(path: &Path, open: Open) -> Result<Connection, StoreE
 /// Without a log, the file is read as immutable. With a log left by a killed writer, its index is
 /// built in this process's memory, as SQLite does for an exclusive connection. The exclusive lock
 /// needs write permission, so it is taken only with that permission.
-fn private_index(path: &Path, open: Open) -> Result<Connection, StoreError> {
+fn private_index(path: &Path, open: ConnectOpen) -> Result<Connection, StoreError> {
     if file::has_journal(path) {
         return Err(StoreError::NeedsRecovery { path: path.to_owned() });
     }
@@ -126,7 +126,7 @@ fn private_index(path: &Path, open: Open) -> Result<Connection, StoreError> {
     let connection = match file::is_writable(path) {
         true => connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, open),
         false => {
-            let open = Open { vfs: Some(WITHOUT_LOCKS), ..open };
+            let open = ConnectOpen { vfs: Some(WITHOUT_LOCKS), ..open };
             connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, open)
         }
     }?;
@@ -182,7 +182,11 @@ fn tables_only(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub(crate) fn connect(path: &Path, flags: OpenFlags, open: Open) -> Result<Connection, StoreError> {
+pub(crate) fn connect(
+    path: &Path,
+    flags: OpenFlags,
+    open: ConnectOpen,
+) -> Result<Connection, StoreError> {
     let failed = |error| StoreError::from_sqlite("open", path, error);
     // Absolute, because SQLite would parse a relative `file:…` as a URI.
     let absolute = absolute(path)?;
@@ -206,7 +210,11 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
 
 /// Converts a store from a write-ahead log to a rollback journal and reopens it, where the log's
 /// index cannot exist.
-fn without_log(unusable: Connection, path: &Path, open: Open) -> Result<Connection, StoreError> {
+fn without_log(
+    unusable: Connection,
+    path: &Path,
+    open: ConnectOpen,
+) -> Result<Connection, StoreError> {
     drop(unusable);
     let failed = |error| StoreError::from_sqlite("open", path, error);
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, open)?;
@@ -216,14 +224,18 @@ fn without_log(unusable: Connection, path: &Path, open: Open) -> Result<Connecti
     connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, open)
 }
 
-fn choose_journal(connection: &Connection, wanted: &str, open: Open) -> rusqlite::Result<()> {
+fn choose_journal(
+    connection: &Connection,
+    wanted: &str,
+    open: ConnectOpen,
+) -> rusqlite::Result<()> {
     let mode = set_journal(connection, wanted, open)?;
     // Without a log, a commit is the deletion of the journal, and only EXTRA syncs that.
     let synchronous = if mode == "wal" { "FULL" } else { "EXTRA" };
     connection.pragma_update(None, "synchronous", synchronous)
 }
 
-fn set_journal(connection: &Connection, mode: &str, open: Open) -> rusqlite::Result<String> {
+fn set_journal(connection: &Connection, mode: &str, open: ConnectOpen) -> rusqlite::Result<String> {
     // The busy handler would wait the full timeout on every attempt.
     connection.busy_timeout(Duration::ZERO)?;
     let set = || {
@@ -308,8 +320,11 @@ mod tests {
         for name in ["a b.db", "file:a?mode=ro#1.db", "100%.db", "é&=+.db"] {
             let path = folder.path().join(name);
             file::prepare(&path, false).unwrap();
-            drop(writer(&path, Open::default()).unwrap());
-            assert_eq!(schema::version(&reader(&path, Open::default()).unwrap()).unwrap(), VERSION);
+            drop(writer(&path, ConnectOpen::default()).unwrap());
+            assert_eq!(
+                schema::version(&reader(&path, ConnectOpen::default()).unwrap()).unwrap(),
+                VERSION
+            );
             let id = schema::application_id(&immutable(&path).unwrap());
             assert_eq!(id, Ok(APPLICATION_ID), "{name}");
         }
@@ -320,7 +335,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fathom.db");
         file::prepare(&path, false).unwrap();
-        for opened in [writer(&path, Open::default()), reader(&path, Open::default())] {
+        for opened in [writer(&path, ConnectOpen::default()), reader(&path, ConnectOpen::default())]
+        {
             assert_eq!(pragma::<u32>(&opened.unwrap(), "temp_store"), 2, "2 is memory");
         }
     }
@@ -330,9 +346,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fathom.db");
         file::prepare(&path, false).unwrap();
-        let lock = writer(&path, Open::default()).unwrap();
+        let lock = writer(&path, ConnectOpen::default()).unwrap();
         lock.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
-        let open = Open { busy_timeout: Duration::ZERO, ..Open::default() };
+        let open = ConnectOpen { busy_timeout: Duration::ZERO, ..ConnectOpen::default() };
         let expected = format!("open {}: locked for 10 s by another process", path.display());
         for opened in [writer(&path, open), reader(&path, open)] {
             assert_eq!(opened.unwrap_err().to_string(), expected);
@@ -346,7 +362,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fathom.db");
         file::prepare(&path, false).unwrap();
-        let connection = writer(&path, Open::default()).unwrap();
+        let connection = writer(&path, ConnectOpen::default()).unwrap();
         assert_eq!(pragma::<String>(&connection, "journal_mode"), "wal");
         assert_eq!(pragma::<i64>(&connection, "synchronous"), 2, "FULL");
         assert_eq!(pragma::<i64>(&connection, "busy_timeout"), 10_000);
@@ -354,14 +370,14 @@ mod tests {
 
     #[test]
     fn without_shared_memory_a_rollback_journal_is_used() {
-        let without = Open { vfs: Some(NO_SHARED_MEMORY), ..Open::default() };
+        let without = ConnectOpen { vfs: Some(NO_SHARED_MEMORY), ..ConnectOpen::default() };
         for has_log in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("fathom.db");
             file::prepare(&path, false).unwrap();
             if has_log {
                 // As carried over from a place with shared memory.
-                drop(writer(&path, Open::default()).unwrap());
+                drop(writer(&path, ConnectOpen::default()).unwrap());
             }
             let connection = writer(&path, without).unwrap();
             assert_eq!(pragma::<String>(&connection, "journal_mode"), "delete");

@@ -11,19 +11,25 @@ use std::ops::ControlFlow;
 use crate::StoreError;
 
 /// What is done with each row; a break ends the reading.
-pub(crate) type Each<'e> = &'e mut dyn FnMut(&dyn Row) -> Result<ControlFlow<()>, StoreError>;
+pub(crate) type Each<'e> =
+    &'e mut dyn FnMut(&dyn DatabaseRow) -> Result<ControlFlow<()>, StoreError>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum DatabaseAccess {
     /// One snapshot of all tables.
     Read,
     Write,
 }
 
 pub(crate) trait Database: fmt::Debug + Send {
-    fn query(&self, sql: &str, arguments: &[Value<'_>], each: Each<'_>) -> Result<(), StoreError>;
+    fn query(
+        &self,
+        sql: &str,
+        arguments: &[DatabaseValue<'_>],
+        each: Each<'_>,
+    ) -> Result<(), StoreError>;
 
-    fn begin(&self, access: Access) -> Result<(), StoreError>;
+    fn begin(&self, access: DatabaseAccess) -> Result<(), StoreError>;
 
     fn commit(&self) -> Result<(), StoreError>;
 
@@ -51,15 +57,19 @@ pub(crate) trait Database: fmt::Debug + Send {
 }
 
 impl dyn Database + '_ {
-    pub(crate) fn execute(&self, sql: &str, arguments: &[Value<'_>]) -> Result<(), StoreError> {
+    pub(crate) fn execute(
+        &self,
+        sql: &str,
+        arguments: &[DatabaseValue<'_>],
+    ) -> Result<(), StoreError> {
         self.query(sql, arguments, &mut |_| Ok(ControlFlow::Continue(())))
     }
 
     pub(crate) fn rows<T>(
         &self,
         sql: &str,
-        arguments: &[Value<'_>],
-        mut read: impl FnMut(&dyn Row) -> Result<T, StoreError>,
+        arguments: &[DatabaseValue<'_>],
+        mut read: impl FnMut(&dyn DatabaseRow) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         let mut rows = Vec::new();
         self.query(sql, arguments, &mut |row| {
@@ -73,14 +83,18 @@ impl dyn Database + '_ {
     pub(crate) fn first<T>(
         &self,
         sql: &str,
-        arguments: &[Value<'_>],
-        read: impl FnMut(&dyn Row) -> Result<T, StoreError>,
+        arguments: &[DatabaseValue<'_>],
+        read: impl FnMut(&dyn DatabaseRow) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         Ok(self.rows(sql, arguments, read)?.into_iter().next())
     }
 
     /// The integer in the only row and column.
-    pub(crate) fn integer(&self, sql: &str, arguments: &[Value<'_>]) -> Result<i64, StoreError> {
+    pub(crate) fn integer(
+        &self,
+        sql: &str,
+        arguments: &[DatabaseValue<'_>],
+    ) -> Result<i64, StoreError> {
         let found = self.first(sql, arguments, |row| row.integer(0))?;
         Ok(found.flatten().unwrap_or_default())
     }
@@ -88,7 +102,7 @@ impl dyn Database + '_ {
     /// One transaction. A failed one is rolled back, so it can be retried.
     pub(crate) fn transaction<T>(
         &self,
-        access: Access,
+        access: DatabaseAccess,
         work: impl FnOnce() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.begin(access)?;
@@ -103,7 +117,7 @@ impl dyn Database + '_ {
 }
 
 /// Columns are counted from 0. A null is `None`.
-pub(crate) trait Row {
+pub(crate) trait DatabaseRow {
     /// Also of a condition, as 0 or 1.
     fn integer(&self, column: usize) -> Result<Option<i64>, StoreError>;
 
@@ -115,7 +129,7 @@ pub(crate) trait Row {
 
 /// An argument of a statement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Value<'v> {
+pub(crate) enum DatabaseValue<'v> {
     Null,
     Integer(i64),
     Real(f64),
@@ -124,7 +138,7 @@ pub(crate) enum Value<'v> {
     List(&'v [i64]),
 }
 
-impl<'v, T: Into<Value<'v>>> From<Option<T>> for Value<'v> {
+impl<'v, T: Into<DatabaseValue<'v>>> From<Option<T>> for DatabaseValue<'v> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, T::into)
     }
@@ -133,7 +147,7 @@ impl<'v, T: Into<Value<'v>>> From<Option<T>> for Value<'v> {
 /// Conversions that cannot fail.
 macro_rules! values_of {
     ($($type:ty => $variant:ident by $convert:expr;)*) => {$(
-        impl<'v> From<$type> for Value<'v> {
+        impl<'v> From<$type> for DatabaseValue<'v> {
             fn from(value: $type) -> Self {
                 Self::$variant(($convert)(value))
             }
@@ -155,7 +169,7 @@ values_of! {
 /// The arguments of a statement.
 macro_rules! values {
     ($($value:expr),* $(,)?) => {
-        &[$($crate::database::Value::from($value)),*][..]
+        &[$($crate::database::DatabaseValue::from($value)),*][..]
     };
 }
 pub(crate) use values;

@@ -71,7 +71,7 @@ pub(crate) fn require_writable(action: &'static str, path: &Path) -> Result<(), 
 /// Refuses a network file system: SQLite's log needs shared memory and locks that all machines see.
 /// Without them two writers destroy the file, and a reader can see half of a change.
 pub(crate) fn refuse_network(action: &'static str, path: &Path) -> Result<(), StoreError> {
-    match Mount::of(folder_of(path)).filter(|mount| mount.is_network) {
+    match Mount::holding(folder_of(path)).filter(|mount| mount.is_network) {
         None => Ok(()),
         Some(Mount { kind, .. }) => {
             Err(StoreError::OnNetwork { action, path: path.to_owned(), kind })

@@ -11,7 +11,7 @@ use fathom_record::{Headline, MetricId, Params};
 
 use crate::StoreError;
 use crate::column::{bytes, parse_word, text, word};
-use crate::database::{Database, Row, values};
+use crate::database::{Database, DatabaseRow, values};
 use crate::raw_record;
 
 /// The columns of a headline, after those of [`raw_record::KEY_COLUMNS`].
@@ -70,7 +70,7 @@ fn crc(run_id: &str, headline: &Headline) -> u32 {
 pub(crate) type Cases = HashMap<Vec<u8>, Arc<Params>>;
 
 /// Reads the headline from a row of [`raw_record::KEY_COLUMNS`] and [`COLUMNS`].
-pub(crate) fn read(row: &dyn Row, cases: &mut Cases) -> Result<Headline, StoreError> {
+pub(crate) fn read(row: &dyn DatabaseRow, cases: &mut Cases) -> Result<Headline, StoreError> {
     match decode(row, cases) {
         Ok((headline, crc)) if row.integer(17)? == Some(i64::from(crc)) => Ok(headline),
         _ => {
@@ -81,7 +81,7 @@ pub(crate) fn read(row: &dyn Row, cases: &mut Cases) -> Result<Headline, StoreEr
 }
 
 /// A headline and its expected checksum.
-fn decode(row: &dyn Row, cases: &mut Cases) -> Result<(Headline, u32), Box<dyn Error>> {
+fn decode(row: &dyn DatabaseRow, cases: &mut Cases) -> Result<(Headline, u32), Box<dyn Error>> {
     let params = bytes(row, 4);
     if !cases.contains_key(params) {
         cases.insert(params.to_owned(), Arc::new(serde_json::from_slice(params)?));

@@ -47,19 +47,19 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
-use connect::Open;
+use connect::ConnectOpen;
 use database::Database;
 use postgres::Postgres;
 use sqlite::Sqlite;
 
 pub use address::Address;
-pub use cases::{Search, StoredCase};
+pub use cases::{CaseSearch, StoredCase};
 pub use error::StoreError;
 pub use listing::Filter;
 pub use place::Place;
 pub use prune::{Keep, OldRun};
 pub use read::RunRow;
-pub use run_name::Found;
+pub use run_name::RunNameFound;
 pub use tables::{OLDEST, VERSION};
 pub use transfer::{Checked, Taken};
 
@@ -86,11 +86,13 @@ impl Store {
     pub fn open(place: impl Into<Place>) -> Result<Self, StoreError> {
         let path = match place.into() {
             Place::File(path) => path,
-            Place::Database(address) => return Self::of_database(&address, postgres::Open::Write),
+            Place::Database(address) => {
+                return Self::of_database(&address, postgres::PostgresOpen::Write);
+            }
         };
         let is_new = file::prepare(&path, is_default(&path))?;
         let copy = migrate::migrate(&path)?;
-        let opened = error::retry_device_errors(|| connect::writer(&path, Open::default()));
+        let opened = error::retry_device_errors(|| connect::writer(&path, ConnectOpen::default()));
         if is_new && opened.is_err() {
             file::remove_empty(&path);
         }
@@ -102,12 +104,12 @@ impl Store {
         let path = match place.into() {
             Place::File(path) => path,
             Place::Database(address) => {
-                return Self::of_database(&address, postgres::Open::Examine).map(drop);
+                return Self::of_database(&address, postgres::PostgresOpen::Examine).map(drop);
             }
         };
         match file::examine(&path, is_default(&path))? {
             true if migrate::older_version(&path).is_some() => Ok(()),
-            true => connect::open_checked(&path, Open::default()).map(drop),
+            true => connect::open_checked(&path, ConnectOpen::default()).map(drop),
             false => Ok(()),
         }
     }
@@ -117,11 +119,13 @@ impl Store {
     pub fn open_existing(place: impl Into<Place>) -> Result<Self, StoreError> {
         let path = match place.into() {
             Place::File(path) => path,
-            Place::Database(address) => return Self::of_database(&address, postgres::Open::Read),
+            Place::Database(address) => {
+                return Self::of_database(&address, postgres::PostgresOpen::Read);
+            }
         };
         file::require(&path)?;
         let copy = migrate::migrate(&path)?;
-        let connection = connect::reader(&path, Open::default())?;
+        let connection = connect::reader(&path, ConnectOpen::default())?;
         Ok(Self::of_file(connection, path, copy))
     }
 
@@ -148,7 +152,7 @@ impl Store {
         Self { database: Box::new(Sqlite::new(connection, &path)), copy }
     }
 
-    fn of_database(address: &Address, open: postgres::Open) -> Result<Self, StoreError> {
+    fn of_database(address: &Address, open: postgres::PostgresOpen) -> Result<Self, StoreError> {
         Ok(Self { database: Box::new(Postgres::open(address, open)?), copy: None })
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fathom_record::KINDS;
 
 use crate::column::{IS_SELECTION, text};
-use crate::database::{Row, Value};
+use crate::database::{DatabaseRow, DatabaseValue};
 use crate::{RunRow, Store, StoreError};
 
 /// Which runs are listed; all where nothing is set.
@@ -74,7 +74,7 @@ impl Store {
         passed: u32,
     ) -> Result<(Vec<RunRow>, u32), StoreError> {
         let (conditions, arguments) = filter.conditions();
-        let arguments: Vec<Value<'_>> = arguments.iter().map(Value::from).collect();
+        let arguments: Vec<DatabaseValue<'_>> = arguments.iter().map(DatabaseValue::from).collect();
         let rest =
             format!("WHERE {conditions} ORDER BY run.number DESC LIMIT {most} OFFSET {passed}");
         let query = format!("SELECT count(*) FROM run WHERE {conditions}");
@@ -101,7 +101,11 @@ impl Store {
         self.texts(query, |row| text(row, 0))
     }
 
-    fn texts<T>(&self, query: &str, of: impl Fn(&dyn Row) -> T) -> Result<Vec<T>, StoreError> {
+    fn texts<T>(
+        &self,
+        query: &str,
+        of: impl Fn(&dyn DatabaseRow) -> T,
+    ) -> Result<Vec<T>, StoreError> {
         self.database.rows(query, &[], |row| Ok(of(row)))
     }
 }

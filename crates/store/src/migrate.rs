@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{OpenFlags, TransactionBehavior};
 
-use crate::connect::{Open, connect, immutable};
+use crate::connect::{ConnectOpen, connect, immutable};
 use crate::schema::{self, Header};
 use crate::{StoreError, file};
 
@@ -24,7 +24,7 @@ pub(crate) fn migrate(path: &Path) -> Result<Option<PathBuf>, StoreError> {
     }
     file::require_writable("migrate", path)?;
     let failed = |error| StoreError::from_sqlite("migrate", path, error);
-    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Open::default())?;
+    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, ConnectOpen::default())?;
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     // Another process may have migrated it while this one waited for the lock.
@@ -48,7 +48,7 @@ fn copy(path: &Path, version: u32) -> Result<PathBuf, StoreError> {
     let _ = std::fs::remove_file(&partial);
     file::create_file(&partial)?;
     let name = ValueRef::Text(partial.as_os_str().as_bytes());
-    let copied = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Open::default())?
+    let copied = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, ConnectOpen::default())?
         .execute("VACUUM INTO ?1", [ToSqlOutput::Borrowed(name)])
         .map_err(|error| StoreError::from_sqlite("copy to", &copy, error));
     let kept = copied.and_then(|_| {

@@ -29,7 +29,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::StoreError;
 use crate::address::{Address, TlsMode};
-use crate::database::{Access, Database, Each, Row, Value};
+use crate::database::{Database, DatabaseAccess, DatabaseRow, DatabaseValue, Each};
 use crate::error::{BUSY_TIMEOUT, lower_first};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ const MESSAGE_MAX: usize = 300;
 
 /// How a database is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Open {
+pub(crate) enum PostgresOpen {
     /// Creates the tables if there are none, and migrates older ones.
     Write,
     /// Migrates older tables.
@@ -76,14 +76,14 @@ impl std::fmt::Debug for Postgres {
 }
 
 impl Postgres {
-    pub(crate) fn open(address: &Address, open: Open) -> Result<Self, StoreError> {
+    pub(crate) fn open(address: &Address, open: PostgresOpen) -> Result<Self, StoreError> {
         let database = Self::connect(address, CONNECT_TIMEOUT)?;
         match open {
-            Open::Write => schema::create(&database)?,
-            Open::Read => schema::require(&database)?,
-            Open::Examine => schema::examine(&database)?,
+            PostgresOpen::Write => schema::create(&database)?,
+            PostgresOpen::Read => schema::require(&database)?,
+            PostgresOpen::Examine => schema::examine(&database)?,
         }
-        if open != Open::Write {
+        if open != PostgresOpen::Write {
             database.batch("SET default_transaction_read_only = on")?;
         }
         database.action.set(READ);
@@ -178,7 +178,12 @@ fn no_answer(limit: Duration) -> String {
 }
 
 impl Database for Postgres {
-    fn query(&self, sql: &str, arguments: &[Value<'_>], each: Each<'_>) -> Result<(), StoreError> {
+    fn query(
+        &self,
+        sql: &str,
+        arguments: &[DatabaseValue<'_>],
+        each: Each<'_>,
+    ) -> Result<(), StoreError> {
         let statement = self.prepare(sql)?;
         let rows = self.wait(self.client.query_raw(&statement, arguments.iter().copied()))?;
         let mut rows = pin!(rows);
@@ -203,10 +208,10 @@ impl Database for Postgres {
         }
     }
 
-    fn begin(&self, access: Access) -> Result<(), StoreError> {
+    fn begin(&self, access: DatabaseAccess) -> Result<(), StoreError> {
         let (action, begin) = match access {
-            Access::Read => (READ, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-            Access::Write => ("write", "BEGIN"),
+            DatabaseAccess::Read => (READ, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+            DatabaseAccess::Write => ("write", "BEGIN"),
         };
         self.action.set(action);
         self.batch(begin).inspect_err(|_| self.action.set(READ))
@@ -311,24 +316,26 @@ fn from_server(action: &'static str, path: PathBuf, code: &SqlState, message: &s
     }
 }
 
-impl ToSql for Value<'_> {
+impl ToSql for DatabaseValue<'_> {
     fn to_sql(
         &self,
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
-            Value::Null => Ok(IsNull::Yes),
-            Value::Integer(number) if *kind == Type::BOOL => (*number != 0).to_sql(kind, out),
-            Value::Integer(number) => number.to_sql(kind, out),
-            Value::Real(number) => number.to_sql(kind, out),
+            DatabaseValue::Null => Ok(IsNull::Yes),
+            DatabaseValue::Integer(number) if *kind == Type::BOOL => {
+                (*number != 0).to_sql(kind, out)
+            }
+            DatabaseValue::Integer(number) => number.to_sql(kind, out),
+            DatabaseValue::Real(number) => number.to_sql(kind, out),
             // The only character that no text of PostgreSQL can have. JSON has none either.
-            Value::Text(text) if text.contains('\0') => {
+            DatabaseValue::Text(text) if text.contains('\0') => {
                 text.replace('\0', "\u{fffd}").to_sql(kind, out)
             }
-            Value::Text(text) => text.to_sql(kind, out),
-            Value::Bytes(bytes) => bytes.to_sql(kind, out),
-            Value::List(numbers) => numbers.to_sql(kind, out),
+            DatabaseValue::Text(text) => text.to_sql(kind, out),
+            DatabaseValue::Bytes(bytes) => bytes.to_sql(kind, out),
+            DatabaseValue::List(numbers) => numbers.to_sql(kind, out),
         }
     }
 
@@ -352,7 +359,7 @@ impl<'r> FromSql<'r> for Raw<'r> {
     }
 }
 
-impl Row for tokio_postgres::Row {
+impl DatabaseRow for tokio_postgres::Row {
     fn integer(&self, column: usize) -> Result<Option<i64>, StoreError> {
         // `bigint`, `integer` and `boolean`.
         Ok(match *self.bytes(column).unwrap_or_default() {

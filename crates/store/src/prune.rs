@@ -3,7 +3,7 @@
 use fathom_record::RunState;
 
 use crate::column::{IS_SELECTION, parse_word, text};
-use crate::database::{Row, values};
+use crate::database::{DatabaseRow, values};
 use crate::read::{current_state, number, owner};
 use crate::write::delete_records;
 use crate::{Store, StoreError};
@@ -53,7 +53,7 @@ impl Store {
             Keep::Newest(runs) => (None, *runs),
             Keep::Since(time) => (Some(time), 0),
         };
-        let run = |row: &dyn Row| {
+        let run = |row: &dyn DatabaseRow| {
             let state = parse_word(text(row, 1)).unwrap_or(RunState::Complete);
             let state = current_state(state, &owner(row, 2, 5)?, self.database.is_shared());
             let size = |column| Ok(number(row, column)?.try_into().unwrap_or_default());

@@ -6,7 +6,7 @@ use fathom_record::{Params, Record, Sample};
 
 use crate::StoreError;
 use crate::column::{bytes, parse};
-use crate::database::Row;
+use crate::database::DatabaseRow;
 
 /// The first columns of every row of a record: run, id, record, metric, parameters.
 pub(crate) const KEY_COLUMNS: &str =
@@ -16,7 +16,7 @@ pub(crate) const WITH_SAMPLES: &str = "record.body, samples.body, samples.crc";
 pub(crate) const WITHOUT_SAMPLES: &str = "record.body, NULL, NULL";
 
 /// The record, if it matches its checksums.
-pub(crate) fn read(row: &dyn Row) -> Result<Record, StoreError> {
+pub(crate) fn read(row: &dyn DatabaseRow) -> Result<Record, StoreError> {
     let name = name(row);
     let mut record: Record = parse(bytes(row, 5)).map_err(|error| damaged(row, &name, error))?;
     if !record.is_intact() {
@@ -39,7 +39,7 @@ pub(crate) fn read(row: &dyn Row) -> Result<Record, StoreError> {
 }
 
 /// The name by the key columns.
-pub(crate) fn name(row: &dyn Row) -> String {
+pub(crate) fn name(row: &dyn DatabaseRow) -> String {
     let text = |column| String::from_utf8_lossy(bytes(row, column));
     match parse::<Params>(bytes(row, 4)) {
         Ok(params) => format!("{}{params}", text(3)),
@@ -47,6 +47,6 @@ pub(crate) fn name(row: &dyn Row) -> String {
     }
 }
 
-pub(crate) fn damaged(row: &dyn Row, part: &str, reason: impl Display) -> StoreError {
+pub(crate) fn damaged(row: &dyn DatabaseRow, part: &str, reason: impl Display) -> StoreError {
     StoreError::damaged(&String::from_utf8_lossy(bytes(row, 1)), part, reason.to_string())
 }

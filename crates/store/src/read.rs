@@ -7,7 +7,7 @@ use std::path::Path;
 use fathom_record::{Counts, Document, Effort, Outline, Run, RunState, SCHEMA_VERSION, State};
 
 use crate::column::{bytes, optional, parse, parse_word, text};
-use crate::database::{Access, Database, Row, Value, values};
+use crate::database::{Database, DatabaseAccess, DatabaseRow, DatabaseValue, values};
 use crate::headline::{self, Cases};
 use crate::liveness::{Owner, PROC};
 use crate::raw_record::{self, KEY_COLUMNS, WITH_SAMPLES, WITHOUT_SAMPLES};
@@ -40,7 +40,7 @@ pub struct RunRow {
 pub(crate) type Readable<T> = (Vec<T>, Vec<StoreError>);
 
 /// The number of a run's row, and the run without its records.
-type Head = (i64, Result<Document, StoreError>);
+type ReadHead = (i64, Result<Document, StoreError>);
 
 /// Conditions for the runs with records of a metric, and for those records.
 const OF_METRIC: [&str; 2] = [
@@ -65,7 +65,7 @@ impl Store {
     pub(crate) fn run_rows(
         &self,
         rest: &str,
-        arguments: &[Value<'_>],
+        arguments: &[DatabaseValue<'_>],
     ) -> Result<Vec<RunRow>, StoreError> {
         let count = |state: State| {
             let word = state.word();
@@ -118,10 +118,10 @@ impl Store {
     fn outlines(
         &self,
         conditions: [&str; 2],
-        arguments: &[Value<'_>],
+        arguments: &[DatabaseValue<'_>],
     ) -> Result<Readable<Outline>, StoreError> {
         let mut cases = Cases::new();
-        let read = |row: &dyn Row| headline::read(row, &mut cases);
+        let read = |row: &dyn DatabaseRow| headline::read(row, &mut cases);
         let outline = |document, headlines| Outline { document, headlines };
         let columns = [headline::COLUMNS, headline::JOIN];
         Ok(without_damaged(self.read_runs(conditions, arguments, columns, read, outline)?))
@@ -130,7 +130,7 @@ impl Store {
     pub(crate) fn documents(
         &self,
         conditions: [&str; 2],
-        arguments: &[Value<'_>],
+        arguments: &[DatabaseValue<'_>],
         with_samples: bool,
     ) -> Result<Vec<Result<Document, StoreError>>, StoreError> {
         let document = |document, records| Document { records, ..document };
@@ -146,9 +146,9 @@ impl Store {
     pub(crate) fn read_runs<T, R>(
         &self,
         [of_runs, of_records]: [&str; 2],
-        arguments: &[Value<'_>],
+        arguments: &[DatabaseValue<'_>],
         [columns, join]: [&str; 2],
-        mut read: impl FnMut(&dyn Row) -> Result<T, StoreError>,
+        mut read: impl FnMut(&dyn DatabaseRow) -> Result<T, StoreError>,
         combine: impl Fn(Document, Vec<T>) -> R,
     ) -> Result<Vec<Result<R, StoreError>>, StoreError> {
         // CROSS, so that SQLite looks up records by run and metric instead of scanning all.
@@ -158,7 +158,7 @@ impl Store {
         );
         let mut by_run = HashMap::<i64, BTreeMap<i64, _>>::new();
         // One snapshot for all tables, whatever is written meanwhile.
-        let heads = self.database.transaction(Access::Read, || {
+        let heads = self.database.transaction(DatabaseAccess::Read, || {
             let heads = heads(&*self.database, of_runs, arguments)?;
             self.database.query(&query, arguments, &mut |row| {
                 by_run.entry(number(row, 0)?).or_default().insert(number(row, 2)?, read(row));
@@ -193,8 +193,8 @@ pub(crate) fn without_damaged<R>(runs: Vec<Result<R, StoreError>>) -> Readable<R
 fn heads(
     database: &dyn Database,
     condition: &str,
-    arguments: &[Value<'_>],
-) -> Result<Vec<Head>, StoreError> {
+    arguments: &[DatabaseValue<'_>],
+) -> Result<Vec<ReadHead>, StoreError> {
     let query = format!(
         "SELECT number, id, pid, pid_start_ticks, boot_id, tool, body, host, far, crc, pid_namespace
          FROM run WHERE {condition} ORDER BY number"
@@ -203,7 +203,7 @@ fn heads(
     database.rows(&query, arguments, |row| head(row, is_shared))
 }
 
-fn head(row: &dyn Row, is_shared: bool) -> Result<Head, StoreError> {
+fn head(row: &dyn DatabaseRow, is_shared: bool) -> Result<ReadHead, StoreError> {
     let owner = owner(row, 2, 10)?;
     let texts = [5, 6, 7, 8].map(|column| bytes(row, column));
     let decode = || {
@@ -232,7 +232,7 @@ pub(crate) fn run_crc(texts: [&[u8]; 4]) -> u32 {
     hasher.finalize()
 }
 
-fn run_row(row: &dyn Row, is_shared: bool) -> Result<RunRow, StoreError> {
+fn run_row(row: &dyn DatabaseRow, is_shared: bool) -> Result<RunRow, StoreError> {
     let owner = owner(row, 8, 20)?;
     // An unknown word is damage: assume that the run did not complete.
     let state = parse_word(text(row, 3)).unwrap_or(RunState::Interrupted);
@@ -261,13 +261,17 @@ fn run_row(row: &dyn Row, is_shared: bool) -> Result<RunRow, StoreError> {
 }
 
 /// An integer that is never null.
-pub(crate) fn number(row: &dyn Row, column: usize) -> Result<i64, StoreError> {
+pub(crate) fn number(row: &dyn DatabaseRow, column: usize) -> Result<i64, StoreError> {
     Ok(row.integer(column)?.unwrap_or_default())
 }
 
 /// From pid, start time and boot id in three columns, and the namespace in another. Text that is
 /// not UTF-8 is damage of this row only.
-pub(crate) fn owner(row: &dyn Row, first: usize, namespace: usize) -> Result<Owner, StoreError> {
+pub(crate) fn owner(
+    row: &dyn DatabaseRow,
+    first: usize,
+    namespace: usize,
+) -> Result<Owner, StoreError> {
     Ok(Owner {
         pid: number(row, first)?.try_into().unwrap_or_default(),
         start_ticks: row.integer(first + 1)?,

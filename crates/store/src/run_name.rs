@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use fathom_record::{KINDS, RunState, kind};
 
 use crate::column::{IS_SELECTION, optional, parse_word, text};
-use crate::database::{Row, values};
+use crate::database::{DatabaseRow, values};
 use crate::read::{current_state, number, owner};
 use crate::{Store, StoreError};
 
@@ -21,7 +21,7 @@ const HAS_NUMBERS: &str = "EXISTS (SELECT 1 FROM record WHERE record.run = run.n
 
 /// The run of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct RunNameFound {
     pub id: String,
     /// How many newer runs `latest` passed over, by the reason: their kind, state or host.
     pub passed_over: BTreeMap<String, usize>,
@@ -61,21 +61,21 @@ const WITHOUT: &str = "without results";
 
 /// The runs that `latest` can be.
 #[derive(Clone, Copy)]
-struct Wanted<'n> {
+struct RunNameWanted<'n> {
     /// Of any kind if `None`.
     kind: Option<&'n str>,
     is_whole: bool,
     has_numbers: bool,
 }
 
-impl Wanted<'_> {
+impl RunNameWanted<'_> {
     /// Why it is not a candidate.
     fn objection(self, run: &Candidate) -> Option<String> {
         Some(match self {
             _ if !run.has_records || self.has_numbers && !run.has_numbers => WITHOUT.to_owned(),
             _ if !run.is_of_host => "of another host".to_owned(),
-            Wanted { kind: Some(kind), .. } if !run.is_of(kind) => run.words(),
-            Wanted { is_whole: true, .. } if run.state != RunState::Complete => {
+            RunNameWanted { kind: Some(kind), .. } if !run.is_of(kind) => run.words(),
+            RunNameWanted { is_whole: true, .. } if run.state != RunState::Complete => {
                 run.state.word().to_owned()
             }
             _ => return None,
@@ -96,12 +96,14 @@ impl Store {
     /// [`identity`](fathom_record::Host::identity) if one is given, and `~N` the N-th before it.
     /// Without a complete run it is the last of the kind. Without `:KIND` it is a `run` if there is
     /// one, else of any kind.
-    pub fn find(&self, name: &str, host: Option<&str>) -> Result<Found, StoreError> {
+    pub fn find(&self, name: &str, host: Option<&str>) -> Result<RunNameFound, StoreError> {
         match name.strip_prefix("latest") {
             Some(rest) => self.latest(name, rest, host),
-            None => {
-                Ok(Found { id: self.named(name)?, passed_over: BTreeMap::new(), instead: None })
-            }
+            None => Ok(RunNameFound {
+                id: self.named(name)?,
+                passed_over: BTreeMap::new(),
+                instead: None,
+            }),
         }
     }
 
@@ -158,7 +160,12 @@ impl Store {
         }
     }
 
-    fn latest(&self, name: &str, rest: &str, host: Option<&str>) -> Result<Found, StoreError> {
+    fn latest(
+        &self,
+        name: &str,
+        rest: &str,
+        host: Option<&str>,
+    ) -> Result<RunNameFound, StoreError> {
         let bad = || StoreError::BadName { name: name.to_owned() };
         let (of_kind, back) = rest.split_once('~').unwrap_or((rest, "0"));
         let back: usize = back.parse().map_err(|_| bad())?;
@@ -167,14 +174,15 @@ impl Store {
             Some(kind) if KINDS.contains(&kind) => Some(kind),
             _ => return Err(bad()),
         };
-        let wanted = Wanted { kind: named.or(Some(KINDS[0])), is_whole: true, has_numbers: true };
+        let wanted =
+            RunNameWanted { kind: named.or(Some(KINDS[0])), is_whole: true, has_numbers: true };
         let runs = self.candidates(wanted, back, host)?;
-        let partly = Wanted { is_whole: false, ..wanted };
-        let any = Wanted { kind: named, ..wanted };
-        let choices = [wanted, partly, any, Wanted { is_whole: false, ..any }];
+        let partly = RunNameWanted { is_whole: false, ..wanted };
+        let any = RunNameWanted { kind: named, ..wanted };
+        let choices = [wanted, partly, any, RunNameWanted { is_whole: false, ..any }];
         // Runs without a number only if there are no others.
-        let without = choices.map(|it| Wanted { has_numbers: false, ..it });
-        let is_any = |it: &Wanted<'_>| runs.iter().any(|run| it.objection(run).is_none());
+        let without = choices.map(|it| RunNameWanted { has_numbers: false, ..it });
+        let is_any = |it: &RunNameWanted<'_>| runs.iter().any(|run| it.objection(run).is_none());
         let choice = choices.into_iter().chain(without).find(is_any).unwrap_or(wanted);
         let mut passed_over = BTreeMap::new();
         let mut found = 0;
@@ -186,7 +194,7 @@ impl Store {
                     let of = if run.kind == KINDS[0] { "fathom" } else { &*run.kind };
                     let words = || format!("{} {of} run", run.state.word());
                     let instead = (!is_wanted).then(words);
-                    return Ok(Found { id: run.id, passed_over, instead });
+                    return Ok(RunNameFound { id: run.id, passed_over, instead });
                 }
                 None => found += 1,
             }
@@ -214,7 +222,7 @@ impl Store {
     /// The runs, the last first, until more than `back` are wanted, or else all.
     fn candidates(
         &self,
-        wanted: Wanted<'_>,
+        wanted: RunNameWanted<'_>,
         back: usize,
         host: Option<&str>,
     ) -> Result<Vec<Candidate>, StoreError> {
@@ -223,7 +231,7 @@ impl Store {
                 pid_namespace, procedure, {HAS_RECORDS}, {HAS_NUMBERS}, {IS_SELECTION}
              FROM run ORDER BY number DESC"
         );
-        let candidate = |row: &dyn Row| {
+        let candidate = |row: &dyn DatabaseRow| {
             let state = parse_word(text(row, 1)).unwrap_or(RunState::Interrupted);
             let procedure = optional(row, 7);
             let is = |column| Ok::<_, StoreError>(number(row, column)? != 0);
@@ -256,7 +264,7 @@ impl Store {
     /// The error for a name that no run has.
     pub(crate) fn no_such_run(&self, name: &str) -> Result<StoreError, StoreError> {
         let query = format!("SELECT count(*), count(*) FILTER (WHERE NOT {HAS_RECORDS}) FROM run");
-        let count = |row: &dyn Row, column| number(row, column).map(|it| it as u32);
+        let count = |row: &dyn DatabaseRow, column| number(row, column).map(|it| it as u32);
         let counts =
             self.database.first(&query, &[], |row| Ok((count(row, 0)?, count(row, 1)?)))?;
         let (runs, empty) = counts.unwrap_or_default();

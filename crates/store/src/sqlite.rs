@@ -11,7 +11,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 
 use crate::StoreError;
-use crate::database::{Access, Database, Each, Row, Value};
+use crate::database::{Database, DatabaseAccess, DatabaseRow, DatabaseValue, Each};
 use crate::error::STEPS_MAX;
 
 #[derive(Debug)]
@@ -53,7 +53,12 @@ const READ: &str = "read";
 const STEPS_A_CALL: u64 = 1 << 20;
 
 impl Database for Sqlite {
-    fn query(&self, sql: &str, arguments: &[Value<'_>], each: Each<'_>) -> Result<(), StoreError> {
+    fn query(
+        &self,
+        sql: &str,
+        arguments: &[DatabaseValue<'_>],
+        each: Each<'_>,
+    ) -> Result<(), StoreError> {
         let failed = |error| self.failed(error);
         self.calls.store(0, Relaxed);
         let mut statement = self.connection.prepare_cached(&dialect(sql)).map_err(failed)?;
@@ -66,12 +71,12 @@ impl Database for Sqlite {
         Ok(())
     }
 
-    fn begin(&self, access: Access) -> Result<(), StoreError> {
+    fn begin(&self, access: DatabaseAccess) -> Result<(), StoreError> {
         // A writer takes the write lock at once, so that what it reads cannot change before it
         // writes.
         let (action, begin) = match access {
-            Access::Read => (READ, "BEGIN"),
-            Access::Write => ("write", "BEGIN IMMEDIATE"),
+            DatabaseAccess::Read => (READ, "BEGIN"),
+            DatabaseAccess::Write => ("write", "BEGIN IMMEDIATE"),
         };
         self.action.set(action);
         self.batch(begin).inspect_err(|_| self.action.set(READ))
@@ -135,15 +140,15 @@ fn dialect(sql: &str) -> Cow<'_, str> {
     }
 }
 
-impl ToSql for Value<'_> {
+impl ToSql for DatabaseValue<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self {
-            Value::Null => ToSqlOutput::Borrowed(ValueRef::Null),
-            Value::Integer(number) => ToSqlOutput::Borrowed(ValueRef::Integer(*number)),
-            Value::Real(number) => ToSqlOutput::Borrowed(ValueRef::Real(*number)),
-            Value::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
-            Value::Bytes(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
-            Value::List(numbers) => {
+            DatabaseValue::Null => ToSqlOutput::Borrowed(ValueRef::Null),
+            DatabaseValue::Integer(number) => ToSqlOutput::Borrowed(ValueRef::Integer(*number)),
+            DatabaseValue::Real(number) => ToSqlOutput::Borrowed(ValueRef::Real(*number)),
+            DatabaseValue::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            DatabaseValue::Bytes(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
+            DatabaseValue::List(numbers) => {
                 let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
                 ToSqlOutput::from(format!("[{}]", numbers.join(",")))
             }
@@ -156,7 +161,7 @@ struct SqliteRow<'r> {
     of: &'r Sqlite,
 }
 
-impl Row for SqliteRow<'_> {
+impl DatabaseRow for SqliteRow<'_> {
     fn integer(&self, column: usize) -> Result<Option<i64>, StoreError> {
         self.row.get(column).map_err(|error| self.of.failed(error))
     }

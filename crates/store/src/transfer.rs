@@ -3,12 +3,14 @@
 use fathom_record::{Counts, Document, Record, RunState};
 
 use crate::column::{parse_word, text};
-use crate::database::{Row, values};
+use crate::database::{DatabaseRow, values};
 use crate::headline::{self, Cases};
 use crate::liveness::Owner;
 use crate::raw_record::{self, WITH_SAMPLES};
 use crate::read::{owner, with_samples_join};
-use crate::write::{RecordRows, RunRow as NewRow, delete_records, find_run, insert_all, update};
+use crate::write::{
+    RecordRows, WriteRunRow as NewRow, delete_records, find_run, insert_all, update,
+};
 use crate::{RunRow, Store, StoreError};
 
 /// What became of a run that was taken.
@@ -39,7 +41,7 @@ impl Store {
         if state == RunState::Unknown {
             document.run.state = RunState::Running;
         }
-        let row = NewRow::of(&document, from.owner_of(id)?)?;
+        let row = NewRow::from_document(&document, from.owner_of(id)?)?;
         let rows = RecordRows::of_all(id, &document.records);
         let taken = self.write(|database| {
             if let Some(number) = row.insert(database)? {
@@ -88,7 +90,7 @@ impl Store {
         let arguments = values![&row.id];
         let mut damage = Vec::new();
         let mut records = Vec::new();
-        let whole = |row: &dyn Row| {
+        let whole = |row: &dyn DatabaseRow| {
             match raw_record::read(row) {
                 Ok(record) => records.push(record),
                 Err(error) => damage.push(error),
@@ -98,7 +100,7 @@ impl Store {
         let columns = with_samples_join(WITH_SAMPLES);
         let runs = self.read_runs(condition, arguments, columns, whole, |run, _| run)?;
         let mut cases = Cases::new();
-        let headlines = |row: &dyn Row| {
+        let headlines = |row: &dyn DatabaseRow| {
             damage.extend(headline::read(row, &mut cases).err());
             Ok(())
         };
@@ -121,7 +123,7 @@ fn refuse_none(refused: Vec<StoreError>, taken: Taken) -> Result<Taken, StoreErr
 
 /// Whether the columns of a run's row are other than what they repeat.
 fn differs(row: &RunRow, run: &Document, records: &[Record], is_whole: bool) -> Option<StoreError> {
-    let counts = Counts::of(records.iter().map(|record| record.verdict.state));
+    let counts = Counts::from_states(records.iter().map(|record| record.verdict.state));
     let Document { run, host, .. } = run;
     let is_same = (&row.label, &row.started, &row.ended) == (&run.label, &run.started, &run.ended)
         && (&row.asked, &row.procedure, row.effort) == (&run.asked, &run.procedure, run.effort)

@@ -6,7 +6,7 @@ use fathom_record::{Document, Headline, Host, Record, Run};
 use serde_json::Error as JsonError;
 
 use crate::column::{text, word};
-use crate::database::{Access, Database, Value, values};
+use crate::database::{Database, DatabaseAccess, DatabaseValue, values};
 use crate::error::retry_device_errors;
 use crate::liveness::{Owner, PROC};
 use crate::read::{number, run_crc};
@@ -18,7 +18,7 @@ impl Store {
     /// interrupted.
     pub fn begin(&mut self, document: &Document) -> Result<Vec<StoreError>, StoreError> {
         let id = &document.run.id;
-        let row = RunRow::of(document, current_owner())?;
+        let row = WriteRunRow::from_document(document, current_owner())?;
         let rows = RecordRows::of_all(id, &document.records);
         self.write(|database| match row.insert(database)? {
             Some(number) => insert_all(&rows, database, (number, id)),
@@ -30,7 +30,7 @@ impl Store {
     /// this id, which is left unchanged.
     pub fn import(&mut self, document: &Document) -> Result<bool, StoreError> {
         let id = &document.run.id;
-        let row = RunRow::of(document, current_owner())?;
+        let row = WriteRunRow::from_document(document, current_owner())?;
         let rows = RecordRows::of_all(id, &document.records);
         let rows: Vec<RecordRows<'_>> = rows.into_iter().collect::<Result<_, _>>()?;
         self.write(|database| {
@@ -97,7 +97,7 @@ impl Store {
         work: impl Fn(&dyn Database) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let database = &*self.database;
-        retry_device_errors(|| database.transaction(Access::Write, || work(database)))
+        retry_device_errors(|| database.transaction(DatabaseAccess::Write, || work(database)))
     }
 }
 
@@ -148,15 +148,15 @@ fn asked(run: &Run) -> String {
 }
 
 /// The row of a run.
-pub(crate) struct RunRow<'r> {
+pub(crate) struct WriteRunRow<'r> {
     run: &'r Run,
     host: &'r Host,
     pub(crate) texts: RunTexts,
     owner: Owner,
 }
 
-impl<'r> RunRow<'r> {
-    pub(crate) fn of(document: &'r Document, owner: Owner) -> Result<Self, StoreError> {
+impl<'r> WriteRunRow<'r> {
+    pub(crate) fn from_document(document: &'r Document, owner: Owner) -> Result<Self, StoreError> {
         let Document { tool, run, host, far, .. } = document;
         let texts = RunTexts {
             tool: json(&run.id, || "the tool".to_owned(), tool)?,
@@ -229,10 +229,10 @@ pub(crate) struct RecordRows<'r> {
 
 impl<'r> RecordRows<'r> {
     pub(crate) fn of_all(run: &str, records: &'r [Record]) -> Vec<Result<Self, StoreError>> {
-        records.iter().map(|record| Self::of(run, record)).collect()
+        records.iter().map(|record| Self::from_run(run, record)).collect()
     }
 
-    fn of(run: &str, record: &'r Record) -> Result<Self, StoreError> {
+    fn from_run(run: &str, record: &'r Record) -> Result<Self, StoreError> {
         let name = || record.name();
         if !record.is_intact() {
             let reason = "checksum mismatch; seal the record first";
@@ -298,7 +298,7 @@ pub(crate) fn insert_all(
 pub(crate) fn delete_records(
     database: &dyn Database,
     condition: &str,
-    arguments: &[Value<'_>],
+    arguments: &[DatabaseValue<'_>],
 ) -> Result<(), StoreError> {
     for table in ["samples", "headline"] {
         let these = format!("(SELECT number FROM record WHERE {condition})");

@@ -161,7 +161,7 @@ impl Cell {
 
 /// What the user asked for; the first of each list is the reference.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct CellChoice {
     pub send: Vec<SendPath>,
     pub receive: Vec<ReceivePath>,
     pub persistent: Vec<bool>,
@@ -203,7 +203,7 @@ pub fn usual(set: usize, bytes: u64, largest: u64, has_device: [bool; 2]) -> Vec
 }
 
 /// Every combination of what was chosen.
-pub fn chosen(set: usize, choice: &Choice) -> Vec<Cell> {
+pub fn chosen(set: usize, choice: &CellChoice) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &send in &choice.send {
         for &receive in &choice.receive {
@@ -295,7 +295,7 @@ mod tests {
         let sizes = [mixed.integer("buffer_bytes"), mixed.integer("window_bytes")];
         assert_eq!(sizes, [Some(65536), Some(65536)]);
         assert_eq!(of(SendPath::Uring, ReceivePath::Uring).text("io"), Some("async"));
-        let choice = Choice {
+        let choice = CellChoice {
             send: vec![SendPath::Copy, SendPath::Sendfile],
             receive: vec![ReceivePath::Splice],
             persistent: vec![true],

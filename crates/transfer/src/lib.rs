@@ -15,7 +15,7 @@ mod set;
 
 use fathom_metric::Command;
 
-pub use options::Transfer;
+pub use options::TransferOptions;
 
 /// The command, for the registry.
-pub const COMMAND: Command = Command::of::<Transfer>("transfer", metrics::ALL);
+pub const COMMAND: Command = Command::for_procedure::<TransferOptions>("transfer", metrics::ALL);

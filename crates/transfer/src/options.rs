@@ -9,8 +9,8 @@ use fathom_metric::notation::{NotationError, seed, sizes, time};
 use fathom_paths::device::WINDOW_MAX;
 use fathom_paths::{Io, ReceivePath, SIZE_MAX, SendPath, SizeOf};
 
-use crate::cell::{Cell, Choice, SIZE};
-use crate::set::{Source, Study};
+use crate::cell::{Cell, CellChoice, SIZE};
+use crate::set::{Study, TransferSource};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ Exit status: 0 each combination has a result, 1 none has, 3 some have none, 130 
 /// Compare every way to send files and every way to receive them.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
-pub struct Transfer {
+pub struct TransferOptions {
     /// Send the files of these directories instead of the sets.
     #[arg(value_name = "DIR")]
     pub folders: Vec<PathBuf>,
@@ -63,18 +63,18 @@ pub struct Transfer {
     pub receive_path: Vec<ReceivePath>,
     /// Connections: persistent (one for all files), per-file.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = connection)]
-    pub connection: Vec<Connection>,
+    pub connection: Vec<TransferConnection>,
     /// How calls on sockets wait: blocking, nonblocking (poll), async (SIGIO; uring always waits
     /// for completions).
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = io)]
     pub io: Vec<Io>,
     /// Buffer sizes of copy, uring and device-copy, up to 64 MiB.
     #[arg(long, value_name = "SIZES", value_parser = path_sizes)]
-    pub buffer: Option<Sizes>,
+    pub buffer: Option<TransferSizes>,
     /// Window sizes of mmap and zerocopy, in whole pages, up to 64 MiB, and of device-mmap, up to
     /// 16 MiB.
     #[arg(long, value_name = "SIZES", value_parser = page_sizes)]
-    pub window: Option<Sizes>,
+    pub window: Option<TransferSizes>,
     /// Let the receiver answer after each file: per-file.
     #[arg(long, value_name = "WHEN", value_parser = ["per-file"])]
     pub ack: Option<String>,
@@ -111,13 +111,13 @@ pub struct Transfer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connection {
+pub enum TransferConnection {
     Persistent,
     PerFile,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sizes(pub Vec<u32>);
+pub struct TransferSizes(pub Vec<u32>);
 
 /// One of some names.
 fn named<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<T, NotationError> {
@@ -142,21 +142,22 @@ fn io(text: &str) -> Result<Io, NotationError> {
     named(text, &Io::ALL.map(|one| (one.name(), one)))
 }
 
-fn connection(text: &str) -> Result<Connection, NotationError> {
-    let all = [("persistent", Connection::Persistent), ("per-file", Connection::PerFile)];
+fn connection(text: &str) -> Result<TransferConnection, NotationError> {
+    let all =
+        [("persistent", TransferConnection::Persistent), ("per-file", TransferConnection::PerFile)];
     named(text, &all)
 }
 
-fn path_sizes(text: &str) -> Result<Sizes, NotationError> {
+fn path_sizes(text: &str) -> Result<TransferSizes, NotationError> {
     let all = sizes(text)?;
     let is_allowed = |bytes: &u64| (1..=SIZE_MAX as u64).contains(bytes);
     match all.iter().all(is_allowed) {
-        true => Ok(Sizes(all.into_iter().map(|bytes| bytes as u32).collect())),
+        true => Ok(TransferSizes(all.into_iter().map(|bytes| bytes as u32).collect())),
         false => Err(NotationError::new(text, "sizes from 1 B to 64 MiB, such as 4KiB,64KiB")),
     }
 }
 
-fn page_sizes(text: &str) -> Result<Sizes, NotationError> {
+fn page_sizes(text: &str) -> Result<TransferSizes, NotationError> {
     let all = path_sizes(text)?;
     let page = rustix::param::page_size() as u32;
     match all.0.iter().all(|bytes| bytes.is_multiple_of(page)) {
@@ -170,18 +171,18 @@ fn or<T: Clone>(list: &[T], usual: T) -> Vec<T> {
     if list.is_empty() { vec![usual] } else { list.to_vec() }
 }
 
-impl Transfer {
-    pub fn sources(&self) -> Vec<Source> {
+impl TransferOptions {
+    pub fn sources(&self) -> Vec<TransferSource> {
         match self.folders.is_empty() {
-            true => self.sets.iter().copied().map(Source::Study).collect(),
-            false => self.folders.iter().cloned().map(Source::Folder).collect(),
+            true => self.sets.iter().copied().map(TransferSource::Study).collect(),
+            false => self.folders.iter().cloned().map(TransferSource::Folder).collect(),
         }
     }
 
     /// What the options choose; `None` for the usual design.
-    fn choice(&self) -> Option<Choice> {
-        let sizes = |all: &Option<Sizes>| {
-            let all = all.as_ref().map_or(&[][..], |Sizes(all)| all);
+    fn choice(&self) -> Option<CellChoice> {
+        let sizes = |all: &Option<TransferSizes>| {
+            let all = all.as_ref().map_or(&[][..], |TransferSizes(all)| all);
             or(all, SIZE)
         };
         let is_usual = self.send_path.is_empty()
@@ -191,11 +192,14 @@ impl Transfer {
             && self.buffer.is_none()
             && self.window.is_none()
             && self.ack.is_none();
-        let connections = or(&self.connection, Connection::Persistent);
-        (!is_usual).then(|| Choice {
+        let connections = or(&self.connection, TransferConnection::Persistent);
+        (!is_usual).then(|| CellChoice {
             send: or(&self.send_path, SendPath::Copy),
             receive: or(&self.receive_path, ReceivePath::Copy),
-            persistent: connections.iter().map(|one| *one == Connection::Persistent).collect(),
+            persistent: connections
+                .iter()
+                .map(|one| *one == TransferConnection::Persistent)
+                .collect(),
             io: or(&self.io, Io::Blocking),
             buffers: sizes(&self.buffer),
             windows: sizes(&self.window),
@@ -253,8 +257,8 @@ impl Transfer {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Transfer, clap::Error> {
-        Transfer::try_parse_from(std::iter::once("transfer").chain(line.split_whitespace()))
+    fn parsed(line: &str) -> Result<TransferOptions, clap::Error> {
+        TransferOptions::try_parse_from(std::iter::once("transfer").chain(line.split_whitespace()))
     }
 
     #[test]
@@ -274,7 +278,7 @@ mod tests {
         assert!(cells.iter().all(|cell| cell.set == 1 && !cell.persistent));
         assert_eq!(cells[0].send, SendPath::Sendfile);
         assert_eq!(parsed("--sets video,small").unwrap().sources().len(), 2);
-        assert_eq!(parsed("a b").unwrap().sources()[1], Source::Folder("b".into()));
+        assert_eq!(parsed("a b").unwrap().sources()[1], TransferSource::Folder("b".into()));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use fathom_far::files::{Order, Report};
-use fathom_far::{Channel, Far, FarError, PORT, Remote, SetUp, Token, WAIT_NS, Work};
+use fathom_far::files::{WorkOrder, WorkReport};
+use fathom_far::{Channel, Far, FarError, PORT, ProtocolWork, Remote, SetUp, Token, WAIT_NS};
 use fathom_http::{host_and_port, is_host, resolve};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_paths::device::{Obstacle, Presence};
@@ -95,20 +95,20 @@ impl Named<'_> {
         let begin = || {
             let token = token_file.map(Token::read).transpose()?;
             let mut far = Far::connect(&Remote { address: reached.address, token, bind })?;
-            let (work, cpu, congestion) = (Work::Files, reached.cpu, None);
+            let (work, cpu, congestion) = (ProtocolWork::Files, reached.cpu, None);
             let data = far.begin(SetUp { work, cpu, congestion })?;
             Ok((far, data))
         };
         let (far, data) = begin().map_err(|error| self.refused(&error))?;
         let ask = |data| {
             let mut orders = Channel::new(OwnedFd::from(data));
-            orders.send(&Order::Device)?;
+            orders.send(&WorkOrder::Device)?;
             orders.json(WAIT_NS)
         };
         let answer = data.into_iter().next().map(ask);
         drop(far);
         Ok(match answer {
-            Some(Ok(Report::Device { presence })) => presence,
+            Some(Ok(WorkReport::Device { presence })) => presence,
             _ => Presence::Missing(Obstacle::NoDevice),
         })
     }

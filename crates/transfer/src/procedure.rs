@@ -17,14 +17,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cell::Cell;
 use crate::metrics::BANDWIDTH;
-use crate::options::Transfer;
+use crate::options::TransferOptions;
 use crate::place::{self, Named};
 use crate::records;
-use crate::run::{Measured, REPEAT_MIN, Run};
-use crate::sender::{self, Done, Line, Orders, Place};
+use crate::run::{REPEAT_MIN, TransferMeasured, TransferRun};
+use crate::sender::{self, SenderDone, SenderLine, SenderOrders, SenderPlace};
 use crate::set::{self, Set};
 
-type Result<T> = std::result::Result<T, ProcedureError>;
+type TransferResult<T> = std::result::Result<T, ProcedureError>;
 
 /// Repetitions of the study, and at most.
 const REPEAT_MAX: u32 = 100;
@@ -36,7 +36,7 @@ const LOAD_WINDOW: Duration = Duration::from_millis(100);
 const WARMINGS: u32 = 3;
 
 /// How a pair of processes ended.
-enum Pair {
+enum TransferPair {
     Done,
     /// The cell, and why.
     Failed(usize, String),
@@ -48,13 +48,13 @@ enum Pair {
 struct FarSide {
     /// The name of the other host, and its place and CPU; `None` on this one.
     to: Option<String>,
-    place: Option<Place>,
+    place: Option<SenderPlace>,
     cpu: Option<u32>,
     device: Presence,
     is_emulated: bool,
 }
 
-impl Procedure for Transfer {
+impl Procedure for TransferOptions {
     fn asked(&self) -> String {
         let folders = self.folders.iter().map(|path| path.display().to_string());
         let to = self.to.iter().map(|to| format!("--to {to}"));
@@ -67,11 +67,11 @@ impl Procedure for Transfer {
         &[BANDWIDTH]
     }
 
-    fn part(&self) -> Option<Result<()>> {
+    fn part(&self) -> Option<TransferResult<()>> {
         self.sender.then(|| Ok(sender::run()?))
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> TransferResult<()> {
         if let Some(text) = &self.to {
             Named { option: "--to", text }.check().map_err(ProcedureError::usage)?;
         }
@@ -80,7 +80,7 @@ impl Procedure for Transfer {
         set::check_space(&set::folder(self.folder.as_deref())?, &self.sources())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
+    fn run(&self, recorder: &mut dyn Recorder) -> TransferResult<Ending> {
         let folder = set::folder(self.folder.as_deref())?;
         let FarSide { to, place: remote, cpu: far_cpu, device, is_emulated } =
             self.far_end(recorder)?;
@@ -97,9 +97,9 @@ impl Procedure for Transfer {
         let of_set =
             |(at, set): (usize, &Set)| self.cells(at, set.bytes(), set.largest(), has_device);
         let cells = sets.iter().enumerate().flat_map(of_set);
-        let measured = |cell| Measured { cell, done: Vec::new(), failed: None };
+        let measured = |cell| TransferMeasured { cell, done: Vec::new(), failed: None };
         let congestion = self.congestion.clone();
-        let orders = Orders {
+        let orders = SenderOrders {
             remote,
             cpus,
             folder,
@@ -110,7 +110,8 @@ impl Procedure for Transfer {
         };
         let shares_cpu = to.is_none() && cpus[0] == cpus[1];
         let cells = cells.map(measured).collect();
-        let mut run = Run { sets, cells, to, shares_cpu, is_emulated, orders, disturbed: None };
+        let mut run =
+            TransferRun { sets, cells, to, shares_cpu, is_emulated, orders, disturbed: None };
         recorder.event(Event::Plan(&self.plan(&run)));
         let broken = self.blocks(&mut run, recorder)?;
         let has_nothing = run.cells.iter().all(|it| it.done.is_empty());
@@ -133,9 +134,9 @@ impl Procedure for Transfer {
     }
 }
 
-impl Transfer {
+impl TransferOptions {
     /// Whether each end has its kernel device. Fails if a missing one was asked for.
-    fn devices(&self, far: Presence, to: Option<&str>) -> Result<[bool; 2]> {
+    fn devices(&self, far: Presence, to: Option<&str>) -> TransferResult<[bool; 2]> {
         let ends = [(Role::Sends, presence(Role::Sends), None), (Role::Receives, far, to)];
         for ((role, found, to), option) in ends.iter().zip(self.needs_devices()) {
             if let (Presence::Missing(obstacle), Some(option)) = (found, option) {
@@ -147,7 +148,7 @@ impl Transfer {
         Ok(ends.map(|(_, found, _)| found == Presence::Usable))
     }
 
-    fn far_end(&self, recorder: &mut dyn Recorder) -> Result<FarSide> {
+    fn far_end(&self, recorder: &mut dyn Recorder) -> TransferResult<FarSide> {
         let Some(text) = &self.to else {
             let device = presence(Role::Receives);
             return Ok(FarSide { to: None, place: None, cpu: None, device, is_emulated: false });
@@ -161,7 +162,7 @@ impl Transfer {
         let device = device.map_err(ProcedureError::failed)?;
         let is_emulated = reached.host.host.is_emulated();
         recorder.add_far(reached.host);
-        let place = Some(Place { address: reached.address, token_file, bind: self.bind });
+        let place = Some(SenderPlace { address: reached.address, token_file, bind: self.bind });
         let (to, cpu) = (Some(reached.to), Some(reached.cpu));
         Ok(FarSide { to, place, cpu, device, is_emulated })
     }
@@ -171,7 +172,7 @@ impl Transfer {
         self.repeat.or(self.published.then_some(REPEAT_MAX))
     }
 
-    fn plan(&self, run: &Run) -> String {
+    fn plan(&self, run: &TransferRun) -> String {
         let sets: Vec<String> = run.sets.iter().map(Set::describe).collect();
         let (count, time) = (run.cells.len(), self.time.as_secs_f64());
         let to = run.to.as_deref().unwrap_or(LOOPBACK);
@@ -185,7 +186,11 @@ impl Transfer {
     }
 
     /// Why there can be no further repetitions, if so.
-    fn blocks(&self, run: &mut Run, recorder: &mut dyn Recorder) -> Result<Option<String>> {
+    fn blocks(
+        &self,
+        run: &mut TransferRun,
+        recorder: &mut dyn Recorder,
+    ) -> TransferResult<Option<String>> {
         let begun_ns = monotonic_raw_ns();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         // Finds what is impossible here, and how long a block takes.
@@ -237,7 +242,7 @@ impl Transfer {
     }
 }
 
-impl Run {
+impl TransferRun {
     fn discard_block(&mut self) {
         self.cells.iter_mut().for_each(|measured| measured.done.clear());
         self.disturbed = None;
@@ -250,18 +255,18 @@ impl Run {
         &mut self,
         random: &mut Xoshiro256PlusPlus,
         recorder: &mut dyn Recorder,
-    ) -> Result<Option<(String, bool)>> {
+    ) -> TransferResult<Option<(String, bool)>> {
         self.warm(recorder)?;
         let live = self.cells.iter().enumerate().filter(|(_, it)| it.failed.is_none());
         let mut left: Vec<(usize, Cell)> = live.map(|(at, it)| (at, it.cell)).collect();
         shuffle(&mut left, random);
-        let mut done: Vec<Option<Done>> = vec![None; self.cells.len()];
+        let mut done: Vec<Option<SenderDone>> = vec![None; self.cells.len()];
         let mut broken = None;
         while !left.is_empty() && !recorder.stop().now().load(Relaxed) {
             let (cell, why) = match self.pair(&left, &mut done, recorder)? {
-                Pair::Done => break,
-                Pair::Failed(cell, why) => (cell, why),
-                Pair::Broken(why, is_gone) => {
+                TransferPair::Done => break,
+                TransferPair::Failed(cell, why) => (cell, why),
+                TransferPair::Broken(why, is_gone) => {
                     broken = Some((why, is_gone));
                     break;
                 }
@@ -278,7 +283,7 @@ impl Run {
         Ok(broken)
     }
 
-    fn warm(&self, recorder: &mut dyn Recorder) -> Result<()> {
+    fn warm(&self, recorder: &mut dyn Recorder) -> TransferResult<()> {
         let mut cold = None;
         for set in &self.sets {
             let mut is_warm = false;
@@ -298,9 +303,9 @@ impl Run {
     fn pair(
         &mut self,
         left: &[(usize, Cell)],
-        done: &mut [Option<Done>],
+        done: &mut [Option<SenderDone>],
         recorder: &mut dyn Recorder,
-    ) -> Result<Pair> {
+    ) -> TransferResult<TransferPair> {
         let program = this_program()?;
         let command = || {
             let mut command = Command::new(&program);
@@ -309,7 +314,7 @@ impl Run {
             Ok(command)
         };
         let orders =
-            Orders { sets: self.sets.clone(), cells: left.to_vec(), ..self.orders.clone() };
+            SenderOrders { sets: self.sets.clone(), cells: left.to_vec(), ..self.orders.clone() };
         let mut sender = Running::start_tied(command, &[])?;
         sender.write_input(&serde_json::to_vec(&orders).map_err(std::io::Error::from)?)?;
         let mut text = Vec::new();
@@ -317,22 +322,24 @@ impl Run {
             while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = text.drain(..=end).collect();
                 match serde_json::from_slice(&line).map_err(std::io::Error::from)? {
-                    Line::Done(one) => {
+                    SenderLine::Done(one) => {
                         let at = one.cell;
                         if let Some(place) = done.get_mut(at) {
                             *place = Some(*one);
                         }
                     }
-                    Line::Failed { cell, why } => return Ok(Pair::Failed(cell, why)),
-                    Line::Broken { why, is_gone } => return Ok(Pair::Broken(why, is_gone)),
-                    Line::End(disturbed) => {
+                    SenderLine::Failed { cell, why } => return Ok(TransferPair::Failed(cell, why)),
+                    SenderLine::Broken { why, is_gone } => {
+                        return Ok(TransferPair::Broken(why, is_gone));
+                    }
+                    SenderLine::End(disturbed) => {
                         self.add(*disturbed);
-                        return Ok(Pair::Done);
+                        return Ok(TransferPair::Done);
                     }
                 }
             }
             if recorder.stop().now().load(Relaxed) {
-                return Ok(Pair::Done);
+                return Ok(TransferPair::Done);
             }
             let out = sender.stdout()?;
             match poll(&mut [PollFd::new(out, PollFlags::IN)], Some(&LOOK)) {
@@ -343,12 +350,14 @@ impl Run {
             let mut piece = [0; 4096];
             match out.read(&mut piece)? {
                 // Ctrl-C in a terminal reaches the sending end as well.
-                0 if recorder.stop().now().load(Relaxed) => return Ok(Pair::Done),
+                0 if recorder.stop().now().load(Relaxed) => return Ok(TransferPair::Done),
                 // It was killed, or failed as a process.
                 0 => {
                     let next = left.iter().find(|(at, _)| done[*at].is_none());
                     let why = "the sending end ended without a result".to_owned();
-                    return Ok(next.map_or(Pair::Done, |(at, _)| Pair::Failed(*at, why)));
+                    return Ok(
+                        next.map_or(TransferPair::Done, |(at, _)| TransferPair::Failed(*at, why))
+                    );
                 }
                 count => text.extend_from_slice(&piece[..count]),
             }

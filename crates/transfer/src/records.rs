@@ -10,10 +10,10 @@ use fathom_record::{Cause, Check, Fact, Params, Prediction, Reason, Record, Stat
 use crate::cell::{Cell, Factor};
 use crate::claims;
 use crate::metrics::{ADVICE, BANDWIDTH, CLAIM, EFFECT, OfPath, PAGE, RATE, TIME};
-use crate::options::Transfer;
+use crate::options::TransferOptions;
 use crate::page;
-use crate::run::{Measured, REPEAT_MIN, Run};
-use crate::sender::{Done, Usage};
+use crate::run::{REPEAT_MIN, TransferMeasured, TransferRun};
+use crate::sender::{SenderDone, SenderUsage};
 
 /// Smaller interactions are not shown.
 const INTERACTION_MIN: f64 = 0.05;
@@ -22,14 +22,14 @@ const LIMIT_BYTES_MIN: u64 = 4 << 20;
 
 /// The cells of a set, and what its records share.
 struct OfSet<'r> {
-    run: &'r Run,
-    options: &'r Transfer,
+    run: &'r TransferRun,
+    options: &'r TransferOptions,
     set: usize,
-    cells: Vec<&'r Measured>,
+    cells: Vec<&'r TransferMeasured>,
 }
 
 /// Makes all records. Returns whether one has a number.
-pub fn all(recorder: &mut dyn Recorder, run: &Run, options: &Transfer) -> bool {
+pub fn all(recorder: &mut dyn Recorder, run: &TransferRun, options: &TransferOptions) -> bool {
     let mut has_numbers = false;
     let mut advice = Vec::new();
     for set in 0..run.sets.len() {
@@ -57,7 +57,7 @@ pub fn all(recorder: &mut dyn Recorder, run: &Run, options: &Transfer) -> bool {
 }
 
 /// Makes the records of the cells after a repetition.
-pub fn draft(recorder: &mut dyn Recorder, run: &Run, options: &Transfer) {
+pub fn draft(recorder: &mut dyn Recorder, run: &TransferRun, options: &TransferOptions) {
     for set in 0..run.sets.len() {
         drop(OfSet::new(run, options, set).times(recorder));
     }
@@ -77,7 +77,7 @@ fn record_text(
 }
 
 impl<'r> OfSet<'r> {
-    fn new(run: &'r Run, options: &'r Transfer, set: usize) -> Self {
+    fn new(run: &'r TransferRun, options: &'r TransferOptions, set: usize) -> Self {
         let cells = run.cells.iter().filter(|measured| measured.cell.set == set).collect();
         Self { run, options, set, cells }
     }
@@ -106,7 +106,7 @@ impl<'r> OfSet<'r> {
             None => Default::default(),
         };
         for measured in &self.cells {
-            let done: Vec<&Done> = measured.done.iter().flatten().collect();
+            let done: Vec<&SenderDone> = measured.done.iter().flatten().collect();
             let times: Vec<f64> = done.iter().map(|one| one.ns).collect();
             let rates: Vec<f64> =
                 times.iter().map(|ns| self.bytes() as f64 * 1e9 / ns.max(1.0)).collect();
@@ -170,12 +170,12 @@ impl<'r> OfSet<'r> {
         Some((with(time).if_below(meaning), with(most).if_above(meaning)))
     }
 
-    fn facts(&self, cell: &Cell, done: &[&Done], rates: &[f64]) -> Vec<Fact> {
-        let middle = |of: &dyn Fn(&Done) -> f64| {
+    fn facts(&self, cell: &Cell, done: &[&SenderDone], rates: &[f64]) -> Vec<Fact> {
+        let middle = |of: &dyn Fn(&SenderDone) -> f64| {
             let values: Vec<f64> = done.iter().map(|one| of(one)).collect();
             median(&values)
         };
-        let per_gb = |usage: Usage| usage.cpu_ns as f64 * 1e9 / self.bytes() as f64;
+        let per_gb = |usage: SenderUsage| usage.cpu_ns as f64 * 1e9 / self.bytes() as f64;
         let mut facts = Vec::new();
         let mut add = |name: &str, value: Option<f64>, unit| {
             facts.extend(value.map(|value| Fact::quantity(name, value, unit)));
@@ -197,7 +197,7 @@ impl<'r> OfSet<'r> {
             add("÷ published", here.map(|here| here / mean), Unit::Ratio);
         }
         if cell.send == SendPath::Zerocopy {
-            let share = |one: &Done| {
+            let share = |one: &SenderDone| {
                 one.zero_copy.map_or(f64::NAN, |[sent, zero, _]| zero as f64 / sent.max(1) as f64)
             };
             let share = middle(&share).filter(|share| share.is_finite());
@@ -217,17 +217,18 @@ impl<'r> OfSet<'r> {
     }
 
     /// What limits the transfer, by the medians over the repetitions.
-    fn limit(&self, done: &[&Done], rates: &[f64]) -> String {
-        let evidence = |one: &Done| {
+    fn limit(&self, done: &[&SenderDone], rates: &[f64]) -> String {
+        let evidence = |one: &SenderDone| {
             let senders: Vec<_> = one.tcp.into_iter().collect();
             Evidence::of_senders(&senders)
         };
-        let middle = |of: &dyn Fn(&Done) -> f64| {
+        let middle = |of: &dyn Fn(&SenderDone) -> f64| {
             let values: Vec<f64> = done.iter().map(|one| of(one)).collect();
             median(&values).unwrap_or_default()
         };
-        let share =
-            |usage: fn(&Done) -> Usage| middle(&|one| usage(one).cpu_ns as f64 / one.ns.max(1.0));
+        let share = |usage: fn(&SenderDone) -> SenderUsage| {
+            middle(&|one| usage(one).cpu_ns as f64 / one.ns.max(1.0))
+        };
         let all = Evidence {
             cpu: [share(|one| one.near), share(|one| one.far)],
             one_cpu: self.run.shares_cpu,
@@ -376,8 +377,8 @@ impl<'r> OfSet<'r> {
     fn pages(&self, recorder: &mut dyn Recorder) {
         let name = &self.run.sets[self.set].name;
         for (end, of) in [
-            ("send", (|done: &Done| done.near.page) as fn(&Done) -> Option<Page>),
-            ("receive", |done: &Done| done.far.page),
+            ("send", (|done: &SenderDone| done.near.page) as fn(&SenderDone) -> Option<Page>),
+            ("receive", |done: &SenderDone| done.far.page),
         ] {
             let found = self.cells.iter().find_map(|measured| {
                 let page = measured.done.iter().flatten().find_map(of)?;
@@ -487,7 +488,7 @@ fn published(params: &Params) -> Option<(f64, Option<f64>)> {
 }
 
 /// Other than by the values.
-fn verdict(measured: &Measured) -> Option<Verdict> {
+fn verdict(measured: &TransferMeasured) -> Option<Verdict> {
     let wrong = measured.done.iter().flatten().find_map(|done| done.wrong.clone());
     let invalid = wrong.map(|why| Verdict::because(State::Invalid, Cause::WrongWork, why));
     let is_empty = measured.done.iter().all(Option::is_none);
@@ -495,7 +496,7 @@ fn verdict(measured: &Measured) -> Option<Verdict> {
     invalid.or(failed.map(|why| Verdict::because(State::Failed, Cause::WrongWork, why)))
 }
 
-fn doubts(run: &Run, repeats: usize) -> Vec<Reason> {
+fn doubts(run: &TransferRun, repeats: usize) -> Vec<Reason> {
     let mut doubts = Vec::new();
     if repeats < REPEAT_MIN as usize {
         let text = format!("{repeats} repetitions; an interval needs {REPEAT_MIN}");

@@ -3,37 +3,37 @@
 use fathom_record::{Disturbance, FarEnd};
 
 use crate::cell::Cell;
-use crate::sender::{Done, Orders};
+use crate::sender::{SenderDone, SenderOrders};
 use crate::set::Set;
 
 /// Fewer repetitions have no interval.
 pub const REPEAT_MIN: u32 = 5;
 
 /// A cell and its results.
-pub struct Measured {
+pub struct TransferMeasured {
     pub cell: Cell,
     /// By block; `None` where it failed.
-    pub done: Vec<Option<Done>>,
+    pub done: Vec<Option<SenderDone>>,
     /// Why it failed first.
     pub failed: Option<String>,
 }
 
 /// A run.
-pub struct Run {
+pub struct TransferRun {
     pub sets: Vec<Set>,
-    pub cells: Vec<Measured>,
+    pub cells: Vec<TransferMeasured>,
     /// The name of the other host.
     pub to: Option<String>,
     /// The two ends may use one CPU only.
     pub shares_cpu: bool,
     /// A CPU of one end is emulated.
     pub is_emulated: bool,
-    pub(crate) orders: Orders,
+    pub(crate) orders: SenderOrders,
     /// What disturbed the ends, over all repetitions.
     pub disturbed: Option<(Disturbance, FarEnd)>,
 }
 
-impl Run {
+impl TransferRun {
     /// The CPUs of both ends.
     pub fn cpus(&self) -> [u32; 2] {
         self.orders.cpus

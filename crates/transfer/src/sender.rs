@@ -7,9 +7,11 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fathom_far::files::{ANSWER, FileSum, Order, Received, Report, Round, page_faults};
+use fathom_far::files::{ANSWER, FileSum, Received, WorkOrder, WorkReport, WorkRound, page_faults};
 use fathom_far::tcp_info::TcpInfo;
-use fathom_far::{Channel, Far, FarError, Program, Remote, SetUp, Token, WAIT_NS, Work, connect};
+use fathom_far::{
+    Channel, Far, FarError, ProcessProgram, ProtocolWork, Remote, SetUp, Token, WAIT_NS, connect,
+};
 use fathom_measure::affinity;
 use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
 use fathom_measure::disturbance::VisitCounters;
@@ -29,7 +31,7 @@ const SUMS_NS: u64 = 120_000_000_000;
 
 /// A service on another host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct SenderPlace {
     pub address: SocketAddr,
     pub token_file: Option<PathBuf>,
     pub bind: Option<IpAddr>,
@@ -37,9 +39,9 @@ pub struct Place {
 
 /// What a sending end gets, as JSON on standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Orders {
+pub struct SenderOrders {
     /// Of the far end; `None`: on this host.
-    pub remote: Option<Place>,
+    pub remote: Option<SenderPlace>,
     /// Of this process and of the far end.
     pub cpus: [u32; 2],
     /// Where a far end on this host writes.
@@ -55,8 +57,8 @@ pub struct Orders {
 /// A line of its answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
-    Done(Box<Done>),
+pub enum SenderLine {
+    Done(Box<SenderDone>),
     /// The cell whose transfer failed, and why. The process ends then.
     Failed {
         cell: usize,
@@ -72,7 +74,7 @@ pub enum Line {
     End(Box<(Disturbance, FarEnd)>),
 }
 
-impl Line {
+impl SenderLine {
     fn broken(error: &FarError) -> Self {
         let is_gone = match error {
             FarError::System { call, .. } => call.starts_with("connect"),
@@ -86,12 +88,12 @@ impl Line {
 
 /// A transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Done {
+pub struct SenderDone {
     pub cell: usize,
     /// From the first connect to the last write of the receiver.
     pub ns: f64,
-    pub near: Usage,
-    pub far: Usage,
+    pub near: SenderUsage,
+    pub far: SenderUsage,
     /// Calls without a copy: made, really without one, and copied after all.
     pub zero_copy: Option<[u64; 3]>,
     /// Of the last connection, before and after.
@@ -103,7 +105,7 @@ pub struct Done {
 
 /// What an end used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct SenderUsage {
     pub cpu_ns: u64,
     pub faults: u64,
     /// The page behind its first mapping.
@@ -114,73 +116,73 @@ pub struct Usage {
 pub fn run() -> std::io::Result<()> {
     let mut text = String::new();
     std::io::stdin().lock().read_to_string(&mut text)?;
-    let orders: Orders = serde_json::from_str(&text)?;
+    let orders: SenderOrders = serde_json::from_str(&text)?;
     let mut out = std::io::stdout().lock();
-    let mut print = |line: &Line| -> std::io::Result<()> {
+    let mut print = |line: &SenderLine| -> std::io::Result<()> {
         serde_json::to_writer(&mut out, line)?;
         out.write_all(b"\n")?;
         out.flush()
     };
     let (far, mut ends) = match open(&orders) {
         Ok(both) => both,
-        Err(error) => return print(&Line::broken(&error)),
+        Err(error) => return print(&SenderLine::broken(&error)),
     };
     let mut counters = VisitCounters::open(orders.cpus[0]);
     counters.mark();
     for (number, cell) in &orders.cells {
         let done = ends.transfer(cell, &orders.sets[cell.set]);
         match done {
-            Ok(done) => print(&Line::Done(Box::new(Done { cell: *number, ..done })))?,
+            Ok(done) => print(&SenderLine::Done(Box::new(SenderDone { cell: *number, ..done })))?,
             Err(error) => {
-                return print(&Line::Failed { cell: *number, why: error.to_string() });
+                return print(&SenderLine::Failed { cell: *number, why: error.to_string() });
             }
         }
     }
     let disturbance = counters.since_mark();
     drop(ends);
     match far.finish() {
-        Ok(outcome) => print(&Line::End(Box::new((disturbance, outcome.far)))),
-        Err(error) => print(&Line::broken(&error)),
+        Ok(outcome) => print(&SenderLine::End(Box::new((disturbance, outcome.far)))),
+        Err(error) => print(&SenderLine::broken(&error)),
     }
 }
 
 /// Both ends of a block.
-struct Ends {
+struct SenderEnds {
     orders: Channel,
     address: SocketAddr,
-    remote: Option<Place>,
+    remote: Option<SenderPlace>,
     congestion: Option<String>,
     pages: bool,
 }
 
-fn open(orders: &Orders) -> Result<(Far, Ends), FarError> {
+fn open(orders: &SenderOrders) -> Result<(Far, SenderEnds), FarError> {
     let of_cpu = |error: rustix::io::Errno| FarError::System { call: "pin", error: error.into() };
     affinity::pin(orders.cpus[0]).map_err(of_cpu)?;
     let mut far = match &orders.remote {
         None => {
-            let program = Program::this();
+            let program = ProcessProgram::this();
             let program = program.map_err(|error| FarError::System { call: "program", error })?;
             Far::start_in(&program, Some(&orders.folder))?
         }
-        Some(Place { address, token_file, bind }) => {
+        Some(SenderPlace { address, token_file, bind }) => {
             let token = token_file.as_deref().map(Token::read).transpose()?;
             Far::connect(&Remote { address: *address, token, bind: *bind })?
         }
     };
     let congestion = orders.congestion.clone();
-    let data = far.begin(SetUp { work: Work::Files, cpu: orders.cpus[1], congestion })?;
+    let data = far.begin(SetUp { work: ProtocolWork::Files, cpu: orders.cpus[1], congestion })?;
     let data = data.into_iter().next().ok_or(FarError::Unexpected("no data connection"))?;
     let address = far.listens_at().ok_or(FarError::Unexpected("no listening port"))?;
     let (remote, congestion) = (orders.remote.clone(), orders.congestion.clone());
     let (pages, data) = (orders.pages, Channel::new(data.into()));
-    Ok((far, Ends { orders: data, address, remote, congestion, pages }))
+    Ok((far, SenderEnds { orders: data, address, remote, congestion, pages }))
 }
 
 fn io(call: &'static str) -> impl Fn(std::io::Error) -> FarError {
     move |error| FarError::System { call, error }
 }
 
-impl Ends {
+impl SenderEnds {
     fn connect(&self, sending: &Sending, waiter: &Waiter) -> Result<TcpStream, FarError> {
         let bind = self.remote.as_ref().and_then(|place| place.bind);
         let socket = connect(self.address, bind, self.congestion.as_deref(), "connect")?;
@@ -188,18 +190,18 @@ impl Ends {
         Ok(socket)
     }
 
-    fn report(&mut self, wait_ns: u64) -> Result<Report, FarError> {
+    fn report(&mut self, wait_ns: u64) -> Result<WorkReport, FarError> {
         match self.orders.json(wait_ns)? {
-            Report::Failed { text } => Err(FarError::Reported(format!("the receiver: {text}"))),
+            WorkReport::Failed { text } => Err(FarError::Reported(format!("the receiver: {text}"))),
             report => Ok(report),
         }
     }
 
     /// Sends the files of a set. Nothing is under way before or after it.
-    fn transfer(&mut self, cell: &Cell, set: &Set) -> Result<Done, FarError> {
+    fn transfer(&mut self, cell: &Cell, set: &Set) -> Result<SenderDone, FarError> {
         // A larger buffer is not used, and touching it would evict caches.
         let largest = u32::try_from(set.largest().max(1)).unwrap_or(u32::MAX);
-        let round = Round {
+        let round = WorkRound {
             path: cell.receive,
             size: cell.receive_size().min(largest),
             io: cell.io,
@@ -213,8 +215,8 @@ impl Ends {
         sending.watch_page(self.pages);
         let waiter = Waiter::new(cell.io, Duration::from_nanos(WAIT_NS));
         let waiter = waiter.map_err(io("block SIGIO"))?;
-        self.orders.send(&Order::Receive(round))?;
-        let Report::Ready = self.report(WAIT_NS)? else {
+        self.orders.send(&WorkOrder::Receive(round))?;
+        let WorkReport::Ready = self.report(WAIT_NS)? else {
             return Err(FarError::Unexpected("expected ready"));
         };
         let (cpu_ns, faults) = (process_cpu_ns(), page_faults());
@@ -228,13 +230,13 @@ impl Ends {
             sent => sent?,
         };
         let used = [process_cpu_ns() - cpu_ns, page_faults() - faults];
-        let Report::Received(received) = self.report(LAST_NS)? else {
+        let WorkReport::Received(received) = self.report(LAST_NS)? else {
             return Err(FarError::Unexpected("expected the end of the files"));
         };
         let arrived_ns = monotonic_raw_ns();
         // Both ends of one host have one clock.
         let done_ns = if self.remote.is_none() { received.done_ns } else { arrived_ns };
-        let last = sockets.last().and_then(TcpInfo::of);
+        let last = sockets.last().and_then(TcpInfo::from_socket);
         let congestion = sockets.last().and_then(|socket| {
             rustix::net::sockopt::tcp_congestion(socket).ok().map(|name| name.to_string())
         });
@@ -246,17 +248,17 @@ impl Ends {
             notified.copied += found.copied;
         }
         drop(sockets);
-        self.orders.send(&Order::Sums)?;
-        let Report::Sums { files } = self.report(SUMS_NS)? else {
+        self.orders.send(&WorkOrder::Sums)?;
+        let WorkReport::Sums { files } = self.report(SUMS_NS)? else {
             return Err(FarError::Unexpected("expected sums"));
         };
         let [cpu_ns, faults] = used;
         let Received { cpu_ns: far_cpu_ns, faults: far_faults, page, .. } = received;
-        Ok(Done {
+        Ok(SenderDone {
             cell: 0,
             ns: done_ns.saturating_sub(begun_ns) as f64,
-            near: Usage { cpu_ns, faults, page: sending.page() },
-            far: Usage { cpu_ns: far_cpu_ns, faults: far_faults, page },
+            near: SenderUsage { cpu_ns, faults, page: sending.page() },
+            far: SenderUsage { cpu_ns: far_cpu_ns, faults: far_faults, page },
             zero_copy: (notified.sent > 0).then_some([
                 notified.sent,
                 notified.zero_copy,
@@ -282,7 +284,7 @@ impl Ends {
         for SetFile { path, sum } in &set.files {
             if sockets.is_empty() || !cell.persistent {
                 sockets.push(self.connect(sending, waiter)?);
-                first = sockets.last().filter(|_| cell.persistent).and_then(TcpInfo::of);
+                first = sockets.last().filter(|_| cell.persistent).and_then(TcpInfo::from_socket);
             }
             let Some(socket) = sockets.last() else { continue };
             let file = File::open(path).map_err(io("open a file"))?;
@@ -330,7 +332,8 @@ mod tests {
 
     #[test]
     fn end_that_is_lost_at_any_moment_is_gone() {
-        let is_gone = |error| matches!(Line::broken(&error), Line::Broken { is_gone: true, .. });
+        let is_gone =
+            |error| matches!(SenderLine::broken(&error), SenderLine::Broken { is_gone: true, .. });
         let in_handshake = FarError::OtherProgram("it does not answer by HTTP".to_owned());
         assert!([FarError::Closed, FarError::TimedOut(1.0), in_handshake].into_iter().all(is_gone));
         assert!(!is_gone(FarError::TokenWrong));

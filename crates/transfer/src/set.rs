@@ -8,15 +8,15 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_far::files::{BYTES_MAX, FILES_MAX, FileSum, sum};
 use fathom_fileio::folder::{Folder, space, write_cause};
-use fathom_fileio::residency::{self, State};
+use fathom_fileio::residency::{self, ResidencyState};
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, Sum};
+use fathom_fileio::{FileGenerator, XorSum};
 use fathom_metric::ProcedureError;
 use fathom_record::Unit;
 use fathom_record::quantity::quantity;
 use serde::{Deserialize, Serialize};
 
-type Result<T> = std::result::Result<T, ProcedureError>;
+type SetOutcome<T> = std::result::Result<T, ProcedureError>;
 
 /// A file to send, and what must arrive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,15 +65,15 @@ impl Set {
     }
 
     /// Reads files that are not in the page cache as a whole. False if they do not stay there.
-    pub fn warm(&self, stop: &AtomicBool) -> Result<bool> {
+    pub fn warm(&self, stop: &AtomicBool) -> SetOutcome<bool> {
         let mut is_warm = true;
         for SetFile { path, .. } in &self.files {
             let file = File::open(path).map_err(|error| failed(path, error))?;
-            let mut found = residency::of(&file);
-            if found.state != State::Warm {
+            let mut found = residency::residency_of(&file);
+            if found.state != ResidencyState::Warm {
                 found = residency::warm(&file, stop)?;
             }
-            is_warm &= matches!(found.state, State::Warm | State::Unknown { .. });
+            is_warm &= matches!(found.state, ResidencyState::Warm | ResidencyState::Unknown { .. });
         }
         Ok(is_warm)
     }
@@ -110,21 +110,21 @@ impl Study {
 
 /// What to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum TransferSource {
     Study(Study),
     Folder(PathBuf),
 }
 
 /// The made files. They have no names, so that nothing is left of them; the sending ends open them
 /// as descriptors of this process.
-pub type Made = Vec<Scratch>;
+pub type TransferMade = Vec<Scratch>;
 
 fn failed(path: &Path, error: impl std::fmt::Display) -> ProcedureError {
     ProcedureError::failed(format!("{}: {error}", path.display()))
 }
 
 /// The folder for files that are made or received.
-pub fn folder(named: Option<&Path>) -> Result<PathBuf> {
+pub fn folder(named: Option<&Path>) -> SetOutcome<PathBuf> {
     let found = match named {
         Some(path) => Folder::at(path)
             .and_then(|folder| folder.keeping_files(true))
@@ -135,12 +135,12 @@ pub fn folder(named: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// Fails if the sets, once sent and once received, do not fit.
-pub fn check_space(folder: &Path, sources: &[Source]) -> Result<()> {
+pub fn check_space(folder: &Path, sources: &[TransferSource]) -> SetOutcome<()> {
     let made: u64 = sources
         .iter()
         .map(|source| match source {
-            Source::Study(study) => study.files_and_bytes().1,
-            Source::Folder(_) => 0,
+            TransferSource::Study(study) => study.files_and_bytes().1,
+            TransferSource::Folder(_) => 0,
         })
         .sum();
     let free = space(folder).map_err(|error| failed(folder, error))?.free;
@@ -161,13 +161,17 @@ pub fn check_space(folder: &Path, sources: &[Source]) -> Result<()> {
 const PIECE: usize = 1 << 20;
 
 /// Makes the sets of the study, and reads those of the user.
-pub fn prepare(sources: &[Source], folder: &Path, stop: &AtomicBool) -> Result<(Vec<Set>, Made)> {
+pub fn prepare(
+    sources: &[TransferSource],
+    folder: &Path,
+    stop: &AtomicBool,
+) -> SetOutcome<(Vec<Set>, TransferMade)> {
     let mut made = Vec::new();
     let mut sets: Vec<Set> = Vec::new();
     for source in sources {
         let set = match source {
-            Source::Study(study) => make(*study, folder, &mut made)?,
-            Source::Folder(path) => read(path)?,
+            TransferSource::Study(study) => make(*study, folder, &mut made)?,
+            TransferSource::Folder(path) => read(path)?,
         };
         if sets.iter().any(|known| known.name == set.name) {
             let text = format!("two sets have the name {}; name one of them", set.name);
@@ -181,14 +185,14 @@ pub fn prepare(sources: &[Source], folder: &Path, stop: &AtomicBool) -> Result<(
     Ok((sets, made))
 }
 
-fn make(study: Study, folder: &Path, made: &mut Made) -> Result<Set> {
+fn make(study: Study, folder: &Path, made: &mut TransferMade) -> SetOutcome<Set> {
     let name = study.name();
-    let generator = Generator::new(study.files_and_bytes().1);
+    let generator = FileGenerator::new(study.files_and_bytes().1);
     let mut piece = vec![0; PIECE];
     let mut at = 0;
     let mut files = Vec::new();
     for bytes in study.sizes() {
-        let mut sum = Sum::default();
+        let mut sum = XorSum::default();
         let of_folder = |error: std::io::Error| failed(folder, write_cause(folder, error));
         let scratch = Scratch::new(folder).map_err(|error| of_folder(error.into()))?;
         let mut file = scratch.file();
@@ -210,7 +214,7 @@ fn make(study: Study, folder: &Path, made: &mut Made) -> Result<Set> {
 }
 
 /// The regular files of a folder, without those of its folders.
-fn read(folder: &Path) -> Result<Set> {
+fn read(folder: &Path) -> SetOutcome<Set> {
     let entries = fs::read_dir(folder).map_err(|error| failed(folder, error))?;
     let mut paths = Vec::new();
     for entry in entries {
@@ -229,7 +233,7 @@ fn read(folder: &Path) -> Result<Set> {
         let sum = sum(&file).map_err(|error| failed(&path, error))?.into();
         Ok(SetFile { path, sum })
     };
-    let files: Result<Vec<SetFile>> = paths.into_iter().map(of).collect();
+    let files: SetOutcome<Vec<SetFile>> = paths.into_iter().map(of).collect();
     let name = folder.canonicalize().ok();
     let name = name.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
     let is_allowed = |c: &char| c.is_ascii_alphanumeric() || "-_.".contains(*c);
@@ -251,7 +255,7 @@ mod tests {
     #[test]
     fn made_sets_have_the_published_sizes_and_go_away() {
         let folder = tempfile::tempdir().unwrap();
-        let sources = [Source::Study(Study::Small), Source::Study(Study::File)];
+        let sources = [TransferSource::Study(Study::Small), TransferSource::Study(Study::File)];
         let (sets, made) = prepare(&sources, folder.path(), &AtomicBool::new(false)).unwrap();
         let kb = |set: &Set| (set.bytes() as f64 / 1024.0 * 1000.0).round() / 1000.0;
         assert_eq!(sets.iter().map(kb).collect::<Vec<f64>>(), [23.549, 11_741.184]);

@@ -10,7 +10,7 @@ use axum::response::Response;
 use fathom_http::{bears, is_of_other_site};
 
 use crate::response::refusal;
-use crate::seats::{Seat, State as SeatState};
+use crate::seats::{Seat, SeatState};
 use crate::shared::Shared;
 
 /// The beginning of the paths of data.

@@ -20,7 +20,7 @@ mod server;
 mod shared;
 mod view;
 
-pub use server::{Options, Ui};
+pub use server::{Ui, UiOptions};
 pub use view::{HistoryOf, Problem, RunsOf, View, Views};
 
 /// The default port, after those of the service and of the coordinator of a fleet.

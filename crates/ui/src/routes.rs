@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::guard::guard;
 use crate::response::{HTML, JSON, refusal, refused, response};
-use crate::seats::{Seat, State as SeatState, Unread};
+use crate::seats::{Seat, SeatState, Unread};
 use crate::shared::{Shared, WAITING_MAX};
 use crate::view::{HistoryOf, Label, Pair, Problem, RunsOf, View, run};
 

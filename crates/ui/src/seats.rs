@@ -15,7 +15,7 @@ pub(crate) const CONNECTIONS_MAX: usize = 256;
 const UNREAD_NS: u64 = 10_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum State {
+pub(crate) enum SeatState {
     /// It has made no request that it may make.
     Stranger,
     Idle,
@@ -29,16 +29,16 @@ pub(crate) enum State {
 pub(crate) struct Seat {
     address: IpAddr,
     since_ns: u64,
-    state: Mutex<State>,
+    state: Mutex<SeatState>,
     pub(crate) task: OnceLock<AbortHandle>,
 }
 
 impl Seat {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, SeatState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn set(&self, state: State) {
+    pub(crate) fn set(&self, state: SeatState) {
         *self.state() = state;
     }
 }
@@ -59,7 +59,7 @@ impl AsRef<[u8]> for Unread {
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        self.seat.set(State::Idle);
+        self.seat.set(SeatState::Idle);
     }
 }
 
@@ -81,7 +81,7 @@ impl Seats {
         if self.lock().len() >= CONNECTIONS_MAX && !self.free(|_| true) {
             return None;
         }
-        let (since_ns, state) = ((self.clock)(), Mutex::new(State::Stranger));
+        let (since_ns, state) = ((self.clock)(), Mutex::new(SeatState::Stranger));
         let seat = Arc::new(Seat { address, since_ns, state, task: OnceLock::new() });
         self.lock().push(Arc::clone(&seat));
         Some(seat)
@@ -89,18 +89,18 @@ impl Seats {
 
     /// Ends the connection that has not read its data for longest; whether there was one.
     pub(crate) fn free_memory(&self) -> bool {
-        self.free(|state| matches!(state, State::Unread(_)))
+        self.free(|state| matches!(state, SeatState::Unread(_)))
     }
 
-    fn free(&self, may: impl Fn(State) -> bool) -> bool {
+    fn free(&self, may: impl Fn(SeatState) -> bool) -> bool {
         let mut taken = self.lock();
         let now_ns = (self.clock)();
         let candidate = |seat: &Seat| match *seat.state() {
             state if !may(state) => None,
-            State::Working => None,
-            State::Unread(since) if now_ns.saturating_sub(since) < UNREAD_NS => None,
-            State::Unread(since) => Some((2, since)),
-            state => Some((u8::from(state == State::Idle), seat.since_ns)),
+            SeatState::Working => None,
+            SeatState::Unread(since) if now_ns.saturating_sub(since) < UNREAD_NS => None,
+            SeatState::Unread(since) => Some((2, since)),
+            state => Some((u8::from(state == SeatState::Idle), seat.since_ns)),
         };
         let mut of_address: HashMap<(IpAddr, u8), usize> = HashMap::new();
         let mut all = Vec::new();
@@ -137,15 +137,15 @@ mod tests {
         let [few, many] = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])];
         let first = seats.take(few).unwrap();
         let known = seats.take(many).unwrap();
-        known.set(State::Idle);
+        known.set(SeatState::Idle);
         let all: Vec<_> = (2..CONNECTIONS_MAX).map(|_| seats.take(many).unwrap()).collect();
         let is_in = |seat| seats.lock().iter().any(|other| Arc::ptr_eq(other, seat));
         let last = seats.take(many).unwrap();
         assert!(!is_in(&all[0]) && is_in(&all[1]) && is_in(&first) && is_in(&known));
-        all.iter().chain([&first, &last]).for_each(|seat| seat.set(State::Working));
-        seats.take(few).unwrap().set(State::Unread(1));
+        all.iter().chain([&first, &last]).for_each(|seat| seat.set(SeatState::Working));
+        seats.take(few).unwrap().set(SeatState::Unread(1));
         assert!(!is_in(&known) && seats.take(few).is_none() && !seats.free_memory());
-        all[9].set(State::Unread(0));
+        all[9].set(SeatState::Unread(0));
         assert!(seats.free_memory() && !is_in(&all[9]));
         assert_eq!(seats.given_up.load(Relaxed), 3);
     }

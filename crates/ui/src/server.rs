@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::PORT;
 use crate::routes::{THREADS, router};
-use crate::seats::{Seat, State};
+use crate::seats::{Seat, SeatState};
 use crate::shared::Shared;
 use crate::view::Views;
 
@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// For what the threads do at the end.
 const GRACE: Duration = Duration::from_secs(1);
 
-pub struct Options {
+pub struct UiOptions {
     /// Empty: the default port of both loopback addresses.
     pub listen: Vec<SocketAddr>,
     /// Required for data, if there is one.
@@ -64,7 +64,7 @@ pub struct Ui {
 impl Ui {
     /// # Errors
     /// If it cannot listen, or an address is beyond loopback without a token.
-    pub fn start(options: Options, views: Arc<dyn Views>) -> Result<Self, ServiceError> {
+    pub fn start(options: UiOptions, views: Arc<dyn Views>) -> Result<Self, ServiceError> {
         let is_exposed = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
         let exposed = options.listen.iter().find(is_exposed);
         if let Some(&address) = exposed.filter(|_| options.token.is_none()) {
@@ -73,7 +73,7 @@ impl Ui {
         let listeners = listen(&options.listen)?;
         let address = |it: &std::net::TcpListener| it.local_addr().map_err(ServiceError::Start);
         let addresses = listeners.iter().map(address).collect::<Result<_, _>>()?;
-        let Options { page, token, names, clock, .. } = options;
+        let UiOptions { page, token, names, clock, .. } = options;
         let shared = Shared::new(page, token, names, views, clock);
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -156,12 +156,12 @@ fn serve(
 }
 
 /// A connection of a client, until it is dropped.
-struct Visit {
+struct UiVisit {
     seat: Arc<Seat>,
     shared: Arc<Shared>,
 }
 
-impl Drop for Visit {
+impl Drop for UiVisit {
     fn drop(&mut self) {
         self.shared.seats.leave(&self.seat);
     }
@@ -174,13 +174,13 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             continue;
         };
         let Some(seat) = shared.seats.take(address.ip().to_canonical()) else { continue };
-        let visit = Visit { seat: Arc::clone(&seat), shared: Arc::clone(&shared) };
+        let visit = UiVisit { seat: Arc::clone(&seat), shared: Arc::clone(&shared) };
         let task = tokio::spawn(async move { visit.serve(stream).await });
         let _ = seat.task.set(task.abort_handle());
     }
 }
 
-impl Visit {
+impl UiVisit {
     async fn serve(&self, stream: TcpStream) {
         let mut protocol = http1::Builder::new();
         protocol.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
@@ -192,7 +192,7 @@ impl Visit {
         if timeout(PROOF_TIME, connection.as_mut()).await.is_ok() {
             return;
         }
-        if *self.seat.state() == State::Stranger {
+        if *self.seat.state() == SeatState::Stranger {
             return;
         }
         if timeout(CONNECTION_TIME, connection.as_mut()).await.is_err() {

@@ -17,7 +17,7 @@ pub(crate) const ROOT: u64 = 1;
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
+pub(crate) enum DiskChange {
     Create { folder: u64, name: String, mode: u32, is_folder: bool },
     Remove { folder: u64, name: String, is_folder: bool },
     Rename { from: (u64, String), to: (u64, String) },
@@ -38,7 +38,7 @@ pub(crate) struct Attributes {
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct DiskNode {
     mode: u32,
     links: u32,
     version: u64,
@@ -47,12 +47,12 @@ struct Node {
 
 #[derive(Clone, Debug)]
 enum Content {
-    File(File),
-    Folder(Folder),
+    File(DiskFile),
+    Folder(DiskFolder),
 }
 
 #[derive(Clone, Debug, Default)]
-struct File {
+struct DiskFile {
     current: Vec<u8>,
     synced: Vec<u8>,
     /// Sectors written since the last sync.
@@ -60,47 +60,47 @@ struct File {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Folder {
+pub(crate) struct DiskFolder {
     pub(crate) current: BTreeMap<String, u64>,
     synced: BTreeMap<String, u64>,
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct DiskState {
     /// Nodes are never removed: a power cut may restore their names.
-    nodes: BTreeMap<u64, Node>,
+    nodes: BTreeMap<u64, DiskNode>,
 }
 
-impl Default for State {
+impl Default for DiskState {
     fn default() -> Self {
-        let root = Node::new(0o755, Content::Folder(Folder::default()));
+        let root = DiskNode::new(0o755, Content::Folder(DiskFolder::default()));
         Self { nodes: [(ROOT, root)].into() }
     }
 }
 
-impl Node {
+impl DiskNode {
     fn new(mode: u32, content: Content) -> Self {
         Self { mode, links: 1, version: 0, content }
     }
 }
 
-impl State {
-    fn node(&self, node: u64) -> Result<&Node, Errno> {
+impl DiskState {
+    fn node(&self, node: u64) -> Result<&DiskNode, Errno> {
         self.nodes.get(&node).ok_or(Errno::NOENT)
     }
 
-    fn node_mut(&mut self, node: u64) -> Result<&mut Node, Errno> {
+    fn node_mut(&mut self, node: u64) -> Result<&mut DiskNode, Errno> {
         self.nodes.get_mut(&node).ok_or(Errno::NOENT)
     }
 
-    pub(crate) fn folder(&self, node: u64) -> Result<&Folder, Errno> {
+    pub(crate) fn folder(&self, node: u64) -> Result<&DiskFolder, Errno> {
         match &self.node(node)?.content {
             Content::Folder(folder) => Ok(folder),
             Content::File(_) => Err(Errno::NOTDIR),
         }
     }
 
-    fn folder_mut(&mut self, node: u64) -> Result<&mut Folder, Errno> {
+    fn folder_mut(&mut self, node: u64) -> Result<&mut DiskFolder, Errno> {
         match &mut self.node_mut(node)?.content {
             Content::Folder(folder) => Ok(folder),
             Content::File(_) => Err(Errno::NOTDIR),
@@ -108,7 +108,7 @@ impl State {
     }
 
     /// A file to change; increments its version.
-    fn file_mut(&mut self, node: u64) -> Result<&mut File, Errno> {
+    fn file_mut(&mut self, node: u64) -> Result<&mut DiskFile, Errno> {
         let node = self.node_mut(node)?;
         node.version += 1;
         match &mut node.content {
@@ -122,7 +122,7 @@ impl State {
     }
 
     pub(crate) fn attributes(&self, node: u64) -> Result<Attributes, Errno> {
-        let Node { mode, links, version, content } = self.node(node)?;
+        let DiskNode { mode, links, version, content } = self.node(node)?;
         let (is_folder, length) = match content {
             Content::File(file) => (false, file.current.len() as u64),
             Content::Folder(_) => (true, 0),
@@ -144,19 +144,21 @@ impl State {
     }
 
     /// Makes a change; returns the number of a created node.
-    pub(crate) fn apply(&mut self, change: &Change) -> Result<u64, Errno> {
+    pub(crate) fn apply(&mut self, change: &DiskChange) -> Result<u64, Errno> {
         match change {
-            Change::Create { folder, name, mode, is_folder } => {
+            DiskChange::Create { folder, name, mode, is_folder } => {
                 return self.create(*folder, name, *mode, *is_folder);
             }
-            Change::Remove { folder, name, is_folder } => {
+            DiskChange::Remove { folder, name, is_folder } => {
                 self.remove(*folder, name, *is_folder)?;
             }
-            Change::Rename { from, to } => self.rename(from, to)?,
-            Change::Write { node, at, bytes } => self.file_mut(*node)?.write(*at as usize, bytes),
-            Change::Resize { node, length } => self.file_mut(*node)?.resize(*length as usize),
-            Change::SetMode { node, mode } => self.node_mut(*node)?.mode = *mode,
-            Change::Sync { node } => match &mut self.node_mut(*node)?.content {
+            DiskChange::Rename { from, to } => self.rename(from, to)?,
+            DiskChange::Write { node, at, bytes } => {
+                self.file_mut(*node)?.write(*at as usize, bytes)
+            }
+            DiskChange::Resize { node, length } => self.file_mut(*node)?.resize(*length as usize),
+            DiskChange::SetMode { node, mode } => self.node_mut(*node)?.mode = *mode,
+            DiskChange::Sync { node } => match &mut self.node_mut(*node)?.content {
                 Content::File(file) => file.sync(),
                 Content::Folder(folder) => folder.synced = folder.current.clone(),
             },
@@ -172,10 +174,10 @@ impl State {
         }
         folder.current.insert(name.to_owned(), number);
         let content = match is_folder {
-            true => Content::Folder(Folder::default()),
-            false => Content::File(File::default()),
+            true => Content::Folder(DiskFolder::default()),
+            false => Content::File(DiskFile::default()),
         };
-        self.nodes.insert(number, Node::new(mode & 0o7777, content));
+        self.nodes.insert(number, DiskNode::new(mode & 0o7777, content));
         Ok(number)
     }
 
@@ -219,7 +221,7 @@ impl State {
                 Content::File(file) => Content::File(file.after_power_cut(&mut survives)),
                 Content::Folder(one) => Content::Folder(one.after_power_cut(&mut survives)),
             };
-            (*number, Node { content, ..node.clone() })
+            (*number, DiskNode { content, ..node.clone() })
         });
         Self { nodes: nodes.collect() }
     }
@@ -238,7 +240,7 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn describe(&self, change: &Change) -> String {
+    pub(crate) fn describe(&self, change: &DiskChange) -> String {
         let name = |node: u64| {
             let folders = self.nodes.values().filter_map(|one| match &one.content {
                 Content::Folder(folder) => Some(&folder.current),
@@ -248,20 +250,20 @@ impl State {
             names.next().map_or_else(|| format!("node {node}"), |(name, _)| name.clone())
         };
         match change {
-            Change::Create { name, .. } => format!("create {name}"),
-            Change::Remove { name, .. } => format!("remove {name}"),
-            Change::Rename { from, to } => format!("rename {} to {}", from.1, to.1),
-            Change::Write { node, at, bytes } => {
+            DiskChange::Create { name, .. } => format!("create {name}"),
+            DiskChange::Remove { name, .. } => format!("remove {name}"),
+            DiskChange::Rename { from, to } => format!("rename {} to {}", from.1, to.1),
+            DiskChange::Write { node, at, bytes } => {
                 format!("write {} bytes at {at} of {}", bytes.len(), name(*node))
             }
-            Change::Resize { node, length } => format!("resize {} to {length}", name(*node)),
-            Change::SetMode { node, .. } => format!("set the mode of {}", name(*node)),
-            Change::Sync { node } => format!("sync {}", name(*node)),
+            DiskChange::Resize { node, length } => format!("resize {} to {length}", name(*node)),
+            DiskChange::SetMode { node, .. } => format!("set the mode of {}", name(*node)),
+            DiskChange::Sync { node } => format!("sync {}", name(*node)),
         }
     }
 }
 
-impl File {
+impl DiskFile {
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
         if end > self.current.len() {
@@ -297,7 +299,7 @@ impl File {
     }
 }
 
-impl Folder {
+impl DiskFolder {
     fn after_power_cut(&self, survives: &mut impl FnMut() -> bool) -> Self {
         let names: BTreeSet<&String> = self.current.keys().chain(self.synced.keys()).collect();
         let mut left = BTreeMap::new();

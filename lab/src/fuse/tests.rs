@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use fathom_measure::clock::monotonic_raw_ns;
 
-use super::Mount;
-use crate::disk::{Disk, Faults, Survivors};
+use super::FuseMount;
+use crate::disk::{Faults, LabDisk, Survivors};
 
-fn mounted(disk: &Disk) -> (Mount, tempfile::TempDir) {
+fn mounted(disk: &LabDisk) -> (FuseMount, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    (Mount::new(disk, folder.path()).unwrap(), folder)
+    (FuseMount::new(disk, folder.path()).unwrap(), folder)
 }
 
 /// A file's content after a power cut.
-fn left(disk: &Disk, name: &str) -> Option<Vec<u8>> {
+fn left(disk: &LabDisk, name: &str) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     disk.after_power_cut(Survivors::None).copy_to(folder.path()).unwrap();
     fs::read(folder.path().join(name)).ok()
@@ -24,7 +24,7 @@ fn left(disk: &Disk, name: &str) -> Option<Vec<u8>> {
 #[test]
 fn ordinary_file_operations_work() {
     crate::isolate_mounts!();
-    let disk = Disk::recording();
+    let disk = LabDisk::recording();
     let (mount, folder) = mounted(&disk);
     let at = |name: &str| folder.path().join(name);
     fs::create_dir_all(at("a/b")).unwrap();
@@ -58,7 +58,7 @@ fn ordinary_file_operations_work() {
 #[test]
 fn only_sync_makes_data_durable() {
     crate::isolate_mounts!();
-    let disk = Disk::recording();
+    let disk = LabDisk::recording();
     let (_mount, folder) = mounted(&disk);
     let path = folder.path().join("a");
     let file = OpenOptions::new().write(true).create_new(true).open(&path).unwrap();
@@ -82,7 +82,7 @@ fn only_sync_makes_data_durable() {
 #[test]
 fn read_delay_and_read_errors_are_injected() {
     crate::isolate_mounts!();
-    let disk = Disk::new();
+    let disk = LabDisk::new();
     let (_mount, folder) = mounted(&disk);
     let path = folder.path().join("a");
     fs::write(&path, vec![7; 1 << 20]).unwrap();

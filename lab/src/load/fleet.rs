@@ -13,7 +13,7 @@ use fathom_lab::star::{MIDDLE, Star};
 use fathom_measure::process::Running;
 use fathom_record::{Document, Histogram, Record, kind};
 
-use super::row::{Compared, Row};
+use super::row::{LabRow, LoadCompared};
 
 const MEMBERS: u8 = 4;
 const BITS_S: u64 = 20_000_000;
@@ -34,7 +34,7 @@ const WAIT: Duration = Duration::from_millis(20);
 const WAITS_MAX: u32 = 15_000;
 
 /// All loads, each by one member and by four.
-pub(super) fn measure(program: &Path, stop: &AtomicBool) -> Result<Vec<Row>> {
+pub(super) fn measure(program: &Path, stop: &AtomicBool) -> Result<Vec<LabRow>> {
     let folder = tempfile::tempdir_in("/var/tmp").context("create a folder")?;
     let star = Star::new("fleet", MEMBERS, BITS_S)?;
     std::fs::create_dir(folder.path().join("set"))?;
@@ -50,30 +50,31 @@ pub(super) fn measure(program: &Path, stop: &AtomicBool) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for [of_one, of_all] in LOADS {
         let load = |members, options| {
-            Gathering { star: &star, folder: folder.path(), program, members }.load(options, stop)
+            FleetGathering { star: &star, folder: folder.path(), program, members }
+                .load(options, stop)
         };
         let one = number(&merged(&load(1, of_one)?)?.records, "load.throughput")?;
         let runs = load(MEMBERS, of_all)?;
         let merged = merged(&runs)?;
         let all = number(&merged.records, "load.throughput")?;
         let expected = f64::from(MEMBERS) * one;
-        let throughput = Compared { what: "requests/s".to_owned(), expected, found: all };
-        rows.push(Row::of_theory(LINKS, of_all, all, &[throughput], WITHIN));
+        let throughput = LoadCompared { what: "requests/s".to_owned(), expected, found: all };
+        rows.push(LabRow::of_theory(LINKS, of_all, all, &[throughput], WITHIN));
         let [found, expected] = [p99(merged)?, p99_of_members(&runs)?];
-        let p99 = Compared::ms("p99 of all", expected, found);
-        rows.push(Row::of_theory(LINKS, of_all, all, &[p99], WIDTH));
+        let p99 = LoadCompared::ms("p99 of all", expected, found);
+        rows.push(LabRow::of_theory(LINKS, of_all, all, &[p99], WIDTH));
     }
     Ok(rows)
 }
 
-struct Gathering<'g> {
+struct FleetGathering<'g> {
     star: &'g Star,
     folder: &'g Path,
     program: &'g Path,
     members: u8,
 }
 
-impl Gathering<'_> {
+impl FleetGathering<'_> {
     /// Loads the server, and returns all runs that were stored.
     fn load(&self, options: &str, stop: &AtomicBool) -> Result<Vec<Document>> {
         let store = self.folder.join(format!("{}.db", options.replace(' ', "")));

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use fathom_lab::evidence::{Contents, LOAD_LAB, Origin, Parts};
+use fathom_lab::evidence::{EvidenceContents, EvidenceOrigin, EvidenceParts, LOAD_LAB};
 
-use super::row::{HEAD, Row};
-use super::{PARTS, Part};
+use super::row::{HEAD, LabRow};
+use super::{LoadPart, PARTS};
 
 pub(super) fn line<const N: usize>(cells: &[String; N]) -> String {
     format!("| {} |", cells.join(" | "))
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[LabRow]) -> String {
     let mut text = format!("| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len()));
     for row in rows {
         text.push_str(&line(&row.cells()));
@@ -24,7 +24,7 @@ fn table(rows: &[Row]) -> String {
 /// Writes the page if all parts are complete, and returns the missed criteria.
 pub(super) fn write(
     root: &Path,
-    parts: &Parts<Part>,
+    parts: &EvidenceParts<LoadPart>,
     [runs, seed]: &[String; 2],
 ) -> Result<Vec<String>> {
     let Some(parts) = parts.all(&PARTS) else { return Ok(Vec::new()) };
@@ -34,8 +34,8 @@ pub(super) fn write(
         body.extend(part.skipped.iter().map(|skipped| format!("\n- {skipped}\n")));
     }
     let criteria = parts.iter().flat_map(|(name, _, part)| part.criteria(name));
-    let origins: Vec<(&str, &Origin)> = parts.iter().map(|it| (it.0, it.1)).collect();
-    let contents = Contents {
+    let origins: Vec<(&str, &EvidenceOrigin)> = parts.iter().map(|it| (it.0, it.1)).collect();
+    let contents = EvidenceContents {
         parameters: &[("RUNS", runs.clone()), ("SEED", seed.clone())],
         origins: &origins,
         criteria: &criteria.collect::<Vec<_>>(),
@@ -76,7 +76,7 @@ name it. Both ends are on one machine, in two network namespaces with a link. Th
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::row::Outcome;
+    use crate::load::row::LoadOutcome;
     use crate::load::row::tests::row;
 
     #[test]
@@ -85,19 +85,19 @@ mod tests {
         let root = folder.path();
         std::fs::create_dir_all(root.join(fathom_lab::evidence::FOLDER)).unwrap();
         let [commit, machine, date] = ["1a", "A CPU", "2026-11-25"].map(str::to_owned);
-        let origin = Origin { commit, machine, date };
+        let origin = EvidenceOrigin { commit, machine, date };
         let parameters = ["20", "1"].map(str::to_owned);
-        let mut parts = Parts::load(root.join("parts.json"), &parameters);
-        let part = |outcomes: &[Outcome]| Part {
+        let mut parts = EvidenceParts::load(root.join("parts.json"), &parameters);
+        let part = |outcomes: &[LoadOutcome]| LoadPart {
             rows: outcomes.iter().map(|outcome| row(*outcome)).collect(),
             skipped: vec!["disk of 20 MB/s: skipped: no cgroup".to_owned()],
         };
-        parts.set("fixed", &origin, part(&[Outcome::Right, Outcome::WrongRate])).unwrap();
+        parts.set("fixed", &origin, part(&[LoadOutcome::Right, LoadOutcome::WrongRate])).unwrap();
         assert_eq!(write(root, &parts, &parameters).unwrap(), [""; 0]);
-        parts.set("random", &origin, part(&[Outcome::Right; 4])).unwrap();
-        parts.set("nginx", &origin, part(&[Outcome::Right; 4])).unwrap();
-        parts.set("theory", &origin, part(&[Outcome::Right; 3])).unwrap();
-        parts.set("fleet", &origin, part(&[Outcome::Right; 2])).unwrap();
+        parts.set("random", &origin, part(&[LoadOutcome::Right; 4])).unwrap();
+        parts.set("nginx", &origin, part(&[LoadOutcome::Right; 4])).unwrap();
+        parts.set("theory", &origin, part(&[LoadOutcome::Right; 3])).unwrap();
+        parts.set("fleet", &origin, part(&[LoadOutcome::Right; 2])).unwrap();
         let missed = write(root, &parts, &parameters).unwrap();
         let page = std::fs::read_to_string(root.join(LOAD_LAB.path())).unwrap();
         let criterion = "every fixed limit right: 1 of 2";
@@ -115,10 +115,10 @@ mod tests {
     fn random_limits_may_be_undetermined_but_not_wrong() {
         let good = |undetermined: usize, wrong: usize| {
             let right = 20 - undetermined - wrong;
-            let outcomes = [(Outcome::Right, right), (Outcome::Undetermined, undetermined)];
-            let outcomes = outcomes.into_iter().chain([(Outcome::WrongName, wrong)]);
+            let outcomes = [(LoadOutcome::Right, right), (LoadOutcome::Undetermined, undetermined)];
+            let outcomes = outcomes.into_iter().chain([(LoadOutcome::WrongName, wrong)]);
             let rows = outcomes.flat_map(|(outcome, count)| vec![row(outcome); count]).collect();
-            let part = Part { rows, ..Part::default() };
+            let part = LoadPart { rows, ..LoadPart::default() };
             part.criteria("random").iter().all(|criterion| criterion.is_met)
         };
         assert!(good(0, 0) && good(3, 0));

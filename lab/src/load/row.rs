@@ -1,14 +1,14 @@
 //! What was expected of a trial and what was found.
 
 use fathom_analysis::load::mean_value_analysis;
-use fathom_lab::limited::{Found, Number};
+use fathom_lab::limited::{LimitedFound, LimitedNumber};
 use fathom_record::State;
 use serde::{Deserialize, Serialize};
 
-use super::trial::{Expected, RANDOM, Trial};
+use super::trial::{RANDOM, Trial, TrialExpected};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Outcome {
+pub(super) enum LoadOutcome {
     Right,
     Undetermined,
     WrongName,
@@ -22,13 +22,13 @@ pub(super) enum Outcome {
 
 /// A number beside that of a theory.
 #[derive(Clone, Debug)]
-pub(super) struct Compared {
+pub(super) struct LoadCompared {
     pub(super) what: String,
     pub(super) expected: f64,
     pub(super) found: f64,
 }
 
-impl Compared {
+impl LoadCompared {
     /// Of times in seconds, in milliseconds.
     pub(super) fn ms(what: &str, expected_s: f64, found_s: f64) -> Self {
         let what = format!("{what}, ms");
@@ -41,7 +41,7 @@ impl Compared {
 }
 
 fathom_record::words!(
-    Outcome.words,
+    LoadOutcome.words,
     Right = "right",
     Undetermined = "undetermined",
     WrongName = "WRONG NAME",
@@ -52,8 +52,8 @@ fathom_record::words!(
 );
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Row {
-    pub(super) outcome: Outcome,
+pub(super) struct LabRow {
+    pub(super) outcome: LoadOutcome,
     cells: [String; 9],
 }
 
@@ -80,14 +80,14 @@ fn clients_95(rate: f64, think_s: f64) -> [f64; 2] {
     [0.95 * knee - 1.0, random + 1.0]
 }
 
-impl Row {
-    pub(super) fn of(trial: &Trial, rate: Option<f64>, found: &Found) -> Self {
+impl LabRow {
+    pub(super) fn from_trial(trial: &Trial, rate: Option<f64>, found: &LimitedFound) -> Self {
         let expected = match trial.expected {
-            Expected::Limit(_) | Expected::Knee(_) => trial.limit.name().to_owned(),
-            Expected::Another => format!("not {}", trial.limit.name()),
-            Expected::Nothing => "not saturated".to_owned(),
+            TrialExpected::Limit(_) | TrialExpected::Knee(_) => trial.limit.name().to_owned(),
+            TrialExpected::Another => format!("not {}", trial.limit.name()),
+            TrialExpected::Nothing => "not saturated".to_owned(),
         };
-        let number = |number: Option<Number>| {
+        let number = |number: Option<LimitedNumber>| {
             number.map_or_else(
                 || "-".to_owned(),
                 |it| match it.interval {
@@ -105,7 +105,7 @@ impl Row {
             (Some(found), Some(rate)) => format!(", {:+.1} %", 100.0 * (found.value / rate - 1.0)),
             _ => String::new(),
         };
-        let is_knee = matches!(trial.expected, Expected::Knee(_));
+        let is_knee = matches!(trial.expected, TrialExpected::Knee(_));
         let limits = rate.filter(|_| is_knee).map(|rate| clients_95(rate, trial.think_s));
         let knee = rate.map(|rate| 1.0 + trial.think_s * rate);
         let knee = knee.map_or_else(String::new, |knee| format!("{} expected, ", digits(knee)));
@@ -135,11 +135,11 @@ impl Row {
         limit: &str,
         options: &str,
         rate: f64,
-        compared: &[Compared],
+        compared: &[LoadCompared],
         within: f64,
     ) -> Self {
         let is_near = compared.iter().all(|one| one.deviation().abs() <= within);
-        let words = |of: fn(&Compared) -> String| {
+        let words = |of: fn(&LoadCompared) -> String| {
             let all = compared.iter().map(|one| format!("{} {}", one.what, of(one)));
             all.collect::<Vec<_>>().join("; ")
         };
@@ -147,7 +147,7 @@ impl Row {
             words(|one| format!("{}, {:+.1} %", digits(one.found), 100.0 * one.deviation()));
         let none = || "-".to_owned();
         Self {
-            outcome: if is_near { Outcome::Right } else { Outcome::OffTheory },
+            outcome: if is_near { LoadOutcome::Right } else { LoadOutcome::OffTheory },
             cells: [
                 limit.to_owned(),
                 options.to_owned(),
@@ -168,7 +168,7 @@ impl Row {
     }
 }
 
-fn evidence(found: &Found) -> String {
+fn evidence(found: &LimitedFound) -> String {
     let mut parts: Vec<String> = found
         .utilisations
         .iter()
@@ -193,43 +193,48 @@ fn evidence(found: &Found) -> String {
     parts.join("; ")
 }
 
-fn outcome(trial: &Trial, rate: Option<f64>, limits: Option<[f64; 2]>, found: &Found) -> Outcome {
+fn outcome(
+    trial: &Trial,
+    rate: Option<f64>,
+    limits: Option<[f64; 2]>,
+    found: &LimitedFound,
+) -> LoadOutcome {
     let name = trial.limit.name();
     // A load that ended early has no name.
     let is_undetermined = ["undetermined", "-"].contains(&found.name.as_str());
     let (tolerance, is_named) = match trial.expected {
-        Expected::Another => {
-            return if found.name == name { Outcome::WrongName } else { Outcome::Right };
+        TrialExpected::Another => {
+            return if found.name == name { LoadOutcome::WrongName } else { LoadOutcome::Right };
         }
-        Expected::Nothing => {
+        TrialExpected::Nothing => {
             return match (found.saturation, is_undetermined) {
-                (Some(_), _) => Outcome::WrongClaim,
-                (None, true) => Outcome::Right,
-                (None, false) => Outcome::WrongName,
+                (Some(_), _) => LoadOutcome::WrongClaim,
+                (None, true) => LoadOutcome::Right,
+                (None, false) => LoadOutcome::WrongName,
             };
         }
-        Expected::Limit(tolerance) => (tolerance, found.name == name),
-        Expected::Knee(tolerance) => (tolerance, is_undetermined || found.name == name),
+        TrialExpected::Limit(tolerance) => (tolerance, found.name == name),
+        TrialExpected::Knee(tolerance) => (tolerance, is_undetermined || found.name == name),
     };
     // Short windows of random runs: the interval must include what is expected.
-    let is_off = |found: Number, rate: f64| {
+    let is_off = |found: LimitedNumber, rate: f64| {
         let interval = found.interval.filter(|_| trial.part == RANDOM);
         let [low, high] = interval.map_or([found.value; 2], |it| [it.low, it.high]);
         low > rate * (1.0 + tolerance) || high < rate * (1.0 - tolerance)
     };
     let is_valid = found.steps.last().is_some_and(|step| step.2 != State::Invalid);
     match (found.saturation, rate) {
-        _ if is_undetermined && limits.is_none() => Outcome::Undetermined,
-        _ if !is_named => Outcome::WrongName,
-        _ if name == "client" && is_valid => Outcome::WrongClaim,
-        (Some(found), Some(rate)) if is_off(found, rate) => Outcome::WrongRate,
+        _ if is_undetermined && limits.is_none() => LoadOutcome::Undetermined,
+        _ if !is_named => LoadOutcome::WrongName,
+        _ if name == "client" && is_valid => LoadOutcome::WrongClaim,
+        (Some(found), Some(rate)) if is_off(found, rate) => LoadOutcome::WrongRate,
         // A busy CPU has a name before throughput is level.
-        (None, Some(_)) if name != "server-cpu" => Outcome::Undetermined,
+        (None, Some(_)) if name != "server-cpu" => LoadOutcome::Undetermined,
         _ => match (limits, found.clients_95) {
             (Some([low, high]), Some(found)) if !(low..=high).contains(&found.value) => {
-                Outcome::WrongKnee
+                LoadOutcome::WrongKnee
             }
-            _ => Outcome::Right,
+            _ => LoadOutcome::Right,
         },
     }
 }
@@ -246,82 +251,90 @@ fn digits(value: f64) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use fathom_lab::limited::{Files, Limit, Server};
+    use fathom_lab::limited::{ImposedLimit, LimitedFiles, LimitedServer};
     use fathom_record::{Basis, Interval};
 
     use super::*;
 
     /// A row with an outcome.
-    pub(in crate::load) fn row(outcome: Outcome) -> Row {
+    pub(in crate::load) fn row(outcome: LoadOutcome) -> LabRow {
         let found = found("disk", Some(50.0));
-        Row { outcome, ..Row::of(&trial(Expected::Limit(0.05)), Some(50.0), &found) }
+        LabRow {
+            outcome,
+            ..LabRow::from_trial(&trial(TrialExpected::Limit(0.05)), Some(50.0), &found)
+        }
     }
 
     /// A disk of 50 requests/s.
-    fn trial(expected: Expected) -> Trial {
-        let files = Files { count: 10, bytes: 1_000_000, are_cold: true };
+    fn trial(expected: TrialExpected) -> Trial {
+        let files = LimitedFiles { count: 10, bytes: 1_000_000, are_cold: true };
         let (part, options) = ("disk", String::new());
-        let (server, limit) = (Server::Fathom, Limit::Disk(50e6));
+        let (server, limit) = (LimitedServer::Fathom, ImposedLimit::Disk(50e6));
         Trial { part, server, limit, files, think_s: 0.0, options, expected }
     }
 
-    fn found(name: &str, saturation: Option<f64>) -> Found {
-        let number = |value| Number { value, interval: None };
-        Found {
+    fn found(name: &str, saturation: Option<f64>) -> LimitedFound {
+        let number = |value| LimitedNumber { value, interval: None };
+        LimitedFound {
             name: name.to_owned(),
             saturation: saturation.map(number),
             steps: vec![(8, saturation, State::Valid)],
-            ..Found::default()
+            ..LimitedFound::default()
         }
     }
 
     #[test]
     fn wrong_answers_are_not_right() {
-        let of = |expected, found: &Found| outcome(&trial(expected), Some(50.0), None, found);
-        let limit = Expected::Limit(0.05);
-        assert_eq!(of(limit, &found("disk", Some(51.0))), Outcome::Right);
-        assert_eq!(of(limit, &found("disk", Some(53.0))), Outcome::WrongRate);
-        assert_eq!(of(limit, &found("network", Some(50.0))), Outcome::WrongName);
-        assert_eq!(of(limit, &found("undetermined", Some(50.0))), Outcome::Undetermined);
-        assert_eq!(of(limit, &found("disk", None)), Outcome::Undetermined);
-        assert_eq!(of(Expected::Nothing, &found("undetermined", None)), Outcome::Right);
-        assert_eq!(of(Expected::Nothing, &found("undetermined", Some(9.0))), Outcome::WrongClaim);
-        assert_eq!(of(Expected::Nothing, &found("disk", None)), Outcome::WrongName);
-        assert_eq!(of(Expected::Another, &found("disk", Some(50.0))), Outcome::WrongName);
-        assert_eq!(of(Expected::Another, &found("client", None)), Outcome::Right);
+        let of =
+            |expected, found: &LimitedFound| outcome(&trial(expected), Some(50.0), None, found);
+        let limit = TrialExpected::Limit(0.05);
+        assert_eq!(of(limit, &found("disk", Some(51.0))), LoadOutcome::Right);
+        assert_eq!(of(limit, &found("disk", Some(53.0))), LoadOutcome::WrongRate);
+        assert_eq!(of(limit, &found("network", Some(50.0))), LoadOutcome::WrongName);
+        assert_eq!(of(limit, &found("undetermined", Some(50.0))), LoadOutcome::Undetermined);
+        assert_eq!(of(limit, &found("disk", None)), LoadOutcome::Undetermined);
+        assert_eq!(of(TrialExpected::Nothing, &found("undetermined", None)), LoadOutcome::Right);
+        assert_eq!(
+            of(TrialExpected::Nothing, &found("undetermined", Some(9.0))),
+            LoadOutcome::WrongClaim
+        );
+        assert_eq!(of(TrialExpected::Nothing, &found("disk", None)), LoadOutcome::WrongName);
+        assert_eq!(of(TrialExpected::Another, &found("disk", Some(50.0))), LoadOutcome::WrongName);
+        assert_eq!(of(TrialExpected::Another, &found("client", None)), LoadOutcome::Right);
     }
 
     #[test]
     fn numbers_far_from_a_theory_are_not_right() {
         let of = |found| {
-            let compared = [Compared::ms("mean", 0.01, 0.0101), Compared::ms("p90", 0.02, found)];
-            Row::of_theory("a section", "--rate 9", 9.0, &compared, 0.1)
+            let compared =
+                [LoadCompared::ms("mean", 0.01, 0.0101), LoadCompared::ms("p90", 0.02, found)];
+            LabRow::of_theory("a section", "--rate 9", 9.0, &compared, 0.1)
         };
-        assert_eq!(of(0.0219).outcome, Outcome::Right);
-        assert_eq!(of(0.0221).outcome, Outcome::OffTheory);
+        assert_eq!(of(0.0219).outcome, LoadOutcome::Right);
+        assert_eq!(of(0.0221).outcome, LoadOutcome::OffTheory);
         assert_eq!(of(0.0219).cells[4], "mean, ms 10.10, +1.0 %; p90, ms 21.90, +9.5 %");
     }
 
     #[test]
     fn interval_of_a_random_run_includes_the_rate() {
-        let mut trial = trial(Expected::Limit(0.02));
+        let mut trial = trial(TrialExpected::Limit(0.02));
         let mut wide = found("disk", Some(55.0));
         let interval = Interval::new([50.5, 60.0], 0.95, Basis::WithinRun);
-        wide.saturation = Some(Number { value: 55.0, interval: Some(interval) });
-        assert_eq!(outcome(&trial, Some(50.0), None, &wide), Outcome::WrongRate);
+        wide.saturation = Some(LimitedNumber { value: 55.0, interval: Some(interval) });
+        assert_eq!(outcome(&trial, Some(50.0), None, &wide), LoadOutcome::WrongRate);
         trial.part = RANDOM;
-        assert_eq!(outcome(&trial, Some(50.0), None, &wide), Outcome::Right);
-        assert_eq!(outcome(&trial, Some(45.0), None, &wide), Outcome::WrongRate);
+        assert_eq!(outcome(&trial, Some(50.0), None, &wide), LoadOutcome::Right);
+        assert_eq!(outcome(&trial, Some(45.0), None, &wide), LoadOutcome::WrongRate);
     }
 
     #[test]
     fn limited_generator_has_invalid_steps() {
-        let limit = Limit::Client(0.2);
-        let trial = Trial { limit, ..trial(Expected::Limit(1.0)) };
+        let limit = ImposedLimit::Client(0.2);
+        let trial = Trial { limit, ..trial(TrialExpected::Limit(1.0)) };
         let mut client = found("client", None);
-        assert_eq!(outcome(&trial, None, None, &client), Outcome::WrongClaim);
+        assert_eq!(outcome(&trial, None, None, &client), LoadOutcome::WrongClaim);
         client.steps[0].2 = State::Invalid;
-        assert_eq!(outcome(&trial, None, None, &client), Outcome::Right);
+        assert_eq!(outcome(&trial, None, None, &client), LoadOutcome::Right);
     }
 
     #[test]

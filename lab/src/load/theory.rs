@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use fathom_analysis::load::constant_service_waits_beyond;
-use fathom_lab::limited::{Files, Found, Limit, Limited, Server};
+use fathom_lab::limited::{ImposedLimit, LabLimited, LimitedFiles, LimitedFound, LimitedServer};
 use fathom_record::{Document, FactValue, Record};
 
-use super::row::{Compared, Row};
+use super::row::{LabRow, LoadCompared};
 
 /// What `fathom serve` is given; the service time is measured first.
-const SECTION: Limit = Limit::Serial(4e-3);
-const FILES: Files = Files { count: 1, bytes: 1 << 10, are_cold: false };
+const SECTION: ImposedLimit = ImposedLimit::Serial(4e-3);
+const FILES: LimitedFiles = LimitedFiles { count: 1, bytes: 1 << 10, are_cold: false };
 const ALONE: &str = "--clients 1,8 --time 15s";
 /// Of the section.
 const UTILISATIONS: [f64; 2] = [0.5, 0.8];
@@ -24,15 +24,17 @@ const SEARCH: &str = "--find-max --arrivals poisson --slo p99<50ms --time 60s";
 const SEARCH_WITHIN: f64 = 0.05;
 
 /// The section, and a request alone.
-struct Known {
+struct TheoryKnown {
     section_s: f64,
     alone_s: f64,
 }
 
-impl Known {
+impl TheoryKnown {
     /// From one client, and from as many as saturate the section.
-    fn of(document: &Document) -> Result<Self> {
-        let saturated = Found::of(document).saturation.context("the section is not saturated")?;
+    fn from_document(document: &Document) -> Result<Self> {
+        let saturated = LimitedFound::from_document(document)
+            .saturation
+            .context("the section is not saturated")?;
         let alone = response_times(document, "clients", 1).context("no step of one client")?;
         Ok(Self { section_s: 1.0 / saturated.value, alone_s: mean_s(alone)? })
     }
@@ -70,11 +72,11 @@ fn bisect([mut low, mut high]: [f64; 2], holds: impl Fn(f64) -> bool) -> f64 {
 }
 
 /// All loads, each of which must end within the time that the lab waits for one.
-pub(super) fn measure(program: &Path, stop: &AtomicBool) -> Result<Vec<Row>> {
+pub(super) fn measure(program: &Path, stop: &AtomicBool) -> Result<Vec<LabRow>> {
     let folder = tempfile::tempdir_in("/var/tmp").context("create a folder")?;
     let place = (program, folder.path(), "theory");
-    let limited = Limited::start_as(Server::Fathom, place, SECTION, FILES)?;
-    let known = Known::of(&limited.measure(ALONE, stop)?)?;
+    let limited = LabLimited::start_as(LimitedServer::Fathom, place, SECTION, FILES)?;
+    let known = TheoryKnown::from_document(&limited.measure(ALONE, stop)?)?;
     let mut rows = Vec::new();
     for load in UTILISATIONS {
         let rate = (load / known.section_s).round();
@@ -82,10 +84,10 @@ pub(super) fn measure(program: &Path, stop: &AtomicBool) -> Result<Vec<Row>> {
         let document = limited.measure(&options, stop)?;
         let found = response_times(&document, "rate", rate as i64).context("no response times")?;
         let compared = [
-            Compared::ms("mean", known.mean_s(rate), mean_s(found)?),
-            Compared::ms("p90", known.exceeded_s(rate, 0.1), quantile_s(found, 0.9)?),
+            LoadCompared::ms("mean", known.mean_s(rate), mean_s(found)?),
+            LoadCompared::ms("p90", known.exceeded_s(rate, 0.1), quantile_s(found, 0.9)?),
         ];
-        rows.push(Row::of_theory(&known.words(), &options, rate, &compared, WITHIN));
+        rows.push(LabRow::of_theory(&known.words(), &options, rate, &compared, WITHIN));
     }
     let document = limited.measure(SEARCH, stop)?;
     let is_answer = |record: &&Record| {
@@ -94,12 +96,18 @@ pub(super) fn measure(program: &Path, stop: &AtomicBool) -> Result<Vec<Row>> {
     let answer = document.records.iter().find(is_answer).context("no highest rate")?;
     let highest = answer.summary.as_ref().context("no highest rate")?;
     let ends = highest.interval.map(|it| format!(" ({:.1} to {:.1})", it.low, it.high));
-    let compared = Compared {
+    let compared = LoadCompared {
         what: "highest rate".to_owned() + &ends.unwrap_or_default(),
         expected: known.highest(),
         found: highest.median,
     };
-    rows.push(Row::of_theory(&known.words(), SEARCH, highest.median, &[compared], SEARCH_WITHIN));
+    rows.push(LabRow::of_theory(
+        &known.words(),
+        SEARCH,
+        highest.median,
+        &[compared],
+        SEARCH_WITHIN,
+    ));
     Ok(rows)
 }
 
@@ -132,7 +140,7 @@ mod tests {
 
     #[test]
     fn theory_of_a_section_agrees_with_hand_calculation() {
-        let known = Known { section_s: 4e-3, alone_s: 4.1e-3 };
+        let known = TheoryKnown { section_s: 4e-3, alone_s: 4.1e-3 };
         // ρ ÷ 2 ÷ (1 − ρ): half a service at 50 %, two at 80 %.
         assert!((known.mean_s(125.0) - 6.1e-3).abs() < 1e-12);
         assert!((known.mean_s(200.0) - 12.1e-3).abs() < 1e-12);

@@ -1,23 +1,23 @@
 //! The trials: limits, files, and options of the load.
 
-use fathom_lab::limited::{Files, Limit, Server};
+use fathom_lab::limited::{ImposedLimit, LimitedFiles, LimitedServer};
 use fathom_lab::seeded::Seeded;
 
 /// The part of trials with a random limit.
 pub(super) const RANDOM: &str = "random";
 /// Files that stay in memory.
-const SMALL: Files = Files { count: 64, bytes: 4 << 10, are_cold: false };
-const MIDDLE: Files = Files { count: 64, bytes: 64 << 10, are_cold: false };
+const SMALL: LimitedFiles = LimitedFiles { count: 64, bytes: 4 << 10, are_cold: false };
+const MIDDLE: LimitedFiles = LimitedFiles { count: 64, bytes: 64 << 10, are_cold: false };
 /// Many, so that clients seldom share a file while it is in memory.
-const COLD: Files = Files { count: 600, bytes: 400_000, are_cold: true };
-const LARGE: Files = Files { count: 40, bytes: 2_000_000, are_cold: false };
+const COLD: LimitedFiles = LimitedFiles { count: 600, bytes: 400_000, are_cold: true };
+const LARGE: LimitedFiles = LimitedFiles { count: 40, bytes: 2_000_000, are_cold: false };
 const WAKE_UP_S: f64 = 150e-6;
 /// Of a step; a proof takes six times as long again.
 const TIME_S: [f64; 2] = [3.0, 6.0];
 
 /// What must be found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Expected {
+pub(super) enum TrialExpected {
     /// The limit, and its throughput within a share.
     Limit(f64),
     /// Any name but the limit's.
@@ -31,12 +31,12 @@ pub(super) enum Expected {
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     pub(super) part: &'static str,
-    pub(super) server: Server,
-    pub(super) limit: Limit,
-    pub(super) files: Files,
+    pub(super) server: LimitedServer,
+    pub(super) limit: ImposedLimit,
+    pub(super) files: LimitedFiles,
     pub(super) think_s: f64,
     pub(super) options: String,
-    pub(super) expected: Expected,
+    pub(super) expected: TrialExpected,
 }
 
 /// The tolerance of a serial section, in which the wake-up is included.
@@ -44,57 +44,62 @@ fn of_section(seconds: f64) -> f64 {
     0.05 + WAKE_UP_S / seconds
 }
 
-fn trial(limit: Limit, files: Files, options: &str, expected: Expected) -> Trial {
+fn trial(
+    limit: ImposedLimit,
+    files: LimitedFiles,
+    options: &str,
+    expected: TrialExpected,
+) -> Trial {
     let options = options.to_owned();
-    let (part, server) = (limit.name(), Server::Fathom);
+    let (part, server) = (limit.name(), LimitedServer::Fathom);
     Trial { part, server, limit, files, think_s: 0.0, options, expected }
 }
 
 pub(super) fn fixed() -> Vec<Trial> {
-    let short = Files { bytes: 200_000, ..LARGE };
+    let short = LimitedFiles { bytes: 200_000, ..LARGE };
     let usual = "--clients 1,2,4,8 --time 3s";
     let proved = "--clients 1,2,4,8 --time 3s --prove";
     // On one machine only a proof names the network.
     let of_link = |mbit: f64, files, time: &str| {
         let options = &format!("--clients 1,2,4,8 --time {time} --prove");
-        trial(Limit::Network(mbit * 1e6), files, options, Expected::Limit(0.02))
+        trial(ImposedLimit::Network(mbit * 1e6), files, options, TrialExpected::Limit(0.02))
     };
     let of_disk = |megabytes: f64| {
         let options = "--clients 1,2,4,8 --time 6s --server-cache cold";
-        trial(Limit::Disk(megabytes * 1e6), COLD, options, Expected::Limit(0.05))
+        trial(ImposedLimit::Disk(megabytes * 1e6), COLD, options, TrialExpected::Limit(0.05))
     };
     let of_server = |share: f64, files, options: &str| {
-        trial(Limit::ServerCpu(share), files, options, Expected::Limit(0.15))
+        trial(ImposedLimit::ServerCpu(share), files, options, TrialExpected::Limit(0.15))
     };
     let of_section = |ms: f64, options| {
-        let expected = Expected::Limit(of_section(ms / 1e3));
-        trial(Limit::Serial(ms / 1e3), MIDDLE, options, expected)
+        let expected = TrialExpected::Limit(of_section(ms / 1e3));
+        trial(ImposedLimit::Serial(ms / 1e3), MIDDLE, options, expected)
     };
     // Requests that arrive together cost less CPU time each, and a quota stops the server at times.
     let of_cpu = "--clients 2,4,8,16,32 --time 6s";
     let knee = |distribution: &str| {
         let clients = "--clients 1,2,4,6,8,10,12,16,20 --time 21s --think 1s";
         let options = format!("{clients} --think-distribution {distribution}");
-        let expected = Expected::Knee(0.02);
+        let expected = TrialExpected::Knee(0.02);
         Trial {
             part: "think",
             think_s: 1.0,
-            ..trial(Limit::Network(1e8), LARGE, &options, expected)
+            ..trial(ImposedLimit::Network(1e8), LARGE, &options, expected)
         }
     };
     let fixed = "--clients 1,2,4,8 --time 3s --mode fixed";
-    let warm = Files { are_cold: false, ..COLD };
+    let warm = LimitedFiles { are_cold: false, ..COLD };
     vec![
         of_link(10.0, short, "12s"),
         of_link(100.0, LARGE, "12s"),
         of_link(1000.0, LARGE, "6s"),
         of_disk(20.0),
         of_disk(80.0),
-        trial(Limit::Disk(20e6), warm, fixed, Expected::Another),
+        trial(ImposedLimit::Disk(20e6), warm, fixed, TrialExpected::Another),
         of_server(0.15, SMALL, of_cpu),
         of_server(0.3, MIDDLE, &format!("{of_cpu} --prove")),
         of_server(0.9, SMALL, of_cpu),
-        trial(Limit::Client(0.3), SMALL, usual, Expected::Limit(1.0)),
+        trial(ImposedLimit::Client(0.3), SMALL, usual, TrialExpected::Limit(1.0)),
         of_section(1.0, usual),
         of_section(5.0, proved),
         of_section(20.0, usual),
@@ -107,14 +112,14 @@ impl Trial {
     /// The same limit on nginx, if it is possible there and its answer is a name: only the server's
     /// processes are seen, and nothing is proved.
     pub(super) fn on_nginx(&self) -> Option<Self> {
-        let has_name = !matches!(self.expected, Expected::Knee(_));
-        if matches!(self.limit, Limit::Serial(_)) || !has_name {
+        let has_name = !matches!(self.expected, TrialExpected::Knee(_));
+        if matches!(self.limit, ImposedLimit::Serial(_)) || !has_name {
             return None;
         }
         let mut options = self.options.replace(" --prove", "");
         options = options.replace(" --server-cache cold", "");
         options += &format!(" --pid auto --urls /f{{0..{}}}", self.files.count - 1);
-        Some(Self { server: Server::Nginx, options, ..self.clone() })
+        Some(Self { server: LimitedServer::Nginx, options, ..self.clone() })
     }
 
     /// Limits in turn; one of five sweeps ends below the knee.
@@ -126,20 +131,20 @@ impl Trial {
         let files = if random.coin() { SMALL } else { MIDDLE };
         let (limit, files, tolerance) = match kind {
             0 => {
-                let files = Files { bytes: 200_000, ..LARGE };
-                (Limit::Network(between(50e6, 500e6, share)), files, 0.02)
+                let files = LimitedFiles { bytes: 200_000, ..LARGE };
+                (ImposedLimit::Network(between(50e6, 500e6, share)), files, 0.02)
             }
-            1 => (Limit::Disk(between(20e6, 80e6, share)), COLD, 0.05),
-            2 => (Limit::ServerCpu(between(0.15, 0.9, share)), files, 0.15),
+            1 => (ImposedLimit::Disk(between(20e6, 80e6, share)), COLD, 0.05),
+            2 => (ImposedLimit::ServerCpu(between(0.15, 0.9, share)), files, 0.15),
             3 => {
                 let seconds = between(1e-3, 20e-3, share);
-                (Limit::Serial(seconds), files, of_section(seconds))
+                (ImposedLimit::Serial(seconds), files, of_section(seconds))
             }
-            _ => (Limit::Client(between(0.1, 0.5, share)), files, 1.0),
+            _ => (ImposedLimit::Client(between(0.1, 0.5, share)), files, 1.0),
         };
         // Of a CPU, the time per request is short and not known in advance.
         let request_s = limit.throughput(files.bytes).map_or(1e-3, |rate| 1.0 / rate);
-        let is_cpu = matches!(limit, Limit::ServerCpu(_) | Limit::Client(_));
+        let is_cpu = matches!(limit, ImposedLimit::ServerCpu(_) | ImposedLimit::Client(_));
         let knee = match (is_below, is_cpu) {
             (true, _) => 12.0 + 12.0 * random.share(),
             (false, true) => 1.0,
@@ -160,11 +165,12 @@ impl Trial {
             options += &format!(" --think {think_ms}ms --think-distribution {distribution}");
         }
         options += match limit {
-            Limit::Disk(_) => " --server-cache cold",
-            Limit::Network(_) => " --prove",
+            ImposedLimit::Disk(_) => " --server-cache cold",
+            ImposedLimit::Network(_) => " --prove",
             _ => "",
         };
-        let expected = if is_below { Expected::Nothing } else { Expected::Limit(tolerance) };
+        let expected =
+            if is_below { TrialExpected::Nothing } else { TrialExpected::Limit(tolerance) };
         Self { part: RANDOM, think_s: think_ms / 1e3, ..trial(limit, files, &options, expected) }
     }
 }
@@ -178,7 +184,7 @@ mod tests {
         let mut random = Seeded(1);
         let trials: Vec<Trial> = (0..20).map(|number| Trial::random(number, &mut random)).collect();
         let below: Vec<&Trial> =
-            trials.iter().filter(|trial| trial.expected == Expected::Nothing).collect();
+            trials.iter().filter(|trial| trial.expected == TrialExpected::Nothing).collect();
         assert_eq!(below.len(), 4);
         for trial in below {
             let rate = trial.limit.throughput(trial.files.bytes).unwrap_or(1e3);

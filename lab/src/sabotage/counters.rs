@@ -14,7 +14,7 @@ pub(super) struct MachineCounters {
 }
 
 impl MachineCounters {
-    pub(super) fn of(cpu: u32) -> Self {
+    pub(super) fn for_cpu(cpu: u32) -> Self {
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let name = format!("cpu{cpu} ");
         let line = text.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_default();

@@ -7,13 +7,18 @@ use fathom_lab::seeded::Seeded;
 
 use super::guard::NoGuard;
 use super::halves;
-use super::program::{Bench, Launch};
-use super::table::{Outcome, Row};
+use super::program::{Launch, ProgramBench};
+use super::table::{SabotageOutcome, SabotageRow};
 
 pub(super) const NAMES: [&str; 2] = ["damaged document", "damaged store"];
 
 /// Damages the file of this name in half of the runs.
-pub(super) fn rows(bench: &Bench, name: &str, runs: u32, random: &mut Seeded) -> Result<Vec<Row>> {
+pub(super) fn rows(
+    bench: &ProgramBench,
+    name: &str,
+    runs: u32,
+    random: &mut Seeded,
+) -> Result<Vec<SabotageRow>> {
     // A store with one run only, which `show` prints.
     for file in ["fathom.db", "fathom.db-wal", "fathom.db-shm"] {
         let _ = std::fs::remove_file(bench.folder.path().join(file));
@@ -27,7 +32,7 @@ pub(super) fn rows(bench: &Bench, name: &str, runs: u32, random: &mut Seeded) ->
     halves(random, runs).into_iter().map(|sabotaged| one(bench, sabotaged, random)).collect()
 }
 
-fn document(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> {
+fn document(bench: &ProgramBench, sabotaged: bool, random: &mut Seeded) -> Result<SabotageRow> {
     let folder = bench.folder.path();
     let (good, bad) = (folder.join("plain.json"), folder.join("damaged.json"));
     let (bytes, dose) = flipped(&std::fs::read(&good)?, sabotaged, random)?;
@@ -37,7 +42,7 @@ fn document(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> 
     Ok(row(NAMES[0], dose, sabotaged, &output, &messages))
 }
 
-fn store(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> {
+fn store(bench: &ProgramBench, sabotaged: bool, random: &mut Seeded) -> Result<SabotageRow> {
     let folder = bench.folder.path();
     let damaged = folder.join("damaged.db");
     let mut bytes = std::fs::read(folder.join("fathom.db"))?;
@@ -56,24 +61,30 @@ fn store(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> {
     Ok(row(NAMES[1], dose, sabotaged, &output, &["damaged"]))
 }
 
-fn row(name: &str, dose: String, sabotaged: bool, output: &Output, messages: &[&str]) -> Row {
+fn row(
+    name: &str,
+    dose: String,
+    sabotaged: bool,
+    output: &Output,
+    messages: &[&str],
+) -> SabotageRow {
     let errors = String::from_utf8_lossy(&output.stderr);
     let message = messages.iter().find(|part| errors.contains(**part));
     let is_read = output.status.success();
     let outcome = match sabotaged {
-        true if !is_read && message.is_some() => Outcome::Right,
-        true => Outcome::Wrong,
-        false if is_read => Outcome::Right,
-        false => Outcome::FalseAlarm,
+        true if !is_read && message.is_some() => SabotageOutcome::Right,
+        true => SabotageOutcome::Wrong,
+        false if is_read => SabotageOutcome::Right,
+        false => SabotageOutcome::FalseAlarm,
     };
-    Row {
+    SabotageRow {
         sabotage: name.to_owned(),
         sabotaged,
         dose,
         verdict: if is_read { "read" } else { "rejected" }.to_owned(),
         cause: message.map_or("-", |part| part).to_owned(),
         outcome,
-        ..Row::default()
+        ..SabotageRow::default()
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) const OFF_MAX: f64 = 0.02;
 pub(super) struct FullSpeed(BTreeMap<String, f64>);
 
 impl FullSpeed {
-    pub(super) fn of<'r>(runs: impl IntoIterator<Item = &'r RunResult>) -> Self {
+    pub(super) fn from_runs<'r>(runs: impl IntoIterator<Item = &'r RunResult>) -> Self {
         let mut estimates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for run in runs {
             for record in &run.document.records {
@@ -90,7 +90,7 @@ pub(super) mod tests {
             "records": [record],
         });
         let document: Document = serde_json::from_value(document).expect("a document");
-        let counters = MachineCounters::of(0);
+        let counters = MachineCounters::for_cpu(0);
         RunResult { document, elapsed_ns: 1, counters, counted: None }
     }
 
@@ -100,8 +100,8 @@ pub(super) mod tests {
         let mut noisy = run(9.0, true, EarlierRuns);
         noisy.document.records[0].verdict.state = State::Noisy;
         let others = [run(9.0, false, EarlierRuns), run(9.0, true, ThisRun), noisy];
-        assert!(FullSpeed::of(&others).is_empty());
-        let known = FullSpeed::of(&[1.0, 2.0, 2.2].map(|ns| run(ns, true, EarlierRuns)));
+        assert!(FullSpeed::from_runs(&others).is_empty());
+        let known = FullSpeed::from_runs(&[1.0, 2.0, 2.2].map(|ns| run(ns, true, EarlierRuns)));
         let off = |run: &RunResult| known.off(&run.document.records[0], run);
         assert!(others.iter().all(|run| off(run).is_none()));
         let slower = off(&run(2.1, true, EarlierRuns)).expect("an estimate");

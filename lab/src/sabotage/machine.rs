@@ -24,18 +24,18 @@ pub(super) const WALL_CLOCK: Sabotage = Sabotage {
         signed.signum() * (1.0 + signed.abs())
     },
     dose_text: |dose| format!("{dose:+.1} s for 20 ms"),
-    start: |dose, _, _| Ok(Box::new(Step { seconds: dose, stepped_ns: None, done: false })),
+    start: |dose, _, _| Ok(Box::new(SabotageStep { seconds: dose, stepped_ns: None, done: false })),
     truth: wall_clock_truth,
     ..Sabotage::BASE
 };
 
-struct Step {
+struct SabotageStep {
     seconds: f64,
     stepped_ns: Option<u64>,
     done: bool,
 }
 
-impl Step {
+impl SabotageStep {
     fn by(seconds: f64) -> Result<()> {
         let ns = wall_ns().saturating_add_signed((seconds * 1e9) as i64);
         let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
@@ -50,7 +50,7 @@ impl Step {
     }
 }
 
-impl Guard for Step {
+impl Guard for SabotageStep {
     fn tick(&mut self, _: u32, elapsed_ns: u64) -> Result<()> {
         if !self.done && elapsed_ns >= STEP_AT_NS {
             Self::by(self.seconds)?;
@@ -67,7 +67,7 @@ impl Guard for Step {
     }
 }
 
-impl Drop for Step {
+impl Drop for SabotageStep {
     fn drop(&mut self) {
         let _ = self.restore();
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use fathom_lab::Unmet;
-use fathom_lab::group::{self, Group};
+use fathom_lab::group::{self, LabGroup};
 use fathom_record::{Cause, Record, State};
 
 use super::full_speed::FullSpeed;
@@ -93,7 +93,7 @@ pub(super) const MEMORY_LIMIT_UNMAPPING: Sabotage = Sabotage {
     ..MEMORY_LIMIT
 };
 
-struct LimitedGroup(Group);
+struct LimitedGroup(LabGroup);
 
 impl Guard for LimitedGroup {
     fn counted(&self) -> Option<f64> {
@@ -139,12 +139,12 @@ pub(super) const SWAP: Sabotage = Sabotage {
     causes: &[Cause::WrongWork, Cause::NotAsAsked, Cause::MajorFaults],
     needs: || {
         group::path("memory", GROUP).map(drop)?;
-        SwapFile::of(MIB).map(drop).map_err(|error| Unmet(format!("{error:#}")))
+        SwapFile::with_bytes(MIB).map(drop).map_err(|error| Unmet(format!("{error:#}")))
     },
     dose: |draw| (80.0 + 120.0 * draw).floor(),
     dose_text: |dose| format!("{dose} of 256 MiB left"),
     start: |dose, _, launch| {
-        let file = SwapFile::of(SWAP_BYTES)?;
+        let file = SwapFile::with_bytes(SWAP_BYTES)?;
         let group = in_group(launch, "memory", &[("memory.limit_in_bytes", ROOM_BYTES)])?;
         let limit_bytes = dose as u64 * MIB;
         let squeezed = false;
@@ -170,7 +170,7 @@ pub(super) const SWAP: Sabotage = Sabotage {
 
 struct SqueezedGroup {
     // Dropped in this order: the group must be empty before swapoff.
-    group: Group,
+    group: LabGroup,
     _file: SwapFile,
     limit_bytes: u64,
     squeezed: bool,
@@ -213,7 +213,7 @@ pub(super) fn swap_name() -> String {
 struct SwapFile(PathBuf);
 
 impl SwapFile {
-    fn of(bytes: u64) -> Result<Self> {
+    fn with_bytes(bytes: u64) -> Result<Self> {
         let path = std::env::temp_dir().join(swap_name());
         let open = || {
             let mut options = std::fs::OpenOptions::new();

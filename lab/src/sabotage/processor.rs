@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
-use fathom_lab::group::{self, Group};
+use fathom_lab::group::{self, LabGroup};
 use fathom_lab::seeded::Seeded;
 use fathom_lab::{Unmet, processes};
 use fathom_measure::affinity;
@@ -40,7 +40,7 @@ pub(super) const QUOTA: Sabotage = Sabotage {
     ..Sabotage::BASE
 };
 
-struct QuotaGroup(Group);
+struct QuotaGroup(LabGroup);
 
 impl Guard for QuotaGroup {
     fn counted(&self) -> Option<f64> {

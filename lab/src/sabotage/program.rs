@@ -35,7 +35,7 @@ pub(super) struct RunResult {
     pub(super) counted: Option<f64>,
 }
 
-pub(super) struct Bench {
+pub(super) struct ProgramBench {
     pub(super) program: String,
     /// The measured CPU.
     pub(super) cpu: u32,
@@ -45,7 +45,7 @@ pub(super) struct Bench {
     pub(super) stop: Arc<AtomicBool>,
 }
 
-impl Bench {
+impl ProgramBench {
     /// Installs signal handlers: Ctrl-C ends a run.
     pub(super) fn with(program: &str) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
@@ -77,7 +77,7 @@ impl Bench {
         command.env(MARK, std::process::id().to_string());
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(File::create(&written)?).stderr(File::create(&errors)?);
-        let (before, begun_ns) = (MachineCounters::of(self.cpu), monotonic_raw_ns());
+        let (before, begun_ns) = (MachineCounters::for_cpu(self.cpu), monotonic_raw_ns());
         // In its own process group: strace killed alone would detach from its tracee.
         let started = Running::start(&mut command);
         let mut child = started.with_context(|| format!("start {}", words[0]))?;
@@ -92,7 +92,7 @@ impl Bench {
             std::thread::sleep(Duration::from_millis(2));
         };
         let elapsed_ns = monotonic_raw_ns() - begun_ns;
-        let counters = MachineCounters::of(self.cpu).since(&before);
+        let counters = MachineCounters::for_cpu(self.cpu).since(&before);
         if !status.success() {
             bail!("run {metrics}: {status}: {}", std::fs::read_to_string(&errors)?.trim());
         }
@@ -103,9 +103,9 @@ impl Bench {
     /// Waits until the measured CPU is idle, at most 2 s.
     pub(super) fn settle(&self) {
         for _ in 0..4 {
-            let before = MachineCounters::of(self.cpu);
+            let before = MachineCounters::for_cpu(self.cpu);
             std::thread::sleep(Duration::from_millis(500));
-            let busy_ticks = MachineCounters::of(self.cpu).since(&before).busy_ticks;
+            let busy_ticks = MachineCounters::for_cpu(self.cpu).since(&before).busy_ticks;
             if busy_ticks < 3.0 || self.stop.load(Ordering::Relaxed) {
                 return;
             }

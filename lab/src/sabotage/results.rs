@@ -4,18 +4,18 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use fathom_lab::evidence::{Contents, Criterion, Origin, Parts, SABOTAGE};
+use fathom_lab::evidence::{Criterion, EvidenceContents, EvidenceOrigin, EvidenceParts, SABOTAGE};
 use serde::{Deserialize, Serialize};
 
-use super::table::{Count, RIGHT_MIN, Row, SUMMARY, WITH_CAUSE_MIN, summary};
+use super::table::{RIGHT_MIN, SUMMARY, SabotageCount, SabotageRow, WITH_CAUSE_MIN, summary};
 
 const KEPT: &str = "target/sabotage.json";
 pub(super) const SLOPE: &str = "slope";
 
 /// The result of a part.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Part {
-    Runs(Vec<Row>),
+pub(super) enum SabotagePart {
+    Runs(Vec<SabotageRow>),
     /// Why it is not possible on this machine.
     Skipped(String),
     /// A text, and whether it is right.
@@ -23,26 +23,26 @@ pub(super) enum Part {
 }
 
 /// The results of one seed.
-pub(super) struct Results {
+pub(super) struct SabotageResults {
     parameters: [(&'static str, String); 2],
-    origin: Origin,
-    parts: Parts<Part>,
+    origin: EvidenceOrigin,
+    parts: EvidenceParts<SabotagePart>,
 }
 
-impl Results {
+impl SabotageResults {
     pub(super) fn load(root: &Path, runs: u32, seed: u64) -> Self {
-        Self::with(root, Origin::here(root), runs, seed)
+        Self::with(root, EvidenceOrigin::here(root), runs, seed)
     }
 
-    fn with(root: &Path, origin: Origin, runs: u32, seed: u64) -> Self {
+    fn with(root: &Path, origin: EvidenceOrigin, runs: u32, seed: u64) -> Self {
         let values = [runs.to_string(), seed.to_string()];
-        let parts = Parts::load(root.join(KEPT), &values);
+        let parts = EvidenceParts::load(root.join(KEPT), &values);
         let [runs, seed] = values;
         Self { parameters: [("RUNS", runs), ("SEED", seed)], origin, parts }
     }
 
     /// Replaces and keeps the result of a part.
-    pub(super) fn set(&mut self, name: &str, part: Part) -> Result<()> {
+    pub(super) fn set(&mut self, name: &str, part: SabotagePart) -> Result<()> {
         self.parts.set(name, &self.origin, part).context(KEPT)
     }
 
@@ -52,9 +52,11 @@ impl Results {
         let (mut rows, mut skipped, mut slope) = (Vec::new(), String::new(), (String::new(), true));
         for (name, _, part) in &parts {
             match part {
-                Part::Runs(runs) => rows.extend(runs.iter().cloned()),
-                Part::Skipped(why) => skipped += &format!("- *{name}* was skipped: {why}\n\n"),
-                Part::Slope(text, is_right) => slope = (text.clone(), *is_right),
+                SabotagePart::Runs(runs) => rows.extend(runs.iter().cloned()),
+                SabotagePart::Skipped(why) => {
+                    skipped += &format!("- *{name}* was skipped: {why}\n\n")
+                }
+                SabotagePart::Slope(text, is_right) => slope = (text.clone(), *is_right),
             }
         }
         let counts = table(&SUMMARY, summary(&rows));
@@ -62,19 +64,19 @@ impl Results {
         let all = table(&["sabotage", "dose", "verdict", "first cause", "truth", "outcome"], all);
         let known = format!("## A known answer\n\n{}.\n", slope.0);
         let body = format!("{PREFACE}{counts}\n{skipped}{known}\n## Every run\n\n{all}");
-        let origins: Vec<(&str, &Origin)> = parts.iter().map(|it| (it.0, it.1)).collect();
-        let contents = Contents {
+        let origins: Vec<(&str, &EvidenceOrigin)> = parts.iter().map(|it| (it.0, it.1)).collect();
+        let contents = EvidenceContents {
             parameters: &self.parameters,
             origins: &origins,
-            criteria: &criteria(&Count::of(&rows), slope.1),
+            criteria: &criteria(&SabotageCount::from_rows(&rows), slope.1),
             body: &body,
         };
         SABOTAGE.write(root, &contents).context(SABOTAGE.path())
     }
 }
 
-fn criteria(count: &Count, slope_is_right: bool) -> [Criterion; 4] {
-    let Count { sabotaged, alarms, noisy, named, .. } = count;
+fn criteria(count: &SabotageCount, slope_is_right: bool) -> [Criterion; 4] {
+    let SabotageCount { sabotaged, alarms, noisy, named, .. } = count;
     let right = count.first + count.after;
     [
         Criterion::new(
@@ -125,13 +127,23 @@ program's reference loop; its raw samples are evaluated again.
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sabotage::table::Outcome;
+    use crate::sabotage::table::SabotageOutcome;
 
-    fn row(name: &str) -> Row {
+    fn row(name: &str) -> SabotageRow {
         let [sabotage, dose, verdict, cause] =
             [name, "7 %", "noisy", "throttled"].map(str::to_owned);
-        let (truth, outcome) = (dose.clone(), Outcome::Right);
-        Row { sabotage, sabotaged: true, dose, verdict, cause, truth, outcome, noisy: 3, named: 2 }
+        let (truth, outcome) = (dose.clone(), SabotageOutcome::Right);
+        SabotageRow {
+            sabotage,
+            sabotaged: true,
+            dose,
+            verdict,
+            cause,
+            truth,
+            outcome,
+            noisy: 3,
+            named: 2,
+        }
     }
 
     #[test]
@@ -142,16 +154,18 @@ mod tests {
             std::fs::create_dir_all(root.join(path)).unwrap();
         }
         let of = |text: &str| text.to_owned();
-        let origin = Origin { commit: of("1a"), machine: of("A CPU"), date: of("2026-11-25") };
-        let mut results = Results::with(root, origin.clone(), 10, 3);
-        results.set("a", Part::Runs(vec![row("a")])).unwrap();
-        results.set(SLOPE, Part::Slope(of("slope 0.80"), false)).unwrap();
+        let origin =
+            EvidenceOrigin { commit: of("1a"), machine: of("A CPU"), date: of("2026-11-25") };
+        let mut results = SabotageResults::with(root, origin.clone(), 10, 3);
+        results.set("a", SabotagePart::Runs(vec![row("a")])).unwrap();
+        results.set(SLOPE, SabotagePart::Slope(of("slope 0.80"), false)).unwrap();
         let names = ["a", "b", SLOPE];
         assert_eq!(results.write(root, &names).unwrap(), [""; 0]);
         assert!(!root.join(SABOTAGE.path()).exists(), "b is missing");
         // The next part, of another commit.
-        let mut results = Results::with(root, Origin { commit: of("2b"), ..origin }, 10, 3);
-        results.set("b", Part::Skipped(of("needs root"))).unwrap();
+        let mut results =
+            SabotageResults::with(root, EvidenceOrigin { commit: of("2b"), ..origin }, 10, 3);
+        results.set("b", SabotagePart::Skipped(of("needs root"))).unwrap();
         let missed = results.write(root, &names).unwrap();
         assert!(missed.len() == 1 && missed[0].contains("MISSED: slopes of"), "{missed:?}");
         let page = std::fs::read_to_string(root.join(SABOTAGE.path())).unwrap();

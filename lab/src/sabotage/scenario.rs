@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use fathom_lab::Unmet;
-use fathom_lab::group::Group;
+use fathom_lab::group::LabGroup;
 use fathom_record::{Cause, Record, State};
 
 use super::full_speed::FullSpeed;
@@ -75,8 +75,8 @@ pub(super) fn in_group(
     launch: &mut Launch,
     controller: &str,
     limits: &[(&str, u64)],
-) -> Result<Group> {
-    let group = Group::new(controller, GROUP, limits)?;
+) -> Result<LabGroup> {
+    let group = LabGroup::new(controller, GROUP, limits)?;
     launch.before = group.words();
     Ok(group)
 }

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn always_busy_sibling_allows_no_full_speed() {
-        let undisturbed = FullSpeed::of(&[run(2.0, true, EarlierRuns)]);
+        let undisturbed = FullSpeed::from_runs(&[run(2.0, true, EarlierRuns)]);
         let is_right = |result: &RunResult, dose| truth(&SIBLING, result, &undisturbed, dose).1;
         let of = |median, claims| run(median, claims, EarlierRuns);
         assert!(is_right(&of(2.03, true), 0.5) && !is_right(&of(2.05, true), 0.5));

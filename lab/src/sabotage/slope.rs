@@ -10,7 +10,7 @@ use fathom_lab::seeded::Seeded;
 use fathom_record::{Record, Summary};
 
 use super::guard::NoGuard;
-use super::program::{Bench, Launch, RunResult};
+use super::program::{Launch, ProgramBench, RunResult};
 
 const METRIC: &str = "memory.latency";
 const CASES: &str = "memory.latency{set_bytes=4096,set_bytes=8192,set_bytes=16384}";
@@ -33,13 +33,13 @@ struct Slope {
 }
 
 /// Dose and median of a stratum for the runs of each repeat in which every case has one.
-struct Points {
+struct SlopePoints {
     stratum: &'static str,
     median_of: fn(&Summary) -> Option<f64>,
     repeats: Vec<Vec<(f64, f64)>>,
 }
 
-impl Points {
+impl SlopePoints {
     fn of_both_strata() -> [Self; 2] {
         let full_speed = |summary: &Summary| Some(summary.in_state.as_ref()?.median);
         let as_found = |summary: &Summary| Some(summary.as_found.as_ref()?.median);
@@ -89,8 +89,8 @@ impl Points {
 }
 
 /// Measures both strata; returns the result as text, and whether both are right.
-pub(super) fn measure(bench: &Bench, random: &mut Seeded) -> Result<(String, bool)> {
-    let mut strata = Points::of_both_strata();
+pub(super) fn measure(bench: &ProgramBench, random: &mut Seeded) -> Result<(String, bool)> {
+    let mut strata = SlopePoints::of_both_strata();
     for repeat in 1..=*REPEATS.end() {
         strata.iter_mut().for_each(|points| points.repeats.push(Vec::new()));
         for index in random.shuffled(DOSES.len()) {
@@ -101,7 +101,7 @@ pub(super) fn measure(bench: &Bench, random: &mut Seeded) -> Result<(String, boo
             let run = bench.run(CASES, &launch, &mut NoGuard)?;
             strata.iter_mut().for_each(|points| points.add(&run, DOSES[index] / 100.0));
         }
-        if REPEATS.contains(&repeat) && strata.iter().all(Points::is_precise) {
+        if REPEATS.contains(&repeat) && strata.iter().all(SlopePoints::is_precise) {
             break;
         }
     }

@@ -9,7 +9,7 @@ pub(super) const WITH_CAUSE_MIN: usize = 60;
 
 /// Whether a run named the right cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Outcome {
+pub(super) enum SabotageOutcome {
     Right,
     /// Right, after another cause that the machine's counters confirm.
     AfterAnother,
@@ -23,14 +23,14 @@ pub(super) enum Outcome {
 
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Row {
+pub(super) struct SabotageRow {
     pub(super) sabotage: String,
     pub(super) sabotaged: bool,
     pub(super) dose: String,
     pub(super) verdict: String,
     pub(super) cause: String,
     pub(super) truth: String,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: SabotageOutcome,
     /// Noisy records, and those with a cause that has a counter.
     pub(super) noisy: usize,
     pub(super) named: usize,
@@ -44,15 +44,15 @@ pub(super) fn line(cells: [&str; 6]) -> String {
         .to_owned()
 }
 
-impl Row {
+impl SabotageRow {
     pub(super) fn cells(&self) -> [&str; 6] {
         let dose = if self.sabotaged { &self.dose } else { "undisturbed" };
         let outcome = match self.outcome {
-            Outcome::Right => "right",
-            Outcome::AfterAnother => "right, after a real one",
-            Outcome::Wrong => "WRONG",
-            Outcome::FalseAlarm => "FALSE ALARM",
-            Outcome::Shape => "right, a shape",
+            SabotageOutcome::Right => "right",
+            SabotageOutcome::AfterAnother => "right, after a real one",
+            SabotageOutcome::Wrong => "WRONG",
+            SabotageOutcome::FalseAlarm => "FALSE ALARM",
+            SabotageOutcome::Shape => "right, a shape",
         };
         [&self.sabotage, dose, &self.verdict, &self.cause, &self.truth, outcome]
     }
@@ -60,7 +60,7 @@ impl Row {
 
 /// The outcomes of one sabotage, or of all.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct SabotageCount {
     pub(super) runs: usize,
     pub(super) sabotaged: usize,
     pub(super) first: usize,
@@ -72,8 +72,8 @@ pub(super) struct Count {
     pub(super) named: usize,
 }
 
-impl Count {
-    pub(super) fn of<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Self {
+impl SabotageCount {
+    pub(super) fn from_rows<'r>(rows: impl IntoIterator<Item = &'r SabotageRow>) -> Self {
         let mut count = Self::default();
         for row in rows {
             count.runs += 1;
@@ -81,11 +81,11 @@ impl Count {
             count.named += row.named;
             count.sabotaged += usize::from(row.sabotaged);
             match (row.sabotaged, row.outcome) {
-                (true, Outcome::Right) => count.first += 1,
-                (true, Outcome::AfterAnother) => count.after += 1,
+                (true, SabotageOutcome::Right) => count.first += 1,
+                (true, SabotageOutcome::AfterAnother) => count.after += 1,
                 (true, _) => count.wrong += 1,
-                (false, Outcome::FalseAlarm) => count.alarms += 1,
-                (false, Outcome::Shape) => count.shapes += 1,
+                (false, SabotageOutcome::FalseAlarm) => count.alarms += 1,
+                (false, SabotageOutcome::Shape) => count.shapes += 1,
                 (false, _) => {}
             }
         }
@@ -117,18 +117,19 @@ pub(super) const SUMMARY: [&str; 10] = [
 ];
 
 /// A line for each sabotage, in their order, and one for all.
-pub(super) fn summary(rows: &[Row]) -> Vec<[String; 10]> {
+pub(super) fn summary(rows: &[SabotageRow]) -> Vec<[String; 10]> {
     let mut names: Vec<&str> = rows.iter().map(|row| row.sabotage.as_str()).collect();
     names.dedup();
-    let line = |name: &str, count: &Count| {
-        let Count { runs, sabotaged, first, after, wrong, alarms, shapes, noisy, named } = count;
+    let line = |name: &str, count: &SabotageCount| {
+        let SabotageCount { runs, sabotaged, first, after, wrong, alarms, shapes, noisy, named } =
+            count;
         let counts = [runs, sabotaged, first, after, wrong, alarms, shapes, noisy, named];
         let mut cells = [name.to_owned()].into_iter().chain(counts.map(ToString::to_string));
         std::array::from_fn(|_| cells.next().unwrap_or_default())
     };
-    let of = |name: &str| Count::of(rows.iter().filter(|row| row.sabotage == name));
+    let of = |name: &str| SabotageCount::from_rows(rows.iter().filter(|row| row.sabotage == name));
     let mut lines: Vec<[String; 10]> = names.iter().map(|name| line(name, &of(name))).collect();
-    lines.push(line("all", &Count::of(rows)));
+    lines.push(line("all", &SabotageCount::from_rows(rows)));
     lines
 }
 
@@ -136,32 +137,53 @@ pub(super) fn summary(rows: &[Row]) -> Vec<[String; 10]> {
 mod tests {
     use super::*;
 
-    fn rows(sabotage: &str, sabotaged: bool, outcome: Outcome, count: usize) -> Vec<Row> {
+    fn rows(
+        sabotage: &str,
+        sabotaged: bool,
+        outcome: SabotageOutcome,
+        count: usize,
+    ) -> Vec<SabotageRow> {
         let sabotage = sabotage.to_owned();
-        vec![Row { sabotage, sabotaged, outcome, noisy: 10, named: 6, ..Row::default() }; count]
+        vec![
+            SabotageRow {
+                sabotage,
+                sabotaged,
+                outcome,
+                noisy: 10,
+                named: 6,
+                ..SabotageRow::default()
+            };
+            count
+        ]
     }
 
     #[test]
     fn right_needs_90_percent_and_causes_60() {
-        let mut all = rows("a", true, Outcome::Right, 8);
-        all.extend(rows("a", true, Outcome::AfterAnother, 1));
-        all.extend(rows("a", true, Outcome::Wrong, 1));
-        all.extend(rows("a", false, Outcome::Shape, 10));
-        assert!(Count::of(&all).is_right() && Count::of(&all).has_causes());
+        let mut all = rows("a", true, SabotageOutcome::Right, 8);
+        all.extend(rows("a", true, SabotageOutcome::AfterAnother, 1));
+        all.extend(rows("a", true, SabotageOutcome::Wrong, 1));
+        all.extend(rows("a", false, SabotageOutcome::Shape, 10));
+        assert!(
+            SabotageCount::from_rows(&all).is_right()
+                && SabotageCount::from_rows(&all).has_causes()
+        );
         all[0].named = 5;
-        assert!(!Count::of(&all).has_causes(), "119 of 200 noisy cases have a cause");
-        all.extend(rows("a", true, Outcome::FalseAlarm, 1));
-        assert!(!Count::of(&all).is_right(), "9 of 11 sabotaged runs");
-        all.extend(rows("a", false, Outcome::FalseAlarm, 1));
-        assert_eq!(Count::of(&all).alarms, 1);
+        assert!(
+            !SabotageCount::from_rows(&all).has_causes(),
+            "119 of 200 noisy cases have a cause"
+        );
+        all.extend(rows("a", true, SabotageOutcome::FalseAlarm, 1));
+        assert!(!SabotageCount::from_rows(&all).is_right(), "9 of 11 sabotaged runs");
+        all.extend(rows("a", false, SabotageOutcome::FalseAlarm, 1));
+        assert_eq!(SabotageCount::from_rows(&all).alarms, 1);
     }
 
     #[test]
     fn summary_has_a_line_for_each_and_all() {
-        let mut all = rows("a", true, Outcome::Right, 2);
-        all.extend(rows("a", false, Outcome::FalseAlarm, 1));
-        all.extend(rows("b", true, Outcome::AfterAnother, 1));
-        all.extend(rows("b", false, Outcome::Shape, 3));
+        let mut all = rows("a", true, SabotageOutcome::Right, 2);
+        all.extend(rows("a", false, SabotageOutcome::FalseAlarm, 1));
+        all.extend(rows("b", true, SabotageOutcome::AfterAnother, 1));
+        all.extend(rows("b", false, SabotageOutcome::Shape, 3));
         let lines: Vec<String> = summary(&all).iter().map(|line| line.join(" ")).collect();
         assert_eq!(
             lines,

@@ -13,7 +13,7 @@ use super::*;
 
 /// How a run is interrupted.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum SabotageEnd {
     Signal(Signal),
     Panic,
 }
@@ -22,7 +22,7 @@ enum End {
 struct Interrupting {
     guard: Box<dyn Guard>,
     at_ns: u64,
-    end: End,
+    end: SabotageEnd,
 }
 
 impl Guard for Interrupting {
@@ -30,8 +30,8 @@ impl Guard for Interrupting {
         self.guard.tick(program, elapsed_ns)?;
         if elapsed_ns >= self.at_ns {
             match self.end {
-                End::Signal(signal) => kill_process(getpid(), signal)?,
-                End::Panic => panic!("during the run"),
+                SabotageEnd::Signal(signal) => kill_process(getpid(), signal)?,
+                SabotageEnd::Panic => panic!("during the run"),
             }
         }
         Ok(())
@@ -48,7 +48,7 @@ fn program(folder: &Path) -> PathBuf {
 }
 
 /// Interrupts a run of each sabotage that is possible here and checks that it is undone.
-fn assert_all_undone(end: End, at_ns: u64) {
+fn assert_all_undone(end: SabotageEnd, at_ns: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = program(folder.path());
     let mut any_changed = false;
@@ -58,7 +58,7 @@ fn assert_all_undone(end: End, at_ns: u64) {
             println!("{name}: skipped: {why}");
             continue;
         }
-        let bench = Bench::with(&program.display().to_string()).expect("a bench");
+        let bench = ProgramBench::with(&program.display().to_string()).expect("a bench");
         let before = MachineState::now();
         let mut changed = false;
         let ended = catch_unwind(AssertUnwindSafe(|| {
@@ -69,8 +69,8 @@ fn assert_all_undone(end: End, at_ns: u64) {
             bench.run(sabotage.metric, &launch, &mut interrupting).map(drop)
         }));
         match (end, ended) {
-            (End::Signal(_), Ok(Err(error))) => assert_eq!(error.to_string(), "stopped"),
-            (End::Panic, Err(_)) => {}
+            (SabotageEnd::Signal(_), Ok(Err(error))) => assert_eq!(error.to_string(), "stopped"),
+            (SabotageEnd::Panic, Err(_)) => {}
             (_, other) => panic!("{name}: {end:?} gave {other:?}"),
         }
         assert_eq!(before.left_behind(), None, "{name}");
@@ -86,14 +86,14 @@ const TIMES_NS: [u64; 2] = [305_000_000, 400_000_000];
 #[ignore = "lab: changes settings of the machine"]
 fn nothing_stays_after_ctrl_c() {
     for signal in [Signal::INT, Signal::TERM] {
-        TIMES_NS.iter().for_each(|at_ns| assert_all_undone(End::Signal(signal), *at_ns));
+        TIMES_NS.iter().for_each(|at_ns| assert_all_undone(SabotageEnd::Signal(signal), *at_ns));
     }
 }
 
 #[test]
 #[ignore = "lab: changes settings of the machine"]
 fn nothing_stays_after_panic() {
-    TIMES_NS.iter().for_each(|at_ns| assert_all_undone(End::Panic, *at_ns));
+    TIMES_NS.iter().for_each(|at_ns| assert_all_undone(SabotageEnd::Panic, *at_ns));
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use fathom_lab::Unmet;
 
-use super::machine::{Architecture, DISK_BYTES, Disk, Machine};
-use super::output::Output;
+use super::machine::{Architecture, DISK_BYTES, ZooDisk, ZooMachine};
+use super::output::ZooOutput;
 
 /// After this QEMU is killed: a machine that hangs is wrong.
 const SECONDS_MAX: u32 = 600;
@@ -17,7 +17,7 @@ const SECONDS_MAX: u32 = 600;
 pub(super) const CONSOLE: &str = "console";
 
 /// Where kernels and machines are kept, and the programs to try.
-pub(super) struct Place {
+pub(super) struct BootPlace {
     pub(super) scripts: PathBuf,
     pub(super) folder: PathBuf,
     pub(super) x86: PathBuf,
@@ -26,16 +26,16 @@ pub(super) struct Place {
 
 /// What a machine printed, and the release of its kernel.
 pub(super) struct Booted {
-    pub(super) output: Output,
+    pub(super) output: ZooOutput,
     pub(super) release: String,
 }
 
-impl Place {
+impl BootPlace {
     /// Unpacks the kernel of a machine.
     ///
     /// # Errors
     /// [`Unmet`] if it cannot be had.
-    pub(super) fn kernel(&self, machine: &Machine) -> Result<PathBuf> {
+    pub(super) fn kernel(&self, machine: &ZooMachine) -> Result<PathBuf> {
         let architecture = machine.kernel.architecture.debian();
         let kernels = self.folder.join("kernels");
         let mut fetch = Command::new(self.scripts.join("kernel.sh"));
@@ -62,7 +62,7 @@ impl Place {
         Ok(())
     }
 
-    fn program(&self, machine: &Machine) -> &Path {
+    fn program(&self, machine: &ZooMachine) -> &Path {
         match machine.kernel.architecture {
             Architecture::X86 => &self.x86,
             Architecture::Arm => &self.arm,
@@ -74,7 +74,7 @@ impl Place {
     /// # Errors
     /// [`Unmet`] if a kernel, QEMU or a program of a file system is missing; otherwise if a file
     /// cannot be written.
-    pub(super) fn boot(&self, machine: &Machine) -> Result<Booted> {
+    pub(super) fn boot(&self, machine: &ZooMachine) -> Result<Booted> {
         let program = self.program(machine);
         if !program.is_file() {
             let name = machine.kernel.architecture.name();
@@ -129,7 +129,7 @@ impl Place {
             .stderr(File::create(here.join("errors"))?);
         let status = qemu.status().map_err(|error| Unmet(format!("start timeout: {error}")))?;
         let bytes = std::fs::read(&console)?;
-        let mut output = Output::parse(&String::from_utf8_lossy(&bytes));
+        let mut output = ZooOutput::parse(&String::from_utf8_lossy(&bytes));
         let errors = std::fs::read_to_string(here.join("errors"))?;
         if let Some(line) = refusal(machine.cpu, &errors) {
             return Err(Unmet(line.to_owned()).into());
@@ -167,7 +167,7 @@ fn refusal<'e>(cpu: &str, errors: &'e str) -> Option<&'e str> {
 }
 
 /// QEMU with the arguments of a machine. Not KVM: the CPUs shall be what they are called.
-fn command(machine: &Machine) -> Command {
+fn command(machine: &ZooMachine) -> Command {
     let mut qemu = Command::new("timeout");
     qemu.args(["--foreground", "-k", "5", &SECONDS_MAX.to_string()]);
     qemu.arg(format!("qemu-system-{}", machine.kernel.architecture.name()));
@@ -193,7 +193,7 @@ fn copy(from: &Path, names: &[&str], to: &Path) -> Result<()> {
 }
 
 /// An image of a disk, with a file system that has the files of a folder.
-fn make_disk(disk: &Disk, image: &Path, folder: Option<&PathBuf>) -> Result<()> {
+fn make_disk(disk: &ZooDisk, image: &Path, folder: Option<&PathBuf>) -> Result<()> {
     File::create(image)?.set_len(DISK_BYTES)?;
     let Some(kind) = disk.file_system else { return Ok(()) };
     let sector = disk.sector_bytes.to_string();

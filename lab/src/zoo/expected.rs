@@ -20,7 +20,7 @@ pub(super) enum Expected {
 
 /// A fact, what was expected and what was found.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Check {
+pub(super) struct ExpectedCheck {
     pub(super) fact: String,
     pub(super) expected: String,
     pub(super) found: String,
@@ -57,7 +57,7 @@ impl Expected {
     }
 }
 
-impl Check {
+impl ExpectedCheck {
     pub(super) fn new(fact: &str, expected: &Expected, found: Option<&Value>) -> Self {
         Self {
             fact: fact.to_owned(),

@@ -3,9 +3,9 @@
 use fathom_record::is_hidden;
 use serde_json::{Value, json};
 
-use super::expected::{Check, Expected};
-use super::machine::{Architecture, Bus, DISK_BYTES, Disk, Machine};
-use super::output::Output;
+use super::expected::{Expected, ExpectedCheck};
+use super::machine::{Architecture, Bus, DISK_BYTES, ZooDisk, ZooMachine};
+use super::output::ZooOutput;
 
 /// Whether the machine did all steps and ended by itself.
 const END: &str = "end";
@@ -26,7 +26,11 @@ const UNITS: [&str; 11] = [
 const MIB: f64 = 1_048_576.0;
 
 /// All facts of a machine. `release` is that of its kernel.
-pub(super) fn compare(machine: &Machine, release: &str, output: &Output) -> Vec<Check> {
+pub(super) fn compare(
+    machine: &ZooMachine,
+    release: &str,
+    output: &ZooOutput,
+) -> Vec<ExpectedCheck> {
     let mut facts = expected(machine, release);
     for (path, fact) in &machine.facts {
         facts.retain(|(known, _)| known != path);
@@ -37,7 +41,7 @@ pub(super) fn compare(machine: &Machine, release: &str, output: &Output) -> Vec<
     let check = |(path, fact): &(String, Expected)| {
         let found = output.find(path).filter(|found| is_readable || !is_empty(found));
         let fact = if found.is_none() && !is_readable { &Expected::Unknown } else { fact };
-        Check::new(path, fact, found)
+        ExpectedCheck::new(path, fact, found)
     };
     let mut checks = statuses(machine, output);
     checks.extend(facts.iter().map(check));
@@ -55,7 +59,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Each step with its exit status: the doctor calls an emulated CPU severe.
-fn statuses(machine: &Machine, output: &Output) -> Vec<Check> {
+fn statuses(machine: &ZooMachine, output: &ZooOutput) -> Vec<ExpectedCheck> {
     let mut steps = vec![("version".to_owned(), 0), ("doctor".to_owned(), 4)];
     if !machine.metrics.is_empty() {
         steps.push(("run".to_owned(), 0));
@@ -75,14 +79,16 @@ fn statuses(machine: &Machine, output: &Output) -> Vec<Check> {
         let found = output.steps.get(&step);
         let found_status = found.and_then(|it| it.status).map(Value::from);
         let expected = Expected::Is(json!(status));
-        let mut check = Check::new(&format!("{step} status"), &expected, found_status.as_ref());
+        let mut check =
+            ExpectedCheck::new(&format!("{step} status"), &expected, found_status.as_ref());
         if let Some(found) = found.filter(|_| !check.is_right) {
             check.found += &format!(": {}", words(&found.errors));
         }
         check
     };
-    let mut checks: Vec<Check> = steps.into_iter().map(status).collect();
-    let mut end = Check::new(END, &Expected::Is(json!(true)), Some(&json!(output.is_complete)));
+    let mut checks: Vec<ExpectedCheck> = steps.into_iter().map(status).collect();
+    let mut end =
+        ExpectedCheck::new(END, &Expected::Is(json!(true)), Some(&json!(output.is_complete)));
     if !end.is_right {
         end.found += &format!(": {}", words(&output.others.join("\n")));
     }
@@ -100,7 +106,7 @@ fn words(errors: &str) -> &str {
 }
 
 /// What the fields of a machine imply.
-fn expected(machine: &Machine, release: &str) -> Vec<(String, Expected)> {
+fn expected(machine: &ZooMachine, release: &str) -> Vec<(String, Expected)> {
     let topology = machine.topology;
     let cores = topology.sockets * topology.dies * topology.cores;
     let bytes = f64::from(machine.mib) * MIB;
@@ -156,7 +162,7 @@ fn expected(machine: &Machine, release: &str) -> Vec<(String, Expected)> {
 }
 
 /// NUMA nodes with their CPUs, as in the facts.
-fn nodes(machine: &Machine) -> Value {
+fn nodes(machine: &ZooMachine) -> Value {
     let all = [(0, machine.topology.cpus() - 1)];
     let list = |cpus: Option<(u32, u32)>| match cpus {
         Some((first, last)) => json!((first..=last).collect::<Vec<u32>>()),
@@ -169,7 +175,7 @@ fn nodes(machine: &Machine) -> Value {
     nodes.into_iter().enumerate().map(|(number, cpus)| (number.to_string(), cpus)).collect()
 }
 
-fn of_disk(disk: &Disk) -> Vec<(String, Expected)> {
+fn of_disk(disk: &ZooDisk) -> Vec<(String, Expected)> {
     let model = match (disk.bus, disk.model) {
         (_, Some(model)) => Expected::Is(json!(model)),
         (Bus::Nvme, None) => Expected::Is(json!("QEMU NVMe Ctrl")),
@@ -195,7 +201,7 @@ fn of_disk(disk: &Disk) -> Vec<(String, Expected)> {
 }
 
 /// No disk more than was given.
-fn disk_names(machine: &Machine, output: &Output) -> Check {
+fn disk_names(machine: &ZooMachine, output: &ZooOutput) -> ExpectedCheck {
     let mut given: Vec<&str> = machine.disks.iter().map(|disk| disk.name).collect();
     given.sort_unstable();
     let found = output.find("doctor/host/disks").and_then(Value::as_array);
@@ -204,11 +210,11 @@ fn disk_names(machine: &Machine, output: &Output) -> Check {
     if !machine.has_sys && found.is_empty() {
         found.clone_from(&given);
     }
-    Check::new("disks", &Expected::Is(json!(given)), Some(&json!(found)))
+    ExpectedCheck::new("disks", &Expected::Is(json!(given)), Some(&json!(found)))
 }
 
 /// No text of the doctor has characters that a terminal hides or obeys.
-fn hidden(output: &Output) -> Check {
+fn hidden(output: &ZooOutput) -> ExpectedCheck {
     fn texts<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
         match value {
             Value::String(text) if text.contains(|c| is_hidden(c) && c != '\n') => found.push(text),
@@ -221,11 +227,15 @@ fn hidden(output: &Output) -> Check {
     if let Some(step) = output.steps.get("doctor") {
         texts(&step.document, &mut found);
     }
-    Check::new("texts with control characters", &Expected::Is(json!([])), Some(&json!(found)))
+    ExpectedCheck::new(
+        "texts with control characters",
+        &Expected::Is(json!([])),
+        Some(&json!(found)),
+    )
 }
 
 /// Each case of the run has a number, which is marked as the emulator's.
-fn cases(output: &Output) -> Check {
+fn cases(output: &ZooOutput) -> ExpectedCheck {
     let records = output.find("run/records").and_then(Value::as_array);
     let is_wrong = |record: &&Value| {
         let reasons = record["verdict"]["reasons"].to_string();
@@ -239,7 +249,7 @@ fn cases(output: &Output) -> Check {
     let count = records.map_or(0, Vec::len);
     let (wrong, none) = (json!(wrong), Expected::Is(json!([])));
     let found = if count > 0 { Some(&wrong) } else { None };
-    Check::new("cases without a number that is marked as emulated", &none, found)
+    ExpectedCheck::new("cases without a number that is marked as emulated", &none, found)
 }
 
 #[cfg(test)]
@@ -247,21 +257,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::zoo::output::Step;
+    use crate::zoo::output::OutputStep;
     use crate::zoo::table::machines;
 
     const RELEASE: &str = "6.1.0-1-amd64";
 
-    fn machine(name: &str) -> Machine {
+    fn machine(name: &str) -> ZooMachine {
         machines().into_iter().find(|machine| machine.name == name).expect("a machine")
     }
 
-    fn step(status: i32, document: Value) -> Step {
-        Step { status: Some(status), document, ..Step::default() }
+    fn step(status: i32, document: Value) -> OutputStep {
+        OutputStep { status: Some(status), document, ..OutputStep::default() }
     }
 
     /// What a machine prints on which everything is right.
-    fn right(machine: &Machine) -> Output {
+    fn right(machine: &ZooMachine) -> ZooOutput {
         let host = json!({
             "name": format!("zoo-{}", machine.name),
             "kernel": RELEASE,
@@ -295,7 +305,7 @@ mod tests {
             let text = format!("/data/{kind}/file: 2 MiB on {kind}");
             step(0, json!({"records": [{"facts": [{"name": "file", "text": text}]}]}))
         };
-        let mut output = Output { is_complete: true, ..Output::default() };
+        let mut output = ZooOutput { is_complete: true, ..ZooOutput::default() };
         for name in ["version", "write-xfs", "write-ext4", "fetch", "same", "serve"] {
             output.steps.insert(name.to_owned(), step(0, Value::Null));
         }
@@ -305,7 +315,7 @@ mod tests {
         output
     }
 
-    fn wrong(machine: &Machine, output: &Output) -> Vec<String> {
+    fn wrong(machine: &ZooMachine, output: &ZooOutput) -> Vec<String> {
         let checks = compare(machine, RELEASE, output);
         let wrong = checks.into_iter().filter(|check| !check.is_right);
         wrong.map(|it| format!("{}: {}, not {}", it.fact, it.found, it.expected)).collect()
@@ -364,7 +374,7 @@ mod tests {
         let machine = machine("nvme");
         let mut output = right(&machine);
         let errors = "thread 'main' panicked at a.rs:1\nnote: a backtrace\n".to_owned();
-        output.steps.insert("fetch".to_owned(), Step { errors, ..step(101, Value::Null) });
+        output.steps.insert("fetch".to_owned(), OutputStep { errors, ..step(101, Value::Null) });
         output.steps.remove("serve");
         output.is_complete = false;
         output.others = vec!["Kernel panic".to_owned(), String::new()];
@@ -395,7 +405,7 @@ mod tests {
 
     #[test]
     fn cases_without_a_mark_are_wrong() {
-        let machine = Machine { metrics: "cpu.call", ..machine("nvme") };
+        let machine = ZooMachine { metrics: "cpu.call", ..machine("nvme") };
         let mut output = right(&machine);
         let verdict =
             |state: &str, cause: &str| json!({"state": state, "reasons": [{"cause": cause}]});

@@ -31,7 +31,7 @@ impl Architecture {
 
 /// A series of kernels as lab/zoo/kernel.sh knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kernel {
+pub(super) struct ZooKernel {
     pub(super) series: &'static str,
     pub(super) architecture: Architecture,
     pub(super) page_bytes: u32,
@@ -70,7 +70,7 @@ pub(super) enum Bus {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Disk {
+pub(super) struct ZooDisk {
     pub(super) bus: Bus,
     /// The kernel's name.
     pub(super) name: &'static str,
@@ -91,17 +91,17 @@ pub(super) const DISK_BYTES: u64 = 512 << 20;
 const SMALL_MIB: u32 = 128;
 
 #[derive(Clone, Debug)]
-pub(super) struct Machine {
+pub(super) struct ZooMachine {
     pub(super) name: &'static str,
     /// Also part of `make zoo-quick`.
     pub(super) is_quick: bool,
-    pub(super) kernel: Kernel,
+    pub(super) kernel: ZooKernel,
     pub(super) board: &'static str,
     pub(super) cpu: &'static str,
     pub(super) topology: Topology,
     pub(super) mib: u32,
     pub(super) nodes: &'static [Node],
-    pub(super) disks: Vec<Disk>,
+    pub(super) disks: Vec<ZooDisk>,
     /// File systems without a disk of their own: `tmpfs`, `overlay`, `9p`.
     pub(super) places: &'static [&'static str],
     /// Parameters of the kernel.
@@ -123,7 +123,7 @@ pub(super) struct Machine {
     pub(super) modules: &'static [&'static str],
 }
 
-impl Disk {
+impl ZooDisk {
     fn arguments(&self, number: usize) -> Vec<String> {
         let (sector, drive) = (self.sector_bytes, format!("drive=d{number}"));
         let block = format!("logical_block_size={sector},physical_block_size={sector}");
@@ -170,7 +170,7 @@ impl Disk {
     }
 }
 
-impl Machine {
+impl ZooMachine {
     pub(super) fn is_small(&self) -> bool {
         self.mib <= SMALL_MIB
     }
@@ -238,7 +238,7 @@ impl Machine {
     /// What lab/zoo/init reads.
     pub(super) fn settings(&self) -> String {
         let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
-        let places = self.disks.iter().filter_map(Disk::place);
+        let places = self.disks.iter().filter_map(ZooDisk::place);
         let others = self.places.iter().map(|kind| match *kind {
             "9p" => "9p:zoo".to_owned(),
             kind => kind.to_owned(),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// What a step printed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Step {
+pub(super) struct OutputStep {
     /// `None`: it did not end.
     pub(super) status: Option<i32>,
     /// Null if it is not JSON.
@@ -16,25 +16,25 @@ pub(super) struct Step {
 
 /// The steps of a machine.
 #[derive(Debug, Default)]
-pub(super) struct Output {
-    pub(super) steps: BTreeMap<String, Step>,
+pub(super) struct ZooOutput {
+    pub(super) steps: BTreeMap<String, OutputStep>,
     /// What the machine printed outside of steps.
     pub(super) others: Vec<String>,
     /// Whether it reached its end.
     pub(super) is_complete: bool,
 }
 
-impl Output {
+impl ZooOutput {
     pub(super) fn parse(console: &str) -> Self {
         let mut output = Self::default();
-        let mut open: Option<(String, Step)> = None;
+        let mut open: Option<(String, OutputStep)> = None;
         let (mut text, mut is_errors) = (String::new(), false);
         for line in console.lines().map(|line| line.trim_end_matches('\r')) {
             let words: Vec<&str> = line.split(' ').collect();
             match (words.as_slice(), &mut open) {
                 (["@zoo", "begin", name], _) => {
                     output.steps.extend(open.take());
-                    open = Some(((*name).to_owned(), Step::default()));
+                    open = Some(((*name).to_owned(), OutputStep::default()));
                     (text, is_errors) = (String::new(), false);
                 }
                 (["@zoo", "errors"], Some((_, step))) => {
@@ -98,7 +98,7 @@ mod tests {
             @zoo end 3 2
             @zoo done"#;
         let lines: Vec<&str> = console.lines().map(str::trim_start).collect();
-        let output = Output::parse(&lines.join("\r\n"));
+        let output = ZooOutput::parse(&lines.join("\r\n"));
         assert_eq!(output.others, ["[ 0.1] a kernel"]);
         assert!(output.is_complete);
         let step = &output.steps["doctor"];
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn step_that_hangs_has_no_status() {
-        let output = Output::parse("@zoo begin doctor\n{\"a\":\n");
+        let output = ZooOutput::parse("@zoo begin doctor\n{\"a\":\n");
         assert!(!output.is_complete);
         assert_eq!(output.steps["doctor"].status, None);
     }

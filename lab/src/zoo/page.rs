@@ -4,30 +4,30 @@ use std::collections::BTreeMap;
 
 use fathom_lab::evidence::Criterion;
 
-use super::{Outcome, Row};
+use super::{ZooOutcome, ZooRow};
 
 /// A table has this many machines at least.
 const MACHINES_MIN: usize = 20;
 const MINUTES_MAX: f64 = 25.0;
 
-impl Row {
+impl ZooRow {
     fn wrong(&self) -> usize {
         self.checks.iter().filter(|check| !check.is_right).count()
     }
 
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> ZooOutcome {
         match &self.skipped {
-            Some(_) => Outcome::Skipped,
-            None if self.wrong() == 0 => Outcome::Right,
-            None => Outcome::Wrong,
+            Some(_) => ZooOutcome::Skipped,
+            None if self.wrong() == 0 => ZooOutcome::Right,
+            None => ZooOutcome::Wrong,
         }
     }
 
     fn word(&self) -> &'static str {
         match self.outcome() {
-            Outcome::Right => "right",
-            Outcome::Wrong => "WRONG",
-            Outcome::Skipped => "skipped",
+            ZooOutcome::Right => "right",
+            ZooOutcome::Wrong => "WRONG",
+            ZooOutcome::Skipped => "skipped",
         }
     }
 
@@ -80,9 +80,9 @@ impl Row {
 }
 
 /// What the rows must show. Rows that were skipped have their reasons.
-pub(super) fn criteria(rows: &[Row], minutes: f64) -> Vec<Criterion> {
+pub(super) fn criteria(rows: &[ZooRow], minutes: f64) -> Vec<Criterion> {
     let count = |outcome| rows.iter().filter(|row| row.outcome() == outcome).count();
-    let (right, wrong) = (count(Outcome::Right), count(Outcome::Wrong));
+    let (right, wrong) = (count(ZooOutcome::Right), count(ZooOutcome::Wrong));
     let booted = right + wrong;
     let mut ids: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for row in rows {
@@ -110,10 +110,10 @@ pub(super) fn criteria(rows: &[Row], minutes: f64) -> Vec<Criterion> {
     ]
 }
 
-pub(super) fn body(rows: &[Row]) -> String {
+pub(super) fn body(rows: &[ZooRow]) -> String {
     let mut text = PREFACE.to_owned();
     text += "\n| machine | given | found | | s |\n|---|---|---|---|---|\n";
-    text.extend(rows.iter().map(Row::cells));
+    text.extend(rows.iter().map(ZooRow::cells));
     let wrong: Vec<String> = rows
         .iter()
         .flat_map(|row| row.checks.iter().map(move |check| (row, check)))

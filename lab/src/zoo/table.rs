@@ -3,32 +3,32 @@
 use serde_json::json;
 
 use super::expected::Expected::{Is, Unknown, With, Without};
-use super::machine::{Architecture, Bus, Disk, Kernel, Machine, Node, Topology};
+use super::machine::{Architecture, Bus, Node, Topology, ZooDisk, ZooKernel, ZooMachine};
 
-const fn x86(series: &'static str) -> Kernel {
-    Kernel { series, architecture: Architecture::X86, page_bytes: 4096 }
+const fn x86(series: &'static str) -> ZooKernel {
+    ZooKernel { series, architecture: Architecture::X86, page_bytes: 4096 }
 }
 
-const fn of_arm(series: &'static str, page_bytes: u32) -> Kernel {
-    Kernel { series, architecture: Architecture::Arm, page_bytes }
+const fn of_arm(series: &'static str, page_bytes: u32) -> ZooKernel {
+    ZooKernel { series, architecture: Architecture::Arm, page_bytes }
 }
 
 const fn topology(sockets: u32, dies: u32, cores: u32, threads: u32) -> Topology {
     Topology { sockets, dies, cores, threads }
 }
 
-const fn disk(bus: Bus, name: &'static str, file_system: Option<&'static str>) -> Disk {
+const fn disk(bus: Bus, name: &'static str, file_system: Option<&'static str>) -> ZooDisk {
     let (sector_bytes, model, rotation, is_removable) = (512, None, None, false);
-    Disk { bus, name, sector_bytes, file_system, model, rotation, is_removable }
+    ZooDisk { bus, name, sector_bytes, file_system, model, rotation, is_removable }
 }
 
-fn ext4() -> Vec<Disk> {
+fn ext4() -> Vec<ZooDisk> {
     vec![disk(Bus::Virtio, "vda", Some("ext4"))]
 }
 
 /// A machine without anything special.
-fn plain() -> Machine {
-    Machine {
+fn plain() -> ZooMachine {
+    ZooMachine {
         name: "",
         is_quick: false,
         kernel: x86("6.1"),
@@ -53,16 +53,16 @@ fn plain() -> Machine {
     }
 }
 
-fn arm() -> Machine {
+fn arm() -> ZooMachine {
     let (kernel, disks) = (of_arm("6.1", 4096), ext4());
-    Machine { kernel, board: "virt", cpu: "cortex-a57", disks, ..plain() }
+    ZooMachine { kernel, board: "virt", cpu: "cortex-a57", disks, ..plain() }
 }
 
 /// Metrics of each group that end soon on an emulated CPU.
 const METRICS: &str = "cpu.clock.read os.syscall{call=stat} os.pipe.rtt os.thread.create";
 
 /// Long ones first: two run at a time.
-pub(super) fn machines() -> Vec<Machine> {
+pub(super) fn machines() -> Vec<ZooMachine> {
     let mut machines = large();
     machines.extend(processors());
     machines.extend(disks());
@@ -72,9 +72,9 @@ pub(super) fn machines() -> Vec<Machine> {
     machines
 }
 
-fn large() -> Vec<Machine> {
+fn large() -> Vec<ZooMachine> {
     vec![
-        Machine {
+        ZooMachine {
             name: "systemd",
             mib: 1024,
             disks: ext4(),
@@ -84,7 +84,7 @@ fn large() -> Vec<Machine> {
             facts: vec![("doctor/host/distribution", With("Debian GNU/Linux 12"))],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "64-cpus",
             kernel: x86("6.12"),
             cpu: "Haswell",
@@ -92,7 +92,7 @@ fn large() -> Vec<Machine> {
             mib: 1024,
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "memory-node",
             is_quick: true,
             cpu: "Haswell",
@@ -102,7 +102,7 @@ fn large() -> Vec<Machine> {
             metrics: METRICS,
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "two-nodes",
             kernel: x86("6.12"),
             topology: topology(2, 1, 2, 1),
@@ -114,7 +114,7 @@ fn large() -> Vec<Machine> {
             )],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "cpu-node",
             kernel: x86("5.10"),
             topology: topology(2, 1, 1, 1),
@@ -124,16 +124,16 @@ fn large() -> Vec<Machine> {
     ]
 }
 
-fn processors() -> Vec<Machine> {
+fn processors() -> Vec<ZooMachine> {
     let invariant = ("doctor/host/cpu/flags/nonstop_tsc", Is(json!("nonstop_tsc")));
     vec![
-        Machine {
+        ZooMachine {
             name: "invariant-tsc",
             cpu: "max,+invtsc",
             facts: vec![invariant, ("doctor/clock/facts/source", Is(json!("tsc")))],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "plain",
             is_quick: true,
             disks: ext4(),
@@ -141,15 +141,15 @@ fn processors() -> Vec<Machine> {
             metrics: METRICS,
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "dies",
             kernel: x86("6.12"),
             cpu: "Skylake-Client",
             topology: topology(1, 2, 2, 1),
             ..plain()
         },
-        Machine { name: "one-cpu", cpu: "qemu64", topology: topology(1, 1, 1, 1), ..plain() },
-        Machine {
+        ZooMachine { name: "one-cpu", cpu: "qemu64", topology: topology(1, 1, 1, 1), ..plain() },
+        ZooMachine {
             name: "offline",
             kernel: x86("5.10"),
             cpu: "Nehalem",
@@ -164,7 +164,7 @@ fn processors() -> Vec<Machine> {
             ],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "cpu-leaves",
             kernel: x86("6.12"),
             topology: topology(1, 1, 3, 1),
@@ -174,7 +174,7 @@ fn processors() -> Vec<Machine> {
             facts: vec![("run/records", With("CPU 1 went offline"))],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "small",
             kernel: x86("5.10"),
             cpu: "qemu64",
@@ -183,13 +183,13 @@ fn processors() -> Vec<Machine> {
             disks: ext4(),
             ..plain()
         },
-        Machine { name: "smallest", mib: 64, disks: ext4(), ..plain() },
+        ZooMachine { name: "smallest", mib: 64, disks: ext4(), ..plain() },
     ]
 }
 
-fn arms() -> Vec<Machine> {
+fn arms() -> Vec<ZooMachine> {
     vec![
-        Machine {
+        ZooMachine {
             name: "arm-16k",
             is_quick: true,
             kernel: of_arm("6.12-16k", 16384),
@@ -198,9 +198,9 @@ fn arms() -> Vec<Machine> {
             metrics: METRICS,
             ..arm()
         },
-        Machine { name: "arm-small", topology: topology(1, 1, 1, 1), mib: 96, ..arm() },
-        Machine { name: "arm", topology: topology(1, 1, 4, 1), metrics: METRICS, ..arm() },
-        Machine {
+        ZooMachine { name: "arm-small", topology: topology(1, 1, 1, 1), mib: 96, ..arm() },
+        ZooMachine { name: "arm", topology: topology(1, 1, 4, 1), metrics: METRICS, ..arm() },
+        ZooMachine {
             name: "arm-efi",
             cpu: "cortex-a72",
             arguments: &["-bios", "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd"],
@@ -208,7 +208,7 @@ fn arms() -> Vec<Machine> {
             facts: vec![("doctor/host/kernel_command_line", With("initrd=initrd"))],
             ..arm()
         },
-        Machine {
+        ZooMachine {
             name: "arm-5.10",
             kernel: of_arm("5.10", 4096),
             cpu: "cortex-a72",
@@ -217,7 +217,7 @@ fn arms() -> Vec<Machine> {
             disks: vec![disk(Bus::Nvme, "nvme0n1", Some("xfs"))],
             ..arm()
         },
-        Machine {
+        ZooMachine {
             name: "arm-bare",
             topology: topology(1, 1, 1, 1),
             disks: Vec::new(),
@@ -229,24 +229,24 @@ fn arms() -> Vec<Machine> {
     ]
 }
 
-fn disks() -> Vec<Machine> {
+fn disks() -> Vec<ZooMachine> {
     vec![
-        Machine {
+        ZooMachine {
             name: "nvme",
             disks: vec![
-                Disk { sector_bytes: 4096, ..disk(Bus::Nvme, "nvme0n1", Some("xfs")) },
-                Disk { sector_bytes: 4096, ..disk(Bus::Virtio, "vda", Some("ext4")) },
+                ZooDisk { sector_bytes: 4096, ..disk(Bus::Nvme, "nvme0n1", Some("xfs")) },
+                ZooDisk { sector_bytes: 4096, ..disk(Bus::Virtio, "vda", Some("ext4")) },
             ],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "ide",
             is_quick: true,
             kernel: x86("5.10"),
             board: "pc",
             disks: vec![
                 // The kernel probes disks of one kind in parallel: their order is by chance.
-                Disk {
+                ZooDisk {
                     rotation: Some(1),
                     model: Some("ZOO SSD"),
                     ..disk(Bus::Ide, "sda", Some("vfat"))
@@ -255,17 +255,17 @@ fn disks() -> Vec<Machine> {
             ],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "usb",
             kernel: x86("6.12"),
-            disks: vec![Disk { is_removable: true, ..disk(Bus::Usb, "sda", Some("vfat")) }],
+            disks: vec![ZooDisk { is_removable: true, ..disk(Bus::Usb, "sda", Some("vfat")) }],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "scsi",
             kernel: x86("6.12"),
             disks: vec![
-                Disk {
+                ZooDisk {
                     rotation: Some(7200),
                     model: Some("ZOO DISK"),
                     ..disk(Bus::Scsi, "sda", Some("btrfs"))
@@ -278,16 +278,22 @@ fn disks() -> Vec<Machine> {
 }
 
 /// Machines without what a program expects to be there.
-fn missing() -> Vec<Machine> {
+fn missing() -> Vec<ZooMachine> {
     vec![
-        Machine {
+        ZooMachine {
             name: "no-proc",
             has_proc: false,
             facts: vec![("doctor/clock/facts/refused", Without("no CPU flag"))],
             ..plain()
         },
-        Machine { name: "no-sys", has_sys: false, has_cgroup: false, metrics: METRICS, ..plain() },
-        Machine {
+        ZooMachine {
+            name: "no-sys",
+            has_sys: false,
+            has_cgroup: false,
+            metrics: METRICS,
+            ..plain()
+        },
+        ZooMachine {
             name: "bare",
             is_quick: true,
             kernel: x86("6.12"),
@@ -296,13 +302,13 @@ fn missing() -> Vec<Machine> {
             has_cgroup: false,
             ..plain()
         },
-        Machine { name: "no-cgroup", has_cgroup: false, ..plain() },
+        ZooMachine { name: "no-cgroup", has_cgroup: false, ..plain() },
     ]
 }
 
-fn firmware() -> Vec<Machine> {
+fn firmware() -> Vec<ZooMachine> {
     vec![
-        Machine {
+        ZooMachine {
             name: "oem",
             arguments: &[
                 "-smbios",
@@ -313,7 +319,7 @@ fn firmware() -> Vec<Machine> {
             facts: vec![("doctor/host/memory/modules/0/transfers_per_s", Is(json!(3_200e6)))],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "control-bytes",
             arguments: &[
                 "-smbios",
@@ -323,7 +329,7 @@ fn firmware() -> Vec<Machine> {
             ],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "cloud",
             cpu: "max,-hypervisor",
             arguments: &["-smbios", "type=1,manufacturer=Amazon EC2,product=m9g.large"],
@@ -333,7 +339,7 @@ fn firmware() -> Vec<Machine> {
             ],
             ..plain()
         },
-        Machine {
+        ZooMachine {
             name: "network",
             kernel: x86("6.12"),
             arguments: &["-nic", "user,restrict=on,model=virtio-net-pci,mac=52:54:00:12:34:56"],

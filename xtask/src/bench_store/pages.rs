@@ -23,9 +23,9 @@ const VIEWS: [(&str, Option<f64>); 8] = [
 ];
 
 /// Ends the server with the program.
-struct Server(Child);
+struct BenchStoreServer(Child);
 
-impl Drop for Server {
+impl Drop for BenchStoreServer {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.0.kill();
@@ -37,7 +37,7 @@ impl Drop for Server {
 pub(super) fn time(program: &str, store: &OsStr, repetitions: usize) -> Result<Vec<String>> {
     let mut command = Command::new(program);
     command.args(["ui", "--listen", "0"]).env("FATHOM_STORE", store).stdout(Stdio::piped());
-    let mut server = Server(command.spawn().with_context(|| format!("start {program}"))?);
+    let mut server = BenchStoreServer(command.spawn().with_context(|| format!("start {program}"))?);
     let output = server.0.stdout.take().context("its output")?;
     let mut lines = BufReader::new(output).lines().map_while(Result::ok);
     let line = lines.find(|line| line.contains("http://")).context("its address")?;

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn rust(path: &str, text: &str) -> Vec<String> {
-        of_rust(&File::new(path, text), &Code::of(text))
+        of_rust(&File::new(path, text), &Code::from_text(text))
     }
 
     const PROBE: &str = "crates/probes/src/cpu/a.rs";

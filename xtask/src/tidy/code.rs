@@ -13,7 +13,7 @@ pub(super) struct Code {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum CodeState {
     Code,
     LineComment,
     BlockComment(u32),
@@ -24,16 +24,16 @@ enum State {
 }
 
 impl Code {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         let characters: Vec<char> = text.chars().collect();
         let mut code = Self::default();
         code.begin_line();
-        let mut state = State::Code;
+        let mut state = CodeState::Code;
         let mut at = 0;
         while at < characters.len() {
             if characters[at] == '\n' {
-                if state == State::LineComment {
-                    state = State::Code;
+                if state == CodeState::LineComment {
+                    state = CodeState::Code;
                 }
                 code.begin_line();
                 at += 1;
@@ -43,7 +43,7 @@ impl Code {
                 at += length;
                 state = next;
             }
-            if let (State::RawText(_), Some(raw)) = (state, code.raw.last_mut()) {
+            if let (CodeState::RawText(_), Some(raw)) = (state, code.raw.last_mut()) {
                 *raw = true;
             }
         }
@@ -57,13 +57,13 @@ impl Code {
     }
 
     /// Adds characters that were read in `state` and led to `next`.
-    fn push(&mut self, characters: &[char], state: State, next: State) {
+    fn push(&mut self, characters: &[char], state: CodeState, next: CodeState) {
         let line = self.lines.last_mut().expect("a line has begun");
-        if matches!(state, State::Text | State::RawText(_)) {
+        if matches!(state, CodeState::Text | CodeState::RawText(_)) {
             self.literals.last_mut().expect("a line has begun").extend(characters);
         }
-        let is_comment = matches!(next, State::LineComment | State::BlockComment(_));
-        let is_code = state == State::Code && !is_comment;
+        let is_comment = matches!(next, CodeState::LineComment | CodeState::BlockComment(_));
+        let is_code = state == CodeState::Code && !is_comment;
         for &character in characters {
             line.push(if is_code { character } else { ' ' });
         }
@@ -76,50 +76,52 @@ impl Code {
 }
 
 /// The length of the token at `at`, and the state after it.
-fn step(characters: &[char], at: usize, state: State) -> (usize, State) {
+fn step(characters: &[char], at: usize, state: CodeState) -> (usize, CodeState) {
     let here = characters[at];
     let next = characters.get(at + 1).copied();
     match state {
-        State::Code => match (here, next) {
-            ('/', Some('/')) => (2, State::LineComment),
-            ('/', Some('*')) => (2, State::BlockComment(1)),
-            ('"', _) => (1, State::Text),
-            ('\'', Some('\\')) => (1, State::Character),
-            ('\'', Some(_)) if characters.get(at + 2) == Some(&'\'') => (1, State::Character),
+        CodeState::Code => match (here, next) {
+            ('/', Some('/')) => (2, CodeState::LineComment),
+            ('/', Some('*')) => (2, CodeState::BlockComment(1)),
+            ('"', _) => (1, CodeState::Text),
+            ('\'', Some('\\')) => (1, CodeState::Character),
+            ('\'', Some(_)) if characters.get(at + 2) == Some(&'\'') => (1, CodeState::Character),
             ('r', _) => raw_text(characters, at),
-            _ => (1, State::Code),
+            _ => (1, CodeState::Code),
         },
-        State::BlockComment(depth) => match (here, next) {
-            ('/', Some('*')) => (2, State::BlockComment(depth + 1)),
-            ('*', Some('/')) if depth == 1 => (2, State::Code),
-            ('*', Some('/')) => (2, State::BlockComment(depth - 1)),
+        CodeState::BlockComment(depth) => match (here, next) {
+            ('/', Some('*')) => (2, CodeState::BlockComment(depth + 1)),
+            ('*', Some('/')) if depth == 1 => (2, CodeState::Code),
+            ('*', Some('/')) => (2, CodeState::BlockComment(depth - 1)),
             _ => (1, state),
         },
         // A backslash escapes the next character; a line break is handled by the caller.
-        State::Text | State::Character if here == '\\' && next.is_some_and(|c| c != '\n') => {
+        CodeState::Text | CodeState::Character
+            if here == '\\' && next.is_some_and(|c| c != '\n') =>
+        {
             (2, state)
         }
-        State::Text if here == '"' => (1, State::Code),
-        State::Character if here == '\'' => (1, State::Code),
-        State::RawText(hashes) if here == '"' => {
+        CodeState::Text if here == '"' => (1, CodeState::Code),
+        CodeState::Character if here == '\'' => (1, CodeState::Code),
+        CodeState::RawText(hashes) if here == '"' => {
             let closes = characters[at + 1..].iter().take(hashes).filter(|c| **c == '#').count();
-            if closes == hashes { (1 + hashes, State::Code) } else { (1, state) }
+            if closes == hashes { (1 + hashes, CodeState::Code) } else { (1, state) }
         }
         _ => (1, state),
     }
 }
 
 /// `r"`, `r#"`, `br"` or `cr"`; not the last `r` of another word.
-fn raw_text(characters: &[char], at: usize) -> (usize, State) {
+fn raw_text(characters: &[char], at: usize) -> (usize, CodeState) {
     let before = &characters[..at];
     let word: String =
         before.iter().rev().take_while(|c| c.is_alphanumeric() || **c == '_').collect();
     let hashes = characters[at + 1..].iter().take_while(|c| **c == '#').count();
     let opens = characters.get(at + 1 + hashes) == Some(&'"');
     if opens && (word.is_empty() || word == "b" || word == "c") {
-        (2 + hashes, State::RawText(hashes))
+        (2 + hashes, CodeState::RawText(hashes))
     } else {
-        (1, State::Code)
+        (1, CodeState::Code)
     }
 }
 
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn comments_and_literals_are_not_code() {
-        let code = Code::of("a(\"dbg!\"); // dbg!\nb /* x /* y */ z */ c\n");
+        let code = Code::from_text("a(\"dbg!\"); // dbg!\nb /* x /* y */ z */ c\n");
         assert_eq!(code.lines[0].trim_end(), "a(\"     );");
         assert_eq!(code.lines[1].split_whitespace().collect::<Vec<_>>(), ["b", "c"]);
         assert_eq!(code.lines[1].len(), "b /* x /* y */ z */ c".len());
@@ -147,7 +149,8 @@ mod tests {
 
     #[test]
     fn lifetimes_are_code_and_characters_are_not() {
-        let code = Code::of("fn f<'a>(x: &'a str) -> bool { x.starts_with('{') && '\\'' < '}' }");
+        let code =
+            Code::from_text("fn f<'a>(x: &'a str) -> bool { x.starts_with('{') && '\\'' < '}' }");
         assert_eq!(code.lines[0].matches('{').count(), 1);
         assert_eq!(code.lines[0].matches('}').count(), 1);
         assert!(code.lines[0].contains("&'a str"));
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn raw_string_ends_at_its_own_hashes() {
-        let code = Code::of("let t = r#\"a \" {\nb\"#; x(br\"{\"); var\"}\";");
+        let code = Code::from_text("let t = r#\"a \" {\nb\"#; x(br\"{\"); var\"}\";");
         assert_eq!(code.raw, [true, true]);
         assert!(!code.text().contains('{'), "{}", code.text());
         assert!(code.text().contains("x("));
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn escaped_quote_does_not_end_a_string() {
-        let code = Code::of("s(\"a\\\"b { \\\n  c\"); d");
+        let code = Code::from_text("s(\"a\\\"b { \\\n  c\"); d");
         assert!(!code.text().contains('{'));
         assert!(code.lines[1].ends_with("d"));
     }

@@ -65,7 +65,7 @@ mod tests {
 
     fn rust(text: &str) -> Vec<String> {
         let file = File::new("crates/a/src/b.rs", text);
-        of_rust(&file, &Code::of(text))
+        of_rust(&file, &Code::from_text(text))
     }
 
     #[test]

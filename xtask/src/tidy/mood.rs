@@ -19,7 +19,7 @@ pub(super) fn of_tests(files: &[File]) -> Vec<String> {
     let files: Vec<(&File, Code)> = files
         .iter()
         .filter(|file| file.is("rs"))
-        .map(|file| (file, Code::of(&file.text)))
+        .map(|file| (file, Code::from_text(&file.text)))
         .collect();
     let declared: BTreeSet<String> =
         files.iter().flat_map(|(file, code)| test_modules(file, code)).collect();

@@ -10,18 +10,18 @@ use super::code::Code;
 const SHARED_PERCENT_MAX: usize = 15;
 
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct SharedNames {
     /// How often each name is that of a type, in product and tests.
     types: BTreeMap<String, usize>,
     /// Where functions are called `of`.
     called_of: Vec<String>,
 }
 
-impl Names {
+impl SharedNames {
     pub(super) fn count(files: &[File]) -> Self {
         let mut names = Self::default();
         for file in files.iter().filter(|file| file.is("rs")) {
-            for (at, line) in Code::of(&file.text).lines.iter().enumerate() {
+            for (at, line) in Code::from_text(&file.text).lines.iter().enumerate() {
                 match declared(line) {
                     Some(("fn", "of")) => {
                         names.called_of.push(format!("{}:{}", file.path, at + 1));
@@ -110,12 +110,12 @@ mod tests {
                 "    type Item = u8;\n// struct Row;\nlet text = \"\nstruct Row;\n\";\n",
             ),
         ];
-        let names = Names::count(&files);
+        let names = SharedNames::count(&files);
         assert_eq!((names.types(), names.shared()), (3, 2));
         assert_eq!(names.called_of, ["a.rs:3"]);
         let refused = names.refused();
         assert_eq!(refused[0], "a.rs:3: `of` says nothing; such as `from_records`");
         assert_eq!(refused[1], "2 of 3 types share their names, above 15 %: 2 Row");
-        assert_eq!(Names::count(&files[2..]).refused(), [String::new(); 0]);
+        assert_eq!(SharedNames::count(&files[2..]).refused(), [String::new(); 0]);
     }
 }

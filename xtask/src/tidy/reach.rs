@@ -44,7 +44,7 @@ fn is_root(file: &File) -> bool {
 
 /// For each `mod name;` of a file, the path of its file.
 fn modules(file: &File) -> Vec<String> {
-    let text = Code::of(&file.text).text();
+    let text = Code::from_text(&file.text).text();
     let base = if is_root(file) { file.folder() } else { file.path.trim_end_matches(".rs") };
     let mut found = Vec::new();
     for at in words(&text, "mod") {

@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 8;
 
 /// The structure of a crate, or of the page.
 #[derive(Debug)]
-pub(crate) struct Structure {
+pub(crate) struct TidyStructure {
     pub(crate) package: String,
     pub(crate) files: usize,
     /// Lines that are neither empty nor comments, with tests.
@@ -33,7 +33,7 @@ pub(crate) struct Structure {
 }
 
 /// Each crate's, and that of the page.
-pub(super) fn of_packages(files: &[File]) -> Vec<Structure> {
+pub(super) fn of_packages(files: &[File]) -> Vec<TidyStructure> {
     let mut packages: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.is("rs") || file.is("ts")) {
         let folder = file.path.split_once("/src/").or_else(|| file.path.split_once("/tests/"));
@@ -58,7 +58,7 @@ pub(super) fn of_sources(files: &[File]) -> Vec<String> {
     circles.map(|(one, files)| message(&one.package, files)).collect()
 }
 
-fn of_package(package: &str, files: &[&File]) -> Structure {
+fn of_package(package: &str, files: &[&File]) -> TidyStructure {
     let prefix = format!("{package}/src/");
     let mut lines = 0;
     let folder = |name: &str| Module { file: format!("{name}/"), ..Module::default() };
@@ -67,7 +67,8 @@ fn of_package(package: &str, files: &[&File]) -> Structure {
         modules.insert(Vec::new(), folder("."));
     }
     for file in files {
-        let code = if package == PAGE { typescript(&file.text) } else { Code::of(&file.text) };
+        let code =
+            if package == PAGE { typescript(&file.text) } else { Code::from_text(&file.text) };
         lines += code.lines.iter().filter(|line| !line.trim().is_empty()).count();
         let Some(path) = file.path.strip_prefix(&prefix) else { continue };
         if package == PAGE {
@@ -102,7 +103,7 @@ fn of_package(package: &str, files: &[&File]) -> Structure {
         arrows_up.extend(arrows.iter().filter(is_it).map(|(from, to)| (file(from), file(to))));
     }
     let circles = circles.iter().map(|circle| circle.iter().map(name).collect()).collect();
-    Structure { package: package.to_owned(), files: count, lines, circles, arrows_up }
+    TidyStructure { package: package.to_owned(), files: count, lines, circles, arrows_up }
 }
 
 fn is_of_tests(path: &str) -> bool {
@@ -334,14 +335,15 @@ fn against(circle: &[usize], arrows: &[BTreeSet<usize>]) -> Vec<(usize, usize)> 
 }
 
 /// The counts of each crate and of the page, their circles and arrows up; the sum is of Rust.
-pub(super) fn page(packages: &[Structure]) -> String {
+pub(super) fn page(packages: &[TidyStructure]) -> String {
     let mut text =
         format!("{:28}{:>6}{:>9}{:>9}{:>11}\n", "crate", "files", "lines", "circles", "arrows up");
     let mut row = |name: &str, counts: [usize; 4]| {
         let [files, lines, circles, up] = counts;
         text += &format!("{name:28}{files:6}{lines:9}{circles:9}{up:11}\n");
     };
-    let counts = |one: &Structure| [one.files, one.lines, one.circles.len(), one.arrows_up.len()];
+    let counts =
+        |one: &TidyStructure| [one.files, one.lines, one.circles.len(), one.arrows_up.len()];
     packages.iter().for_each(|one| row(&one.package, counts(one)));
     let crates = || packages.iter().filter(|one| one.package != PAGE);
     let sum = |at: usize| crates().map(|one| counts(one)[at]).sum();
@@ -362,7 +364,7 @@ pub(super) fn page(packages: &[Structure]) -> String {
 mod tests {
     use super::*;
 
-    fn structure(files: &[(&str, &str)]) -> Structure {
+    fn structure(files: &[(&str, &str)]) -> TidyStructure {
         let path = |name: &str| format!("crates/a/src/{name}");
         let files: Vec<File> =
             files.iter().map(|(name, text)| File::new(path(name), *text)).collect();

@@ -17,15 +17,15 @@ pub(super) const PROCESSES_MIN: usize = 8;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The run compared against; the newest if A is several.
-    pub a: Side,
+    pub a: ComparisonSide,
     /// The other runs of A.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub more_a: Vec<Side>,
+    pub more_a: Vec<ComparisonSide>,
     /// In what the other runs of A differ from the newest of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub within_a: Vec<Difference>,
     /// The run compared.
-    pub b: Side,
+    pub b: ComparisonSide,
     /// Seed of every bootstrap.
     pub seed: u64,
     /// Stored runs like B, from which the noise between runs was computed.
@@ -48,9 +48,9 @@ pub struct Comparison {
     /// What is in both and could not be compared.
     pub not_comparable: Vec<NotComparable>,
     /// Cases only the first run has.
-    pub only_a: Vec<Case>,
+    pub only_a: Vec<ComparisonCase>,
     /// Cases only the second run has.
-    pub only_b: Vec<Case>,
+    pub only_b: Vec<ComparisonCase>,
 }
 
 impl Comparison {
@@ -63,7 +63,7 @@ impl Comparison {
 
 /// One of the two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Side {
+pub struct ComparisonSide {
     /// Its run's id.
     pub id: String,
     /// The run's label, where it has one.
@@ -89,7 +89,7 @@ pub struct Side {
 
 /// A metric with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Case {
+pub struct ComparisonCase {
     /// The metric.
     pub metric: MetricId,
     /// Its parameters.
@@ -149,14 +149,14 @@ pub struct Compared {
     /// The margin of equivalence as a share, if the word is *unchanged*.
     pub unchanged_within: Option<f64>,
     /// What it amounts to.
-    pub word: Word,
+    pub word: ComparisonWord,
 }
 
 impl Compared {
     /// Whether it changed no more than a change of the core's speed explains.
     pub fn is_spoiled(&self) -> bool {
         let is_change = self.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
-        is_change && self.core.is_some() && self.word == Word::Inconclusive
+        is_change && self.core.is_some() && self.word == ComparisonWord::Inconclusive
     }
 
     /// |ln ratio|: the size of a change in either direction.
@@ -179,7 +179,7 @@ pub struct NotComparable {
 /// What a comparison of one case amounts to, the weightiest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
+pub enum ComparisonWord {
     /// A time that grew or a rate that fell, by enough processes to say so.
     Slower,
     /// A time that fell or a rate that grew, by enough processes to say so.
@@ -206,7 +206,7 @@ pub enum Word {
     Inconclusive,
 }
 
-impl Word {
+impl ComparisonWord {
     /// Worse by enough processes, and significant among so many cases.
     pub fn is_certainly_worse(self) -> bool {
         matches!(self, Self::Slower | Self::Worse)
@@ -228,7 +228,7 @@ impl Word {
 /// The answer of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ComparisonAnswer {
     /// No gateable case may have lost more than the limit.
     Pass,
     /// A gateable case lost more, by the test corrected for the number of cases.
@@ -284,10 +284,10 @@ pub struct NotGateable {
 pub struct Gate {
     /// The largest loss that passes, as a share.
     pub limit: f64,
-    pub answer: Answer,
+    pub answer: ComparisonAnswer,
     /// What the caller takes *undecided* for; absent where it stays undecided.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub undecided_as: Option<Answer>,
+    pub undecided_as: Option<ComparisonAnswer>,
     /// Number of gateable cases.
     pub gateable: usize,
     /// Losses above the limit, the largest first.
@@ -299,9 +299,9 @@ pub struct Gate {
 
 impl Gate {
     /// The answer as the caller takes it.
-    pub fn taken(&self) -> Answer {
+    pub fn taken(&self) -> ComparisonAnswer {
         match self.answer {
-            Answer::Undecided => self.undecided_as.unwrap_or(Answer::Undecided),
+            ComparisonAnswer::Undecided => self.undecided_as.unwrap_or(ComparisonAnswer::Undecided),
             answer => answer,
         }
     }

@@ -6,12 +6,14 @@
 
 use fathom_record::Better;
 
-use super::comparison::{Answer, Compared, Comparison, Gate, Loss, Needs, NotGateable, Word};
+use super::comparison::{
+    Compared, Comparison, ComparisonAnswer, ComparisonWord, Gate, Loss, Needs, NotGateable,
+};
 
 impl Comparison {
     /// Judges the comparison by a limit (0.05 for 5 %).
     #[must_use]
-    pub fn gate(&self, limit: f64, undecided_as: Option<Answer>) -> Gate {
+    pub fn gate(&self, limit: f64, undecided_as: Option<ComparisonAnswer>) -> Gate {
         let is_low =
             [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
         let (mut lost, mut undecided, mut not_gateable) = (Vec::new(), Vec::new(), Vec::new());
@@ -44,9 +46,9 @@ impl Comparison {
         lost.sort_by(|a: &Loss, b| b.loss.total_cmp(&a.loss));
         let gateable = self.rows.len() - not_gateable.len();
         let answer = match (lost.is_empty(), undecided.is_empty() && gateable > 0) {
-            (false, _) => Answer::Fail,
-            (true, true) => Answer::Pass,
-            (true, false) => Answer::Undecided,
+            (false, _) => ComparisonAnswer::Fail,
+            (true, true) => ComparisonAnswer::Pass,
+            (true, false) => ComparisonAnswer::Undecided,
         };
         Gate { limit, answer, undecided_as, gateable, lost, undecided, not_gateable }
     }
@@ -106,7 +108,8 @@ impl Compared {
     }
 
     fn is_worse(&self) -> bool {
-        self.word.is_certainly_worse() || matches!(self.word, Word::LooksSlower | Word::LooksWorse)
+        self.word.is_certainly_worse()
+            || matches!(self.word, ComparisonWord::LooksSlower | ComparisonWord::LooksWorse)
     }
 }
 

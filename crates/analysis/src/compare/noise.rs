@@ -30,12 +30,12 @@ pub enum NoiseBy {
 }
 
 /// A case, at full speed or unfiltered.
-type Key = (MetricId, Params, bool);
+type NoiseKey = (MetricId, Params, bool);
 
 /// The noise of each case with enough runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Noise {
-    by_case: BTreeMap<Key, f64>,
+    by_case: BTreeMap<NoiseKey, f64>,
     runs: usize,
     limits: BTreeMap<&'static str, f64>,
 }
@@ -53,7 +53,7 @@ impl Noise {
         // The change in question is between the newest run of A and B.
         let newest = a.iter().map(|run| run.run.id.as_str()).max().unwrap_or("");
         let span = newest.min(&b.run.id)..newest.max(&b.run.id);
-        let mut headlines: BTreeMap<Key, Vec<(&str, f64)>> = BTreeMap::new();
+        let mut headlines: BTreeMap<NoiseKey, Vec<(&str, f64)>> = BTreeMap::new();
         for outline in &alike {
             for headline in &outline.headlines {
                 for is_found in [false, true] {
@@ -86,7 +86,12 @@ impl Noise {
     }
 
     /// The noise of a case as a share: 0.02 for 2 %.
-    pub(super) fn of(&self, metric: &MetricId, params: &Params, stratum: Stratum) -> Option<f64> {
+    pub(super) fn limit_for(
+        &self,
+        metric: &MetricId,
+        params: &Params,
+        stratum: Stratum,
+    ) -> Option<f64> {
         let is_found = stratum == Stratum::AsFound;
         self.by_case.get(&(metric.clone(), params.clone(), is_found)).copied()
     }

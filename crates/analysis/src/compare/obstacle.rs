@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_record::quantity::at_most;
 use fathom_record::{Better, MetricId, Params, Protocol, Record};
 
-use super::Key;
+use super::CompareKey;
 use super::comparison::NotComparable;
 use crate::display_value::DisplayValue;
 
@@ -30,7 +30,7 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
         (a.better != b.better).then(|| format!("{of_a} in A, {of_b} in B"))
     };
     let no_quantity = || {
-        both_sides(a, b, |record| match DisplayValue::of(record, Protocol::Median) {
+        both_sides(a, b, |record| match DisplayValue::from_record(record, Protocol::Median) {
             DisplayValue::Number(_) | DisplayValue::Edge(_) => None,
             DisplayValue::Bound(bound) => Some(format!("only {}", at_most(bound, record.unit))),
             DisplayValue::Text(text) => Some(format!("no quantity, {text},")),
@@ -54,8 +54,8 @@ fn both_sides(a: &Record, b: &Record, wrong: impl Fn(&Record) -> Option<String>)
 /// Metrics of both sides whose cases have parameters of other names on each: what the parameters
 /// mean has changed, and no case of one side is one of the other.
 pub(super) fn other_parameters<'a>(
-    in_a: impl Iterator<Item = &'a Key<'a>>,
-    in_b: impl Iterator<Item = &'a Key<'a>>,
+    in_a: impl Iterator<Item = &'a CompareKey<'a>>,
+    in_b: impl Iterator<Item = &'a CompareKey<'a>>,
 ) -> Vec<NotComparable> {
     let (a, b) = (parameter_names(in_a), parameter_names(in_b));
     let differ = |(metric, in_a): (&&MetricId, &BTreeSet<String>)| {
@@ -74,7 +74,7 @@ pub(super) fn other_parameters<'a>(
 
 /// The names of parameters that the cases of each metric have, `{page, set_bytes}`.
 fn parameter_names<'a>(
-    cases: impl Iterator<Item = &'a Key<'a>>,
+    cases: impl Iterator<Item = &'a CompareKey<'a>>,
 ) -> BTreeMap<&'a MetricId, BTreeSet<String>> {
     let mut names: BTreeMap<&MetricId, BTreeSet<String>> = BTreeMap::new();
     for (metric, params, _) in cases {

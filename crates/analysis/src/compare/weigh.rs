@@ -2,7 +2,7 @@
 
 use fathom_record::{Estimate, NotSelected, Record, State, Unit};
 
-use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
+use super::comparison::{Compared, ComparisonWord, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN};
 use super::core_speed::{RunRecord, distances, explains, slower, stratum_of};
 use super::noise::{Noise, NoiseBy};
 use crate::statistics::{
@@ -40,7 +40,7 @@ pub(super) fn weigh(
     let ratio = ratio_to_runs(&runs, &in_b, seed).or(within);
     let ratio = ratio.map(|ratio| ratio.with_error(drift(a, b)));
     let limit = noise.limit(&first.metric);
-    let kept = noise.of(&first.metric, &first.params, stratum);
+    let kept = noise.limit_for(&first.metric, &first.params, stratum);
     let (noise, noise_by) = match (kept, between(&runs)) {
         (Some(noise), _) => (Some(noise), Some(NoiseBy::Kept)),
         (None, Some(noise)) => (Some(noise), Some(NoiseBy::A)),
@@ -49,7 +49,7 @@ pub(super) fn weigh(
     let core = slower(a, b, stratum);
     let few = in_a.len().min(in_b.len()) < PROCESSES_MIN;
     let mut unchanged_within = None;
-    let word = ratio.as_ref().map_or(Word::Inconclusive, |ratio| {
+    let word = ratio.as_ref().map_or(ComparisonWord::Inconclusive, |ratio| {
         let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
         // An interval within a run knows nothing of what differs between runs.
         let between = noise.or(limit.filter(|_| within.is_some())).unwrap_or(0.0);
@@ -64,9 +64,9 @@ pub(super) fn weigh(
             unchanged_within = margins.iter().copied().find(|margin| is_equal(ratio, *margin));
         }
         match (unchanged_within, is_changed) {
-            (Some(_), _) => Word::Unchanged,
+            (Some(_), _) => ComparisonWord::Unchanged,
             (None, true) => changed_word(ratio.ratio > 1.0, few, record),
-            (None, false) => Word::Inconclusive,
+            (None, false) => ComparisonWord::Inconclusive,
         }
     });
     Some(Compared {
@@ -159,37 +159,37 @@ pub(crate) fn word_of(
     hosts: usize,
     record: &Record,
     limit: Option<f64>,
-) -> (Word, Option<f64>) {
+) -> (ComparisonWord, Option<f64>) {
     let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
     let is_changed = is_borne_out && (ratio.ratio - 1.0).abs() > EFFECT_MIN;
     let margins = margins(None, limit);
     // A margin above the noise must not hide a change.
     let margins = if is_changed { &margins[..1] } else { &margins[..] };
     match margins.iter().copied().find(|margin| is_equal(ratio, *margin)) {
-        Some(margin) => (Word::Unchanged, Some(margin)),
+        Some(margin) => (ComparisonWord::Unchanged, Some(margin)),
         None if is_changed => {
             (changed_word(ratio.ratio > 1.0, hosts < PROCESSES_MIN, record), None)
         }
-        None => (Word::Inconclusive, None),
+        None => (ComparisonWord::Inconclusive, None),
     }
 }
 
-pub(crate) fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
+pub(crate) fn changed_word(grew: bool, few: bool, record: &Record) -> ComparisonWord {
     let speed = match record.unit {
         Unit::Nanoseconds | Unit::BytesPerSecond | Unit::PerSecond | Unit::Hertz => true,
         Unit::Bytes | Unit::Ratio => false,
     };
     match (record.better.improves(grew), few, speed) {
-        (Some(true), false, true) => Word::Faster,
-        (Some(false), false, true) => Word::Slower,
-        (Some(true), false, false) => Word::Better,
-        (Some(false), false, false) => Word::Worse,
-        (None, false, _) => Word::Changed,
-        (Some(true), true, true) => Word::LooksFaster,
-        (Some(false), true, true) => Word::LooksSlower,
-        (Some(true), true, false) => Word::LooksBetter,
-        (Some(false), true, false) => Word::LooksWorse,
-        (None, true, _) => Word::LooksChanged,
+        (Some(true), false, true) => ComparisonWord::Faster,
+        (Some(false), false, true) => ComparisonWord::Slower,
+        (Some(true), false, false) => ComparisonWord::Better,
+        (Some(false), false, false) => ComparisonWord::Worse,
+        (None, false, _) => ComparisonWord::Changed,
+        (Some(true), true, true) => ComparisonWord::LooksFaster,
+        (Some(false), true, true) => ComparisonWord::LooksSlower,
+        (Some(true), true, false) => ComparisonWord::LooksBetter,
+        (Some(false), true, false) => ComparisonWord::LooksWorse,
+        (None, true, _) => ComparisonWord::LooksChanged,
     }
 }
 

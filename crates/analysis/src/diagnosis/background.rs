@@ -1,6 +1,6 @@
 //! Background activity of the kernel: memory management, scheduling.
 
-use super::rule::{Outcome, Rule, Subject};
+use super::rule::{Rule, RuleOutcome, Subject};
 use fathom_record::Fix;
 use fathom_record::diagnosis::Acceptable;
 
@@ -35,23 +35,25 @@ pub(super) const RULES: &[Rule] = &[
 /// DAMON actions that do not move or reclaim pages.
 const HARMLESS: [&str; 5] = ["stat", "lru_prio", "lru_deprio", "willneed", "damon_lru_sort"];
 
-fn damon(subject: &Subject<'_>) -> Outcome {
+fn damon(subject: &Subject<'_>) -> RuleOutcome {
     let outcome = match subject.host.memory.damon.as_deref() {
-        None => Outcome::unknown("DAMON schemes", why_unknown(subject)),
-        Some("none") => Outcome::good("no DAMON scheme is active"),
+        None => RuleOutcome::unknown("DAMON schemes", why_unknown(subject)),
+        Some("none") => RuleOutcome::good("no DAMON scheme is active"),
         Some("unknown actions") => {
-            let outcome = Outcome::note("DAMON is running; schemes are readable by root only");
+            let outcome = RuleOutcome::note("DAMON is running; schemes are readable by root only");
             match subject.condition.permissions.root {
                 Some(true) => outcome.nothing_to_do(Acceptable::Forbidden),
                 _ => outcome.fix(Fix::ReadDamonAsRoot),
             }
         }
         Some(actions) if actions.split(", ").all(|action| HARMLESS.contains(&action)) => {
-            Outcome::note(format!("DAMON schemes: {actions}"))
+            RuleOutcome::note(format!("DAMON schemes: {actions}"))
                 .effect("DAMON samples accesses: some CPU time")
                 .nothing_to_do(Acceptable::NoPageMoved)
         }
-        Some(actions) => Outcome::warning(format!("DAMON schemes: {actions}")).fix(Fix::StopDamon),
+        Some(actions) => {
+            RuleOutcome::warning(format!("DAMON schemes: {actions}")).fix(Fix::StopDamon)
+        }
     };
     outcome.from(subject, &["memory.damon"])
 }
@@ -65,37 +67,37 @@ fn why_unknown(subject: &Subject<'_>) -> String {
     }
 }
 
-fn zswap(subject: &Subject<'_>) -> Outcome {
+fn zswap(subject: &Subject<'_>) -> RuleOutcome {
     let memory = &subject.host.memory;
     let outcome = match (memory.zswap.enabled, memory.swap_bytes) {
-        (None, _) => Outcome::unknown("zswap", subject.unread("/sys/module/zswap")),
-        (Some(false), _) => Outcome::good("off"),
-        (Some(true), Some(0)) => Outcome::good("on, but no swap"),
-        (Some(true), _) => Outcome::note("on").fix(Fix::DisableZswap),
+        (None, _) => RuleOutcome::unknown("zswap", subject.unread("/sys/module/zswap")),
+        (Some(false), _) => RuleOutcome::good("off"),
+        (Some(true), Some(0)) => RuleOutcome::good("on, but no swap"),
+        (Some(true), _) => RuleOutcome::note("on").fix(Fix::DisableZswap),
     };
     outcome.from(subject, &["memory.zswap.enabled", "memory.swap_bytes"])
 }
 
-fn ksm(subject: &Subject<'_>) -> Outcome {
+fn ksm(subject: &Subject<'_>) -> RuleOutcome {
     let ksm = &subject.host.memory.ksm;
     let outcome = match ksm.run {
-        None => Outcome::unknown("KSM", subject.unread("/sys/kernel/mm/ksm/run")),
+        None => RuleOutcome::unknown("KSM", subject.unread("/sys/kernel/mm/ksm/run")),
         Some(1) => {
             let saved = ksm.pages_sharing.map(|pages| format!(", {pages} pages saved"));
-            Outcome::warning(format!("running{}", saved.unwrap_or_default())).fix(Fix::StopKsm)
+            RuleOutcome::warning(format!("running{}", saved.unwrap_or_default())).fix(Fix::StopKsm)
         }
-        Some(_) => Outcome::good("not running"),
+        Some(_) => RuleOutcome::good("not running"),
     };
     outcome.from(subject, &["memory.ksm.run", "memory.ksm.pages_sharing"])
 }
 
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
-fn autogroup(subject: &Subject<'_>) -> Outcome {
+fn autogroup(subject: &Subject<'_>) -> RuleOutcome {
     let outcome = match subject.host.autogroup {
-        None => Outcome::unknown("autogroup", subject.unread(AUTOGROUP)),
-        Some(false) => Outcome::good("off"),
-        Some(true) => Outcome::note("on").fix(Fix::DisableAutogroup),
+        None => RuleOutcome::unknown("autogroup", subject.unread(AUTOGROUP)),
+        Some(false) => RuleOutcome::good("off"),
+        Some(true) => RuleOutcome::note("on").fix(Fix::DisableAutogroup),
     };
     outcome.from(subject, &["autogroup"])
 }

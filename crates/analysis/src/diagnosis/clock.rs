@@ -1,6 +1,6 @@
 //! The clock: its counter, its calibration, the kernel's clock source.
 
-use super::rule::{Outcome, Rule, Subject};
+use super::rule::{Rule, RuleOutcome, Subject};
 use fathom_record::Fix;
 use fathom_record::diagnosis::Acceptable;
 
@@ -42,14 +42,14 @@ const REPEAT_SEVERE_PPM: f64 = 50.0;
 const READ_IN_USER_SPACE: [&str; 5] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen"];
 
-fn no_clock(subject: &Subject<'_>) -> Outcome {
+fn no_clock(subject: &Subject<'_>) -> RuleOutcome {
     let because = subject.clock.failure.as_deref().unwrap_or("not tried");
-    Outcome::severe(format!("calibration failed: {because}"))
+    RuleOutcome::severe(format!("calibration failed: {because}"))
         .effect("runs fail without a clock")
         .fix(Fix::UseKernelClock)
 }
 
-fn counter(subject: &Subject<'_>) -> Outcome {
+fn counter(subject: &Subject<'_>) -> RuleOutcome {
     let Some(clock) = &subject.clock.facts else {
         return no_clock(subject);
     };
@@ -57,23 +57,23 @@ fn counter(subject: &Subject<'_>) -> Outcome {
     let measured = "50 ms of calibration";
     let Some(refused) = &clock.refused else {
         let found = format!("{} at {:.4} GHz, {fine}", clock.source, clock.hz / 1e9);
-        return Outcome::good(found).read(measured).from(subject, &["clocksource"]);
+        return RuleOutcome::good(found).read(measured).from(subject, &["clocksource"]);
     };
     let found = format!("hardware counter rejected: {refused}; {} instead, {fine}", clock.source);
     let (read, step) = (clock.read_ns, clock.resolution_ns);
     let outcome = if clock.details.contains_key("out_of_order_ticks") {
-        Outcome::severe(found)
+        RuleOutcome::severe(found)
             .effect("time goes backwards between CPUs, by the kernel's clock, too: runs fail")
             .fix(Fix::UpdateFirmware)
     } else if read > READ_POOR_NS || step > STEP_POOR_NS {
-        Outcome::severe(found)
+        RuleOutcome::severe(found)
             .effect("short operations cannot be timed with this clock")
             .fix(for_clock_source(subject, Fix::FindClockSource))
     } else if read > READ_GOOD_NS || step > STEP_GOOD_NS {
         let see = Fix::SeeFinding { id: "clock-source".to_owned() };
-        Outcome::warning(found).fix(for_clock_source(subject, see))
+        RuleOutcome::warning(found).fix(for_clock_source(subject, see))
     } else {
-        Outcome::note(found).effect("longer batches").nothing_to_do(Acceptable::KernelClock)
+        RuleOutcome::note(found).effect("longer batches").nothing_to_do(Acceptable::KernelClock)
     };
     outcome.read(measured).from(subject, &["cpu.flags", "clocksource"])
 }
@@ -89,33 +89,33 @@ fn for_clock_source(subject: &Subject<'_>, fix: Fix) -> Fix {
     }
 }
 
-fn calibration(subject: &Subject<'_>) -> Outcome {
+fn calibration(subject: &Subject<'_>) -> RuleOutcome {
     let Some(clock) = &subject.clock.facts else {
-        return Outcome::unknown("calibration error", "no calibration");
+        return RuleOutcome::unknown("calibration error", "no calibration");
     };
     if clock.source == "monotonic_raw" {
-        return Outcome::good("not needed for the kernel's clock").read("clock_gettime(2)");
+        return RuleOutcome::good("not needed for the kernel's clock").read("clock_gettime(2)");
     }
     let Some(ppm) = clock.details.get("calibration_repeat_ppm").copied() else {
-        return Outcome::unknown("calibration error", "not recorded");
+        return RuleOutcome::unknown("calibration error", "not recorded");
     };
     let found = format!("halves of 50 ms differ by {ppm:.2} ppm of CLOCK_MONOTONIC_RAW");
     let outcome = match ppm {
-        ppm if ppm <= REPEAT_GOOD_PPM => Outcome::good(found),
-        ppm if ppm <= REPEAT_NOTE_PPM => Outcome::note(found)
+        ppm if ppm <= REPEAT_GOOD_PPM => RuleOutcome::good(found),
+        ppm if ppm <= REPEAT_NOTE_PPM => RuleOutcome::note(found)
             .effect("far below every interval")
             .nothing_to_do(Acceptable::CheckedByRun),
-        ppm if ppm <= REPEAT_SEVERE_PPM => Outcome::warning(found).fix(Fix::LookWhenQuiet),
-        _ => Outcome::severe(found).fix(Fix::FindClockJumps),
+        ppm if ppm <= REPEAT_SEVERE_PPM => RuleOutcome::warning(found).fix(Fix::LookWhenQuiet),
+        _ => RuleOutcome::severe(found).fix(Fix::FindClockJumps),
     };
     outcome.read("50 ms of calibration")
 }
 
-fn source(subject: &Subject<'_>) -> Outcome {
+fn source(subject: &Subject<'_>) -> RuleOutcome {
     let host = subject.host;
     let Some(current) = host.clocksource.as_deref() else {
         let folder = "/sys/devices/system/clocksource/clocksource0";
-        return Outcome::unknown("clock source of the kernel", subject.unread(folder));
+        return RuleOutcome::unknown("clock source of the kernel", subject.unread(folder));
     };
     let others = &host.clocksources_available;
     let available = match others.is_empty() {
@@ -124,8 +124,8 @@ fn source(subject: &Subject<'_>) -> Outcome {
     };
     let found = format!("{current}{available}");
     let outcome = match READ_IN_USER_SPACE.contains(&current) {
-        true => Outcome::good(found),
-        false => Outcome::warning(found),
+        true => RuleOutcome::good(found),
+        false => RuleOutcome::warning(found),
     };
     let is_usable = others.iter().any(|other| other == "tsc");
     let fix = match is_usable {

@@ -1,6 +1,6 @@
 //! Frequency governor and boost.
 
-use super::rule::{Outcome, Rule, Subject};
+use super::rule::{Rule, RuleOutcome, Subject};
 use fathom_record::Fix;
 use fathom_record::diagnosis::Acceptable;
 
@@ -19,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn governor(subject: &Subject<'_>) -> Outcome {
+fn governor(subject: &Subject<'_>) -> RuleOutcome {
     let cpu = &subject.host.cpu;
     let paths = ["cpu.governor", "cpu.frequency_driver"];
     let Some(governor) = cpu.governor.as_deref() else {
@@ -28,29 +28,29 @@ fn governor(subject: &Subject<'_>) -> Outcome {
             true => "virtual machine: the host sets the frequency".to_owned(),
             false => "no cpufreq driver: the firmware sets the frequency".to_owned(),
         };
-        return Outcome::unknown("frequency governor", because);
+        return RuleOutcome::unknown("frequency governor", because);
     };
     let driver = cpu.frequency_driver.as_deref().unwrap_or("unknown");
     let found = format!("{governor} (driver {driver})");
     let outcome = match governor {
-        "performance" => Outcome::good(found),
-        "userspace" => Outcome::note(found)
+        "performance" => RuleOutcome::good(found),
+        "userspace" => RuleOutcome::note(found)
             .effect("a program sets the frequency")
             .nothing_to_do(Acceptable::OnPurpose),
-        _ => Outcome::warning(found).fix(Fix::SetGovernor),
+        _ => RuleOutcome::warning(found).fix(Fix::SetGovernor),
     };
     outcome.from(subject, &paths)
 }
 
-fn boost(subject: &Subject<'_>) -> Outcome {
+fn boost(subject: &Subject<'_>) -> RuleOutcome {
     match subject.host.cpu.boost {
-        Some(true) => Outcome::note("on").from(subject, &["cpu.boost"]),
-        Some(false) => Outcome::good("off").from(subject, &["cpu.boost"]),
+        Some(true) => RuleOutcome::note("on").from(subject, &["cpu.boost"]),
+        Some(false) => RuleOutcome::good("off").from(subject, &["cpu.boost"]),
         None if !subject.condition.sys_readable => {
-            Outcome::unknown("boost", subject.unread("/sys"))
+            RuleOutcome::unknown("boost", subject.unread("/sys"))
         }
-        None if subject.host.is_guest() => Outcome::unknown("boost", "not visible to a guest"),
-        None => Outcome::unknown("boost", "not reported by the cpufreq driver"),
+        None if subject.host.is_guest() => RuleOutcome::unknown("boost", "not visible to a guest"),
+        None => RuleOutcome::unknown("boost", "not reported by the cpufreq driver"),
     }
     .nothing_to_do(Acceptable::SeenBySpin)
 }

@@ -1,7 +1,7 @@
 //! Limits of this process (`ulimit`).
 
 use super::quota::{ROOM_WARNING, by_room};
-use super::rule::{Outcome, Rule, Subject, count, size};
+use super::rule::{Rule, RuleOutcome, Subject, count, size};
 use fathom_record::{Fix, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -48,13 +48,13 @@ fn limit(
     name: &str,
     path: &str,
     max: Option<u64>,
-    rate: impl Fn(u64) -> Outcome,
-) -> Outcome {
+    rate: impl Fn(u64) -> RuleOutcome,
+) -> RuleOutcome {
     // An absent limit is unlimited only if it was read.
     if !subject.condition.origins.contains_key(path) {
-        return Outcome::unknown(name, subject.unread("/proc/self/limits"));
+        return RuleOutcome::unknown(name, subject.unread("/proc/self/limits"));
     }
-    max.map_or_else(|| Outcome::good("unlimited"), rate).from(subject, &[path])
+    max.map_or_else(|| RuleOutcome::good("unlimited"), rate).from(subject, &[path])
 }
 
 /// The capability that lifts a limit, if the process has one of these.
@@ -64,18 +64,18 @@ fn exempt(subject: &Subject<'_>, capabilities: &[&str]) -> Option<String> {
     Some(format!("cap_{held}"))
 }
 
-fn processes(subject: &Subject<'_>) -> Outcome {
+fn processes(subject: &Subject<'_>) -> RuleOutcome {
     let limits = &subject.condition.limits;
     let root = subject.condition.permissions.root == Some(true);
     let exempt = exempt(subject, &["sys_resource", "sys_admin"]);
     let exempt = exempt.or_else(|| root.then(|| "root".to_owned()));
     limit(subject, "process limit", "limits.processes", limits.processes, |max| {
         if let Some(by) = &exempt {
-            return Outcome::good(format!("{max}; not enforced: {by} is exempt"));
+            return RuleOutcome::good(format!("{max}; not enforced: {by} is exempt"));
         }
         let Some(now) = limits.processes_now else {
             let because = format!("limit {max}, number of processes of this user not readable");
-            return Outcome::unknown("free processes below the limit", &because);
+            return RuleOutcome::unknown("free processes below the limit", &because);
         };
         let found = format!(
             "{}, {now} in use by this user",
@@ -87,7 +87,7 @@ fn processes(subject: &Subject<'_>) -> Outcome {
     })
 }
 
-fn files(subject: &Subject<'_>) -> Outcome {
+fn files(subject: &Subject<'_>) -> RuleOutcome {
     let max = subject.condition.limits.files;
     limit(subject, "open file limit", "limits.files", max, |max| {
         let severity = match max {
@@ -95,11 +95,11 @@ fn files(subject: &Subject<'_>) -> Outcome {
             max if max < FILES_GOOD => Severity::Warning,
             _ => Severity::Good,
         };
-        Outcome::of(severity, count(max, "file", "files")).fix(Fix::RaiseFileLimit)
+        RuleOutcome::found(severity, count(max, "file", "files")).fix(Fix::RaiseFileLimit)
     })
 }
 
-fn address_space(subject: &Subject<'_>) -> Outcome {
+fn address_space(subject: &Subject<'_>) -> RuleOutcome {
     let max = subject.condition.limits.address_space_bytes;
     limit(subject, "address space limit", "limits.address_space_bytes", max, |max| {
         let severity = match max {
@@ -107,16 +107,16 @@ fn address_space(subject: &Subject<'_>) -> Outcome {
             max if max < SPACE_GOOD_BYTES => Severity::Warning,
             _ => Severity::Good,
         };
-        Outcome::of(severity, size(max)).fix(Fix::RaiseAddressSpace)
+        RuleOutcome::found(severity, size(max)).fix(Fix::RaiseAddressSpace)
     })
 }
 
-fn locked(subject: &Subject<'_>) -> Outcome {
+fn locked(subject: &Subject<'_>) -> RuleOutcome {
     let max = subject.condition.limits.locked_bytes;
     let exempt = exempt(subject, &["ipc_lock"]);
     limit(subject, "locked memory limit", "limits.locked_bytes", max, |max| match &exempt {
-        Some(by) => Outcome::good(format!("{}; not enforced: {by} is exempt", size(max))),
-        None if max < LOCKED_GOOD_BYTES => Outcome::note(size(max)).fix(Fix::RaiseLockedMemory),
-        None => Outcome::good(size(max)),
+        Some(by) => RuleOutcome::good(format!("{}; not enforced: {by} is exempt", size(max))),
+        None if max < LOCKED_GOOD_BYTES => RuleOutcome::note(size(max)).fix(Fix::RaiseLockedMemory),
+        None => RuleOutcome::good(size(max)),
     })
 }

@@ -1,6 +1,6 @@
 //! Load of the machine: busy CPUs, steal, load average, pressure, other runs, a recent boot.
 
-use super::rule::{Outcome, Rule, Subject, count, percent};
+use super::rule::{Rule, RuleOutcome, Subject, count, percent};
 use fathom_record::condition::{CpuShares, Look};
 use fathom_record::{Fix, Severity};
 
@@ -70,16 +70,16 @@ fn measured_cpu<'a>(subject: &Subject<'a>) -> Option<(u32, &'a Look)> {
     Some((subject.condition.cpu?, subject.condition.look.as_ref()?))
 }
 
-fn busy(subject: &Subject<'_>) -> Outcome {
+fn busy(subject: &Subject<'_>) -> RuleOutcome {
     let Some((cpu, look)) = measured_cpu(subject) else {
         let because = match subject.condition.proc_readable {
             true => "/proc/stat lists no CPU".to_owned(),
             false => subject.unread("/proc/stat"),
         };
-        return Outcome::unknown("CPU utilization", because);
+        return RuleOutcome::unknown("CPU utilization", because);
     };
-    let Some(own) = look.of(cpu) else {
-        return Outcome::unknown(
+    let Some(own) = look.shares_of(cpu) else {
+        return RuleOutcome::unknown(
             &format!("utilization of CPU {cpu}"),
             "/proc/stat does not list it",
         );
@@ -105,7 +105,7 @@ fn busy(subject: &Subject<'_>) -> Outcome {
         share if share > BUSY_WARNING => Severity::Warning,
         _ => Severity::Good,
     };
-    Outcome::of(severity, found).from(subject, &["look"]).fix(Fix::StopBusyProcesses)
+    RuleOutcome::found(severity, found).from(subject, &["look"]).fix(Fix::StopBusyProcesses)
 }
 
 /// Steal on the allowed CPUs during the sampling interval: as a share, and in ticks.
@@ -122,13 +122,13 @@ fn stolen(subject: &Subject<'_>) -> Option<(f64, f64)> {
     (ticks > 0.0).then_some((steal / ticks, steal))
 }
 
-fn steal(subject: &Subject<'_>) -> Outcome {
+fn steal(subject: &Subject<'_>) -> RuleOutcome {
     if subject.host.virtualization.as_deref() == Some("none") {
-        return Outcome::good("no hypervisor").from(subject, &["virtualization"]);
+        return RuleOutcome::good("no hypervisor").from(subject, &["virtualization"]);
     }
     if subject.condition.steal_is_told == Some(false) {
         let because = "not reported by this hypervisor";
-        return Outcome::unknown("CPU steal", because).from(subject, &["steal_is_told"]);
+        return RuleOutcome::unknown("CPU steal", because).from(subject, &["steal_is_told"]);
     }
     let (now, boot) = (stolen(subject), subject.condition.since_boot.as_ref());
     let Some((share, ticks)) = now else {
@@ -136,12 +136,12 @@ fn steal(subject: &Subject<'_>) -> Outcome {
             true => "/proc/stat does not count it".to_owned(),
             false => subject.unread("/proc/stat"),
         };
-        return Outcome::unknown("CPU steal", because);
+        return RuleOutcome::unknown("CPU steal", because);
     };
     // Without CPUID, only steal itself shows that it is reported.
     let is_none = share == 0.0 && boot.and_then(|boot| boot.steal).is_none_or(|it| it == 0.0);
     if is_none && subject.condition.steal_is_told.is_none() {
-        return Outcome::unknown("CPU steal", "none so far, and it may not be reported");
+        return RuleOutcome::unknown("CPU steal", "none so far, and it may not be reported");
     }
     // An idle guest has no steal: relative to busy time, steal is comparable between guests.
     let before = boot.filter(|boot| boot.busy > 0.0).and_then(|boot| Some(boot.steal? / boot.busy));
@@ -149,36 +149,36 @@ fn steal(subject: &Subject<'_>) -> Outcome {
         .map_or(String::new(), |share| format!("; {} of busy time since boot", percent(share)));
     let found = format!("{} of CPU time{since}", percent(share));
     let outcome = if share > STEAL_SEVERE && ticks > TICKS_MIN {
-        Outcome::severe(found)
+        RuleOutcome::severe(found)
     } else if share > STEAL_WARNING && ticks > TICKS_MIN {
-        Outcome::warning(found)
+        RuleOutcome::warning(found)
     } else if before.is_some_and(|share| share > STEAL_WARNING) {
-        Outcome::warning(format!("{found}: low now, but not always"))
+        RuleOutcome::warning(format!("{found}: low now, but not always"))
     } else {
-        Outcome::good(found)
+        RuleOutcome::good(found)
     };
     outcome.from(subject, &["look", "since_boot"]).fix(Fix::DedicatedHost)
 }
 
-fn another_run(subject: &Subject<'_>) -> Outcome {
+fn another_run(subject: &Subject<'_>) -> RuleOutcome {
     let outcome = match subject.condition.another_run {
-        Some(true) => Outcome::warning("another run of Fathom is in progress on this machine"),
-        Some(false) => Outcome::good("no other run of Fathom"),
-        None => Outcome::unknown("other runs of Fathom", "no list of sockets can be read"),
+        Some(true) => RuleOutcome::warning("another run of Fathom is in progress on this machine"),
+        Some(false) => RuleOutcome::good("no other run of Fathom"),
+        None => RuleOutcome::unknown("other runs of Fathom", "no list of sockets can be read"),
     };
     outcome.from(subject, &["another_run"]).fix(Fix::WaitForOtherRun)
 }
 
-fn load_average(subject: &Subject<'_>) -> Outcome {
+fn load_average(subject: &Subject<'_>) -> RuleOutcome {
     let condition = subject.condition;
     let Some([one, five, fifteen]) = condition.load_average else {
-        return Outcome::unknown("load average", subject.unread("/proc/loadavg"));
+        return RuleOutcome::unknown("load average", subject.unread("/proc/loadavg"));
     };
     let cpus = subject.host.cpu.logical;
     let mut found = format!("{one:.2} {five:.2} {fifteen:.2} (1, 5, 15 min)");
     if cpus == 0 {
         let what = format!("load average per CPU: {found}");
-        return Outcome::unknown(&what, "the number of CPUs is unknown");
+        return RuleOutcome::unknown(&what, "the number of CPUs is unknown");
     }
     found += &format!(" on {}", count(cpus.into(), "CPU", "CPUs"));
     if let Some(runnable) = condition.runnable {
@@ -191,10 +191,12 @@ fn load_average(subject: &Subject<'_>) -> Outcome {
         each if each > LOAD_NOTE => Severity::Note,
         _ => Severity::Good,
     };
-    Outcome::of(severity, found).from(subject, &["load_average"]).fix(Fix::WaitForLoadAverage)
+    RuleOutcome::found(severity, found)
+        .from(subject, &["load_average"])
+        .fix(Fix::WaitForLoadAverage)
 }
 
-fn pressure(subject: &Subject<'_>) -> Outcome {
+fn pressure(subject: &Subject<'_>) -> RuleOutcome {
     let pressure = &subject.condition.pressure;
     let mut severity = Severity::Good;
     let mut shares = Vec::new();
@@ -210,15 +212,15 @@ fn pressure(subject: &Subject<'_>) -> Outcome {
             Some(why) if subject.condition.proc_readable => why.clone(),
             _ => subject.unread("/proc/pressure"),
         };
-        return Outcome::unknown("pressure", because);
+        return RuleOutcome::unknown("pressure", because);
     }
     let found = format!("some tasks stalled in the last 10 s: {}", shares.join(", "));
-    Outcome::of(severity, found).from(subject, &["pressure"]).fix(Fix::WaitForPressure)
+    RuleOutcome::found(severity, found).from(subject, &["pressure"]).fix(Fix::WaitForPressure)
 }
 
-fn uptime(subject: &Subject<'_>) -> Outcome {
+fn uptime(subject: &Subject<'_>) -> RuleOutcome {
     let Some(seconds) = subject.host.uptime_s else {
-        return Outcome::unknown("time since boot", subject.unread("/proc/uptime"));
+        return RuleOutcome::unknown("time since boot", subject.unread("/proc/uptime"));
     };
     let text = match seconds {
         s if s < 120.0 => format!("{s:.0} s"),
@@ -228,9 +230,9 @@ fn uptime(subject: &Subject<'_>) -> Outcome {
     };
     let found = format!("booted {text} ago");
     let outcome = match seconds {
-        s if s < UPTIME_WARNING_S => Outcome::warning(found).fix(Fix::WaitAfterBoot),
-        s if s < UPTIME_NOTE_S => Outcome::note(found).fix(Fix::MeasureLater),
-        _ => Outcome::good(found),
+        s if s < UPTIME_WARNING_S => RuleOutcome::warning(found).fix(Fix::WaitAfterBoot),
+        s if s < UPTIME_NOTE_S => RuleOutcome::note(found).fix(Fix::MeasureLater),
+        _ => RuleOutcome::good(found),
     };
     outcome.from(subject, &["uptime_s"])
 }

@@ -1,6 +1,6 @@
 //! The network: loopback, TCP settings, local ports, offloads, MTU.
 
-use super::rule::{Outcome, Rule, Subject, count, percent, size};
+use super::rule::{Rule, RuleOutcome, Subject, count, percent, size};
 use fathom_record::diagnosis::Acceptable;
 use fathom_record::host::NetworkLink;
 use fathom_record::{Fix, Severity};
@@ -81,39 +81,39 @@ const LOOPBACK: &str = "lo";
 const LINKS: &str = "/sys/class/net";
 const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-fn loopback(subject: &Subject<'_>) -> Outcome {
+fn loopback(subject: &Subject<'_>) -> RuleOutcome {
     let network = &subject.host.network;
     let link = network.iter().find(|link| link.name == LOOPBACK);
     let outcome = match link {
         None if network.is_empty() => {
-            return Outcome::unknown("loopback interface", subject.unread(LINKS));
+            return RuleOutcome::unknown("loopback interface", subject.unread(LINKS));
         }
-        None => return Outcome::unknown("loopback interface", "no interface named lo"),
-        Some(NetworkLink { up: Some(true), .. }) => Outcome::good("lo is up"),
+        None => return RuleOutcome::unknown("loopback interface", "no interface named lo"),
+        Some(NetworkLink { up: Some(true), .. }) => RuleOutcome::good("lo is up"),
         Some(NetworkLink { up: Some(false), .. }) => {
-            Outcome::warning("lo is down").fix(Fix::SetLoopbackUp)
+            RuleOutcome::warning("lo is down").fix(Fix::SetLoopbackUp)
         }
-        Some(_) => Outcome::unknown("state of lo", "neither operstate nor carrier"),
+        Some(_) => RuleOutcome::unknown("state of lo", "neither operstate nor carrier"),
     };
     outcome.from(subject, &["network"])
 }
 
-fn congestion(subject: &Subject<'_>) -> Outcome {
+fn congestion(subject: &Subject<'_>) -> RuleOutcome {
     let outcome = match subject.host.tcp.congestion.as_deref() {
-        None => Outcome::unknown("TCP congestion control", subject.unread("/proc/sys/net")),
+        None => RuleOutcome::unknown("TCP congestion control", subject.unread("/proc/sys/net")),
         Some(bbr) if bbr.starts_with("bbr") => {
-            Outcome::note(format!("{bbr}, with pacing")).fix(Fix::ChooseCubic)
+            RuleOutcome::note(format!("{bbr}, with pacing")).fix(Fix::ChooseCubic)
         }
-        Some(other) => Outcome::good(other),
+        Some(other) => RuleOutcome::good(other),
     };
     outcome.from(subject, &["tcp.congestion"])
 }
 
-fn buffers(subject: &Subject<'_>) -> Outcome {
+fn buffers(subject: &Subject<'_>) -> RuleOutcome {
     let tcp = &subject.host.tcp;
     let (Some(receive), Some(send)) = (tcp.receive_buffer, tcp.send_buffer) else {
         let because = subject.unread("/proc/sys/net/ipv4/tcp_rmem, tcp_wmem");
-        return Outcome::unknown("limits of socket buffers", because);
+        return RuleOutcome::unknown("limits of socket buffers", because);
     };
     let mut found = format!("up to {} in, {} out", size(receive.max_bytes), size(send.max_bytes));
     if let Some(limit) = tcp.receive_buffer_limit_bytes {
@@ -125,22 +125,25 @@ fn buffers(subject: &Subject<'_>) -> Outcome {
         _ => Severity::Good,
     };
     let paths = ["tcp.receive_buffer", "tcp.send_buffer", "tcp.receive_buffer_limit_bytes"];
-    Outcome::of(severity, found).from(subject, &paths).fix(Fix::RaiseSocketBuffers)
+    RuleOutcome::found(severity, found).from(subject, &paths).fix(Fix::RaiseSocketBuffers)
 }
 
-fn accept_queue(subject: &Subject<'_>) -> Outcome {
+fn accept_queue(subject: &Subject<'_>) -> RuleOutcome {
     let Some(max) = subject.host.tcp.accept_queue_max else {
         let because = subject.unread("/proc/sys/net/core/somaxconn");
-        return Outcome::unknown("limit of accept queues", because);
+        return RuleOutcome::unknown("limit of accept queues", because);
     };
     let severity = match max {
         max if max < QUEUE_WARNING => Severity::Warning,
         max if max < QUEUE_GOOD => Severity::Note,
         _ => Severity::Good,
     };
-    Outcome::of(severity, format!("up to {}", count(max.into(), "connection", "connections")))
-        .from(subject, &["tcp.accept_queue_max"])
-        .fix(Fix::RaiseAcceptQueue)
+    RuleOutcome::found(
+        severity,
+        format!("up to {}", count(max.into(), "connection", "connections")),
+    )
+    .from(subject, &["tcp.accept_queue_max"])
+    .fix(Fix::RaiseAcceptQueue)
 }
 
 /// The number of local ports for connects.
@@ -149,27 +152,27 @@ fn port_count(subject: &Subject<'_>) -> Option<u64> {
     Some(u64::from(last.saturating_sub(first)) + 1)
 }
 
-fn ports(subject: &Subject<'_>) -> Outcome {
+fn ports(subject: &Subject<'_>) -> RuleOutcome {
     let (Some(count), Some([first, last])) = (port_count(subject), subject.host.tcp.ports) else {
-        return Outcome::unknown("local ports", subject.unread(PORTS));
+        return RuleOutcome::unknown("local ports", subject.unread(PORTS));
     };
     let severity = match count {
         count if count < PORTS_WARNING => Severity::Warning,
         count if count < PORTS_GOOD => Severity::Note,
         _ => Severity::Good,
     };
-    Outcome::of(severity, format!("{count}, from {first} to {last}"))
+    RuleOutcome::found(severity, format!("{count}, from {first} to {last}"))
         .from(subject, &["tcp.ports"])
         .fix(Fix::WidenPortRange)
 }
 
-fn time_wait(subject: &Subject<'_>) -> Outcome {
+fn time_wait(subject: &Subject<'_>) -> RuleOutcome {
     let Some(waiting) = subject.condition.time_wait else {
         let because = subject.unread("/proc/net/sockstat");
-        return Outcome::unknown("sockets in TIME_WAIT", because);
+        return RuleOutcome::unknown("sockets in TIME_WAIT", because);
     };
     let Some(ports) = port_count(subject) else {
-        return Outcome::unknown("ports in TIME_WAIT", subject.unread(PORTS));
+        return RuleOutcome::unknown("ports in TIME_WAIT", subject.unread(PORTS));
     };
     let share = waiting as f64 / ports as f64;
     let found =
@@ -179,20 +182,21 @@ fn time_wait(subject: &Subject<'_>) -> Outcome {
         share if share > WAITING_NOTE => Severity::Note,
         _ => Severity::Good,
     };
-    Outcome::of(severity, found)
+    RuleOutcome::found(severity, found)
         .from(subject, &["time_wait", "tcp.ports"])
         .fix(Fix::WaitForTimeWait)
 }
 
-fn offloads(subject: &Subject<'_>) -> Outcome {
+fn offloads(subject: &Subject<'_>) -> RuleOutcome {
     let route = &subject.host.default_route;
     let interface = match route.interface.as_deref() {
         None => {
             let because = subject.unread("/proc/net/route");
-            return Outcome::unknown("interface of the default route", because);
+            return RuleOutcome::unknown("interface of the default route", because);
         }
         Some("none") => {
-            return Outcome::good("no default route").from(subject, &["default_route.interface"]);
+            return RuleOutcome::good("no default route")
+                .from(subject, &["default_route.interface"]);
         }
         Some(interface) => interface,
     };
@@ -204,7 +208,7 @@ fn offloads(subject: &Subject<'_>) -> Outcome {
     let (on, off) = (in_state(true), in_state(false));
     if on.is_empty() && off.is_empty() {
         let what = format!("offloads of {interface}");
-        return Outcome::unknown(&what, "ethtool ioctl fails");
+        return RuleOutcome::unknown(&what, "ethtool ioctl fails");
     }
     let listed = |names: &[String], state| match names {
         [] => None,
@@ -214,8 +218,8 @@ fn offloads(subject: &Subject<'_>) -> Outcome {
         [listed(&off, "off"), listed(&on, "on")].into_iter().flatten().collect();
     let found = format!("{interface}: {}", states.join("; "));
     let outcome = match off.is_empty() {
-        true => Outcome::good(found),
-        false => Outcome::note(found)
+        true => RuleOutcome::good(found),
+        false => RuleOutcome::note(found)
             .fix(Fix::EnableOffloads { interface: interface.to_owned(), offloads: off }),
     };
     let paths = ["interface", "tso", "gso", "gro"].map(|name| format!("default_route.{name}"));
@@ -235,14 +239,14 @@ fn listed_mtus(links: &[(&str, u32)]) -> String {
     each.collect::<Vec<_>>().join(", ") + more
 }
 
-fn mtu(subject: &Subject<'_>) -> Outcome {
+fn mtu(subject: &Subject<'_>) -> RuleOutcome {
     let links = mtus(subject);
     if links.is_empty() {
         let because = match subject.host.network.is_empty() {
             true => subject.unread(LINKS),
             false => "no interface is up".to_owned(),
         };
-        return Outcome::unknown("MTU of interfaces", because);
+        return RuleOutcome::unknown("MTU of interfaces", because);
     }
     let found = listed_mtus(&links);
     let (own, others): (Vec<_>, Vec<_>) = links.iter().partition(|(name, _)| *name == LOOPBACK);
@@ -252,22 +256,22 @@ fn mtu(subject: &Subject<'_>) -> Outcome {
     let path = |mtu: u32| Fix::CheckPathMtu { payload_bytes: mtu.saturating_sub(ECHO_HEADERS) };
     let is_mixed = others.windows(2).any(|pair| pair[0].1 != pair[1].1);
     let outcome = match smallest {
-        Some((name, mtu)) if *mtu < MTU_IPV6_MIN => Outcome::warning(found)
+        Some((name, mtu)) if *mtu < MTU_IPV6_MIN => RuleOutcome::warning(found)
             .effect(format!("{name} is too small for IPv6, and needs more packets per byte"))
             .fix(path(*mtu)),
-        Some((name, mtu)) if *mtu > MTU_USUAL => Outcome::note(found)
+        Some((name, mtu)) if *mtu > MTU_USUAL => RuleOutcome::note(found)
             .effect(format!("{name} has jumbo frames: a path without them loses large packets"))
             .fix(path(*mtu)),
-        Some((name, mtu)) if *mtu < MTU_USUAL => Outcome::note(found)
+        Some((name, mtu)) if *mtu < MTU_USUAL => RuleOutcome::note(found)
             .effect(format!("{name} has less than Ethernet's 1500, as in tunnels: more packets"))
             .fix(path(*mtu)),
-        _ if is_mixed => Outcome::note(found)
+        _ if is_mixed => RuleOutcome::note(found)
             .effect("interfaces differ: packets forwarded between them are split or lost")
             .nothing_to_do(Acceptable::Setting),
-        _ if own.iter().any(|(_, mtu)| *mtu != MTU_LOOPBACK) => Outcome::note(found)
+        _ if own.iter().any(|(_, mtu)| *mtu != MTU_LOOPBACK) => RuleOutcome::note(found)
             .effect("loopback has another MTU than usual: throughput there is not comparable")
             .fix(Fix::SetLoopbackMtu),
-        _ => Outcome::good(found),
+        _ => RuleOutcome::good(found),
     };
     outcome.from(subject, &["network"])
 }

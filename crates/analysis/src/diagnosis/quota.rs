@@ -1,6 +1,6 @@
 //! Limits of the cgroup: CPU quota and throttling, memory, processes, CPUs.
 
-use super::rule::{Outcome, Rule, Subject, count, list, percent, size};
+use super::rule::{Rule, RuleOutcome, Subject, count, list, percent, size};
 use fathom_record::condition::QuotaSight;
 use fathom_record::diagnosis::Acceptable;
 use fathom_record::{Fix, Severity};
@@ -48,17 +48,17 @@ const ROOM_SEVERE: u64 = 16;
 pub(super) const ROOM_WARNING: u64 = 128;
 
 /// Rates a limit on processes by how many more may be started.
-pub(super) fn by_room(max: u64, now: u64, found: String) -> Outcome {
+pub(super) fn by_room(max: u64, now: u64, found: String) -> RuleOutcome {
     let room = max.saturating_sub(now);
     let severity = match room {
         room if room < ROOM_SEVERE => Severity::Severe,
         room if room < ROOM_WARNING => Severity::Warning,
         _ => Severity::Good,
     };
-    Outcome::of(severity, format!("{found}, {room} free"))
+    RuleOutcome::found(severity, format!("{found}, {room} free"))
 }
 
-fn cpu(subject: &Subject<'_>) -> Outcome {
+fn cpu(subject: &Subject<'_>) -> RuleOutcome {
     let (host, throttling) = (subject.host, &subject.condition.throttling);
     let Some(quota) = host.cgroup.cpu_quota else {
         return without_quota(subject);
@@ -84,38 +84,38 @@ fn cpu(subject: &Subject<'_>) -> Outcome {
         share.is_some_and(|(share, periods)| share > THROTTLED_WARNING && periods >= PERIODS_MIN);
     let file = host.origins.get("cgroup.cpu_quota").cloned();
     let outcome = if quota <= QUOTA_SEVERE {
-        Outcome::severe(found)
+        RuleOutcome::severe(found)
             .effect("the worker is throttled at least half of the time: times are wrong")
     } else if quota < QUOTA_WHOLE || is_throttled {
-        Outcome::warning(found)
+        RuleOutcome::warning(found)
     } else if quota < host.cpu.allowed.len() as f64 {
-        return Outcome::note(found)
+        return RuleOutcome::note(found)
             .from(subject, &["cgroup.cpu_quota", "throttling"])
             .effect("cases on several CPUs are throttled, a single worker is not")
             .nothing_to_do(Acceptable::SeveralCpus);
     } else {
-        Outcome::good(found)
+        RuleOutcome::good(found)
     };
     outcome.from(subject, &["cgroup.cpu_quota", "throttling"]).fix(Fix::RaiseCpuQuota { file })
 }
 
-fn without_quota(subject: &Subject<'_>) -> Outcome {
+fn without_quota(subject: &Subject<'_>) -> RuleOutcome {
     let throttling = &subject.condition.throttling;
     let outcome = match (throttling.sight, throttling.throttled_ns) {
         (QuotaSight::Hidden, Some(ns)) if ns > 0 => {
             let seconds = ns as f64 / 1e9;
-            Outcome::warning(format!(
+            RuleOutcome::warning(format!(
                 "throttled for {seconds:.1} s by a quota outside this container"
             ))
             .fix(Fix::RaiseContainerCpu)
         }
         (QuotaSight::Hidden, _) => {
-            Outcome::unknown("CPU quota", "parent cgroups are hidden by this container")
+            RuleOutcome::unknown("CPU quota", "parent cgroups are hidden by this container")
         }
         (QuotaSight::Unknown, _) => {
-            Outcome::unknown("CPU quota", no_cgroup(subject, "no CPU cgroup is mounted"))
+            RuleOutcome::unknown("CPU quota", no_cgroup(subject, "no CPU cgroup is mounted"))
         }
-        (QuotaSight::Limited | QuotaSight::Unlimited, _) => Outcome::good("no CPU quota"),
+        (QuotaSight::Limited | QuotaSight::Unlimited, _) => RuleOutcome::good("no CPU quota"),
     };
     outcome.from(subject, &["throttling"])
 }
@@ -129,18 +129,18 @@ fn no_cgroup(subject: &Subject<'_>, because: &str) -> String {
 }
 
 /// Without a limit: good, if those of all groups up to the root are known.
-fn without_limit(subject: &Subject<'_>, what: &str) -> Outcome {
+fn without_limit(subject: &Subject<'_>, what: &str) -> RuleOutcome {
     match subject.host.cgroup.sees_root {
         Some(true) => {
             let paths = ["cgroup.version", "cgroup.sees_root"];
-            Outcome::good(format!("no {what}")).from(subject, &paths)
+            RuleOutcome::good(format!("no {what}")).from(subject, &paths)
         }
-        Some(false) => Outcome::unknown(what, "parent cgroups are hidden by this container"),
-        None => Outcome::unknown(what, no_cgroup(subject, "no cgroup is mounted")),
+        Some(false) => RuleOutcome::unknown(what, "parent cgroups are hidden by this container"),
+        None => RuleOutcome::unknown(what, no_cgroup(subject, "no cgroup is mounted")),
     }
 }
 
-fn memory(subject: &Subject<'_>) -> Outcome {
+fn memory(subject: &Subject<'_>) -> RuleOutcome {
     let cgroup = &subject.host.cgroup;
     let Some(limit) = cgroup.memory_limit_bytes else {
         return without_limit(subject, "memory limit");
@@ -149,25 +149,26 @@ fn memory(subject: &Subject<'_>) -> Outcome {
     let used = used.map_or(String::new(), |bytes| format!(", {} in use", size(bytes)));
     let is_low = limit < MEMORY_WARNING_BYTES;
     let severity = if is_low { Severity::Warning } else { Severity::Good };
-    Outcome::of(severity, format!("{}{used}", size(limit)))
+    RuleOutcome::found(severity, format!("{}{used}", size(limit)))
         .from(subject, &["cgroup.memory_limit_bytes", "cgroup_memory_bytes"])
         .fix(Fix::RaiseMemoryLimit)
 }
 
-fn pids(subject: &Subject<'_>) -> Outcome {
+fn pids(subject: &Subject<'_>) -> RuleOutcome {
     let paths = ["cgroup.pids_max", "pids"];
     let Some(max) = subject.host.cgroup.pids_max else {
         return without_limit(subject, "limit on processes");
     };
     let Some(now) = subject.condition.pids else {
         let because = format!("limit {max}, current number not readable");
-        return Outcome::unknown("free processes in the cgroup", &because).from(subject, &paths);
+        return RuleOutcome::unknown("free processes in the cgroup", &because)
+            .from(subject, &paths);
     };
     let found = format!("{now} of {max} processes and threads");
     by_room(max, now, found).from(subject, &paths).fix(Fix::RaisePidsMax)
 }
 
-fn allowed(subject: &Subject<'_>) -> Outcome {
+fn allowed(subject: &Subject<'_>) -> RuleOutcome {
     let (cpu, cpuset) = (&subject.host.cpu, &subject.host.cgroup.cpus);
     let paths = ["cpu.allowed", "cpu.logical", "cgroup.cpus"];
     let allowed = u32::try_from(cpu.allowed.len()).unwrap_or(u32::MAX);
@@ -181,21 +182,21 @@ fn allowed(subject: &Subject<'_>) -> Outcome {
     };
     let found = format!("CPU {} of {} ({by})", list(&cpu.allowed), cpu.logical);
     let outcome = match allowed {
-        0 => Outcome::severe("no allowed CPU known")
+        0 => RuleOutcome::severe("no allowed CPU known")
             .effect("a run cannot choose a CPU and fails")
             .fix(Fix::MountProcForCpus),
         _ if cpu.logical == 0 => {
             let what = format!("CPUs besides the allowed {}", list(&cpu.allowed));
-            Outcome::unknown(&what, subject.unread("/sys/devices/system/cpu"))
+            RuleOutcome::unknown(&what, subject.unread("/sys/devices/system/cpu"))
         }
         all if all >= cpu.logical && all == 1 => {
-            Outcome::note("the machine has one CPU").nothing_to_do(Acceptable::OneCpu)
+            RuleOutcome::note("the machine has one CPU").nothing_to_do(Acceptable::OneCpu)
         }
         all if all >= cpu.logical => {
-            Outcome::good(format!("all {} allowed", count(cpu.logical.into(), "CPU", "CPUs")))
+            RuleOutcome::good(format!("all {} allowed", count(cpu.logical.into(), "CPU", "CPUs")))
         }
-        1 => Outcome::warning(found).fix(Fix::SecondCpu),
-        _ => Outcome::note(found)
+        1 => RuleOutcome::warning(found).fix(Fix::SecondCpu),
+        _ => RuleOutcome::note(found)
             .effect("cases on all CPUs use these only")
             .nothing_to_do(Acceptable::OnPurpose),
     };

@@ -32,7 +32,7 @@ pub struct Rule {
     pub touches: &'static [&'static str],
     /// The effect on these metrics if the finding is not good, in one line.
     pub effect: &'static str,
-    pub(super) check: fn(&Subject<'_>) -> Outcome,
+    pub(super) check: fn(&Subject<'_>) -> RuleOutcome,
 }
 
 impl Rule {
@@ -53,7 +53,7 @@ impl Rule {
 
 /// A finding under construction.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct RuleOutcome {
     severity: Severity,
     unknown: bool,
     found: String,
@@ -62,25 +62,25 @@ pub(super) struct Outcome {
     remedy: Option<Fix>,
 }
 
-impl Outcome {
-    pub(super) fn of(severity: Severity, found: impl Into<String>) -> Self {
+impl RuleOutcome {
+    pub(super) fn found(severity: Severity, found: impl Into<String>) -> Self {
         Self { severity, found: found.into(), ..Self::default() }
     }
 
     pub(super) fn good(found: impl Into<String>) -> Self {
-        Self::of(Severity::Good, found)
+        Self::found(Severity::Good, found)
     }
 
     pub(super) fn note(found: impl Into<String>) -> Self {
-        Self::of(Severity::Note, found)
+        Self::found(Severity::Note, found)
     }
 
     pub(super) fn warning(found: impl Into<String>) -> Self {
-        Self::of(Severity::Warning, found)
+        Self::found(Severity::Warning, found)
     }
 
     pub(super) fn severe(found: impl Into<String>) -> Self {
-        Self::of(Severity::Severe, found)
+        Self::found(Severity::Severe, found)
     }
 
     /// A fact that could not be read: a note, because an unknown fact is no defect.

@@ -1,6 +1,6 @@
 //! The environment: virtual machine, container, /proc and /sys, counters, the store.
 
-use super::rule::{Outcome, Rule, Subject};
+use super::rule::{Rule, RuleOutcome, Subject};
 use fathom_record::Fix;
 use fathom_record::condition::QuotaSight;
 use fathom_record::diagnosis::Acceptable;
@@ -45,41 +45,41 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn store(subject: &Subject<'_>) -> Outcome {
+fn store(subject: &Subject<'_>) -> RuleOutcome {
     let Some(place) = &subject.condition.store else {
-        return Outcome::unknown("store", "not checked");
+        return RuleOutcome::unknown("store", "not checked");
     };
     let outcome = match &place.refused {
-        None => Outcome::good(format!("{} is writable", place.path)),
-        Some(refused) => Outcome::warning(refused.clone()).fix(Fix::KeepElsewhere),
+        None => RuleOutcome::good(format!("{} is writable", place.path)),
+        Some(refused) => RuleOutcome::warning(refused.clone()).fix(Fix::KeepElsewhere),
     };
     outcome.from(subject, &["store"])
 }
 
-fn kernel_files(subject: &Subject<'_>) -> Outcome {
+fn kernel_files(subject: &Subject<'_>) -> RuleOutcome {
     let (proc, sys) = (subject.condition.proc_readable, subject.condition.sys_readable);
     let outcome = match (proc, sys) {
-        (true, true) => Outcome::good("/proc and /sys are readable"),
+        (true, true) => RuleOutcome::good("/proc and /sys are readable"),
         (false, true) => {
-            Outcome::severe("/proc cannot be read").fix(Fix::MountProc { and_sys: false })
+            RuleOutcome::severe("/proc cannot be read").fix(Fix::MountProc { and_sys: false })
         }
-        (false, false) => Outcome::severe("neither /proc nor /sys can be read")
+        (false, false) => RuleOutcome::severe("neither /proc nor /sys can be read")
             .fix(Fix::MountProc { and_sys: true }),
-        (true, false) => Outcome::warning("/sys cannot be read")
+        (true, false) => RuleOutcome::warning("/sys cannot be read")
             .effect("topology, caches, clock source and governor are unknown")
             .fix(Fix::MountSys),
     };
     outcome.read("/proc, /sys")
 }
 
-fn counters(subject: &Subject<'_>) -> Outcome {
+fn counters(subject: &Subject<'_>) -> RuleOutcome {
     let missing = &subject.condition.counters_missing;
     if !subject.condition.proc_readable {
-        return Outcome::unknown("disturbance counters", "/proc cannot be read");
+        return RuleOutcome::unknown("disturbance counters", "/proc cannot be read");
     }
     let outcome = match missing.as_slice() {
-        [] => Outcome::good("all disturbance counters are available"),
-        missing => Outcome::note(format!("not available: {}", missing.join(", "))),
+        [] => RuleOutcome::good("all disturbance counters are available"),
+        missing => RuleOutcome::note(format!("not available: {}", missing.join(", "))),
     };
     let boots_with = |parameter: &str| {
         let line = subject.host.kernel_command_line.as_deref().unwrap_or_default();
@@ -94,47 +94,47 @@ fn counters(subject: &Subject<'_>) -> Outcome {
     outcome.from(subject, &["counters_missing"])
 }
 
-fn virtual_machine(subject: &Subject<'_>) -> Outcome {
+fn virtual_machine(subject: &Subject<'_>) -> RuleOutcome {
     if let Some(by) = subject.host.emulation.as_deref() {
-        return Outcome::severe(format!("CPU emulated ({by})"))
+        return RuleOutcome::severe(format!("CPU emulated ({by})"))
             .effect("times are those of the emulator; no view compares them with other runs")
             .from(subject, &["emulation"])
             .nothing_to_do(Acceptable::Nature);
     }
     let outcome = match subject.host.virtualization.as_deref() {
-        Some("none") => Outcome::good("no virtual machine"),
+        Some("none") => RuleOutcome::good("no virtual machine"),
         Some(kind @ "qemu") => {
-            Outcome::note(format!("virtual machine ({kind}), by KVM or emulation unknown"))
+            RuleOutcome::note(format!("virtual machine ({kind}), by KVM or emulation unknown"))
         }
-        Some(kind) => Outcome::note(format!("virtual machine ({kind})")),
-        None => Outcome::unknown("virtualization", "not in CPUID, DMI or device tree"),
+        Some(kind) => RuleOutcome::note(format!("virtual machine ({kind})")),
+        None => RuleOutcome::unknown("virtualization", "not in CPUID, DMI or device tree"),
     };
     outcome.from(subject, &["virtualization"]).nothing_to_do(Acceptable::Nature)
 }
 
-fn host_id(subject: &Subject<'_>) -> Outcome {
+fn host_id(subject: &Subject<'_>) -> RuleOutcome {
     let origin = subject.host.origins.get("id");
     let outcome = match &subject.host.id {
-        None => Outcome::unknown("host id", "no machine-id and no hardware facts"),
+        None => RuleOutcome::unknown("host id", "no machine-id and no hardware facts"),
         Some(_) if origin.is_some_and(|origin| origin.contains(ID_BY_NAME)) => {
-            Outcome::note("no machine-id: runs are identified by the host's name")
+            RuleOutcome::note("no machine-id: runs are identified by the host's name")
                 .fix(Fix::SetMachineId)
         }
         Some(_) if origin.is_some_and(|origin| origin.contains(NAME_VARIABLE)) => {
-            Outcome::good("by the given name and the hardware")
+            RuleOutcome::good("by the given name and the hardware")
         }
-        Some(_) => Outcome::good("by machine-id"),
+        Some(_) => RuleOutcome::good("by machine-id"),
     };
     outcome.read("/etc/machine-id")
 }
 
-fn container(subject: &Subject<'_>) -> Outcome {
+fn container(subject: &Subject<'_>) -> RuleOutcome {
     let outcome = match subject.host.container.as_deref() {
-        Some(kind) => Outcome::note(format!("container ({kind})")),
+        Some(kind) => RuleOutcome::note(format!("container ({kind})")),
         None if !subject.condition.proc_readable => {
-            Outcome::unknown("container", subject.unread("/proc/self"))
+            RuleOutcome::unknown("container", subject.unread("/proc/self"))
         }
-        None => Outcome::good("no container detected"),
+        None => RuleOutcome::good("no container detected"),
     };
     outcome.from(subject, &["container"]).nothing_to_do(Acceptable::Nature)
 }

@@ -5,11 +5,12 @@ use fathom_record::{Document, RunState, State};
 use serde::Serialize;
 
 use super::facts::{Facts, dividing};
-use super::numbers::{Row, rows};
-use super::series::{FALSE_DISCOVERY_RATE, Side as Number};
-use super::{Fleet, Limits, Member, Subject, key, names};
+use super::numbers::{AnalysisRow, rows};
+use super::series::{FALSE_DISCOVERY_RATE, SeriesSide as Number};
+use super::{Fleet, FleetLimits, FleetMember, FleetSubject, key, names};
 use crate::compare::{
-    Compared, Comparison, NotComparable, Side, Word, changed_word, of_rows, word_of,
+    Compared, Comparison, ComparisonSide, ComparisonWord, NotComparable, changed_word, of_rows,
+    word_of,
 };
 use crate::differences::Difference;
 use crate::statistics::{
@@ -48,10 +49,10 @@ pub struct HostChange {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaseChange {
     #[serde(flatten)]
-    pub subject: Subject,
+    pub subject: FleetSubject,
     /// B ÷ A.
     pub ratio: f64,
-    pub word: Word,
+    pub word: ComparisonWord,
 }
 
 /// A host by its places among all members: in A and in B.
@@ -62,11 +63,11 @@ type Twin = [usize; 2];
 pub fn compare_groups(
     (a, b): (&[&Document], &[&Document]),
     names: [&str; 2],
-    limits: &Limits,
+    limits: &FleetLimits,
     seed: u64,
 ) -> GroupComparison {
-    let (in_a, in_b) = (Fleet::of(a), Fleet::of(b));
-    let all: Vec<&Member<'_>> = in_a.members.iter().chain(&in_b.members).collect();
+    let (in_a, in_b) = (Fleet::from_runs(a), Fleet::from_runs(b));
+    let all: Vec<&FleetMember<'_>> = in_a.members.iter().chain(&in_b.members).collect();
     let is_in_a = |at: usize| at < in_a.members.len();
     let twin = |at: usize| {
         let other =
@@ -105,12 +106,12 @@ fn facts<'f>(fleet: &'f Fleet<'_>) -> Vec<&'f Facts> {
     fleet.facts.iter().collect()
 }
 
-fn side(name: &str, fleet: &Fleet<'_>) -> Side {
+fn side(name: &str, fleet: &Fleet<'_>) -> ComparisonSide {
     let hosts = fleet.members.len();
     let runs = || fleet.members.iter().flat_map(|member| &member.runs);
     let records = || runs().flat_map(|run| &run.records);
     let folded = names::fold(fleet.members.iter().map(|member| member.name.as_str()));
-    Side {
+    ComparisonSide {
         id: name.to_owned(),
         label: None,
         started: runs().map(|run| run.run.started.clone()).max().unwrap_or_default(),
@@ -126,10 +127,10 @@ fn side(name: &str, fleet: &Fleet<'_>) -> Side {
 
 /// A case of both groups; why not, without valid numbers on a side.
 fn of_row(
-    row: &Row<'_>,
+    row: &AnalysisRow<'_>,
     twins: &[Twin],
     is_in_a: &dyn Fn(usize) -> bool,
-    limits: &Limits,
+    limits: &FleetLimits,
     seed: u64,
 ) -> Result<Compared, String> {
     let pairs = pairs(row, twins);
@@ -156,8 +157,9 @@ fn of_row(
     let first = row.found[0].1.record;
     let few = a.len().min(b.len());
     let limit = limits.get(first.metric.as_str()).copied();
-    let (word, unchanged_within) =
-        ratio.as_ref().map_or((Word::Inconclusive, None), |it| word_of(it, few, first, limit));
+    let (word, unchanged_within) = ratio
+        .as_ref()
+        .map_or((ComparisonWord::Inconclusive, None), |it| word_of(it, few, first, limit));
     Ok(Compared {
         metric: first.metric.clone(),
         params: first.params.clone(),
@@ -188,7 +190,7 @@ fn of_row(
 }
 
 /// The numbers of hosts that have a valid one in both.
-fn pairs(row: &Row<'_>, twins: &[Twin]) -> Vec<[Number; 2]> {
+fn pairs(row: &AnalysisRow<'_>, twins: &[Twin]) -> Vec<[Number; 2]> {
     let of = |member: usize| row.sides.iter().find(|side| side.member == member).copied();
     twins.iter().filter_map(|[a, b]| Some([of(*a)?, of(*b)?])).collect()
 }
@@ -207,7 +209,7 @@ fn of_twins(pairs: &[[Number; 2]], seed: u64) -> Option<(Ratio, f64)> {
 
 /// Each host in both, those that changed most first: by what surely changed, then by the median
 /// over all cases.
-fn hosts(rows: &[Row<'_>], twins: &[Twin], all: &[&Member<'_>]) -> Vec<HostChange> {
+fn hosts(rows: &[AnalysisRow<'_>], twins: &[Twin], all: &[&FleetMember<'_>]) -> Vec<HostChange> {
     let mut hosts: Vec<HostChange> =
         twins.iter().map(|[a, b]| host(rows, [*a, *b], [all[*a], all[*b]])).collect();
     let largest = |it: &HostChange| it.changed.first().map_or(0.0, |it| it.ratio.ln().abs());
@@ -216,7 +218,7 @@ fn hosts(rows: &[Row<'_>], twins: &[Twin], all: &[&Member<'_>]) -> Vec<HostChang
     hosts
 }
 
-fn host(rows: &[Row<'_>], twin: Twin, members: [&Member<'_>; 2]) -> HostChange {
+fn host(rows: &[AnalysisRow<'_>], twin: Twin, members: [&FleetMember<'_>; 2]) -> HostChange {
     let mut tested: Vec<(CaseChange, f64)> = Vec::new();
     let mut slower = Vec::new();
     for row in rows {

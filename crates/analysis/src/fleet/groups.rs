@@ -6,7 +6,7 @@ use fathom_record::Host;
 use fathom_record::host::Cpu;
 use serde::Serialize;
 
-use super::Member;
+use super::FleetMember;
 use crate::differences::size;
 
 /// Total memory of equal hosts differs by what kernel and firmware reserve. The nearest that is
@@ -32,7 +32,7 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    fn of(host: &Host) -> Self {
+    fn from_host(host: &Host) -> Self {
         Self {
             cpu: host.cpu.model.clone(),
             virtualization: host.virtualization.clone(),
@@ -82,8 +82,9 @@ fn cores_of_nodes(cpu: &Cpu) -> Vec<u32> {
 }
 
 /// The members of each group by index, the largest group first.
-pub(super) fn groups(members: &[Member<'_>]) -> Vec<(Hardware, Vec<usize>)> {
-    let mut hardware: Vec<Hardware> = members.iter().map(|it| Hardware::of(it.host())).collect();
+pub(super) fn groups(members: &[FleetMember<'_>]) -> Vec<(Hardware, Vec<usize>)> {
+    let mut hardware: Vec<Hardware> =
+        members.iter().map(|it| Hardware::from_host(it.host())).collect();
     let bare = |it: &Hardware| Hardware { memory_bytes: None, modules: None, ..it.clone() };
     for alike in classes(&hardware, bare) {
         equate_memory(&mut hardware, alike);

@@ -4,8 +4,8 @@ use fathom_record::Document;
 use serde::Serialize;
 
 use super::numbers::{self, Numbers, subject};
-use super::{Fleet, HOSTS_MIN, Hardware, Limits, NotJudged, OddHost, key, odd_facts};
-use crate::compare::{RunRecord, Word};
+use super::{Fleet, FleetLimits, HOSTS_MIN, Hardware, NotJudged, OddHost, key, odd_facts};
+use crate::compare::{ComparisonWord, RunRecord};
 
 /// A host beside its group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,7 +42,8 @@ impl HostJudgement {
     #[must_use]
     pub fn answer(&self) -> HostAnswer {
         let OddHost { numbers, facts, .. } = &self.odd;
-        let is_odd = |word: Word| word.is_certainly_worse() || word == Word::Changed;
+        let is_odd =
+            |word: ComparisonWord| word.is_certainly_worse() || word == ComparisonWord::Changed;
         if numbers.iter().any(|number| is_odd(number.word)) {
             HostAnswer::Odd
         } else if !numbers.is_empty() || !facts.is_empty() {
@@ -63,10 +64,10 @@ impl HostJudgement {
 /// # Panics
 /// Never: the run is a member of the group.
 #[must_use]
-pub fn judge_host(run: &Document, group: &[&Document], limits: &Limits) -> HostJudgement {
+pub fn judge_host(run: &Document, group: &[&Document], limits: &FleetLimits) -> HostJudgement {
     let own = key(&run.host);
     let others = group.iter().copied().filter(|other| key(&other.host) != own);
-    let fleet = Fleet::of(&others.chain([run]).collect::<Vec<_>>());
+    let fleet = Fleet::from_runs(&others.chain([run]).collect::<Vec<_>>());
     let is_own = |member: &usize| key(fleet.members[*member].host()) == own;
     let find =
         |(at, (_, of)): (usize, &(Hardware, Vec<usize>))| Some((at, of.iter().position(is_own)?));
@@ -79,15 +80,15 @@ pub fn judge_host(run: &Document, group: &[&Document], limits: &Limits) -> HostJ
     let Numbers { odd, abstained, .. } = numbers::judge(&rows, here.len(), Some(at));
     let not_judged = fleet.not_judged(of, abstained);
     let is_whole = not_judged.iter().all(|it| it.subject.is_some());
-    let has = |row: &&numbers::Row<'_>| {
+    let has = |row: &&numbers::AnalysisRow<'_>| {
         row.sides.len() >= HOSTS_MIN
             && run.records.iter().any(|record| subject(RunRecord { record, run }) == row.subject)
     };
-    let is_judged = |row: &&&numbers::Row<'_>| {
+    let is_judged = |row: &&&numbers::AnalysisRow<'_>| {
         let abstained = |it: &NotJudged| it.subject.as_ref() == Some(&row.subject);
         row.sides.iter().any(|side| side.member == at) && !not_judged.iter().any(abstained)
     };
-    let cases: Vec<&numbers::Row<'_>> = rows.iter().filter(has).collect();
+    let cases: Vec<&numbers::AnalysisRow<'_>> = rows.iter().filter(has).collect();
     let facts = odd_facts(&fleet.facts[of[at]], &fleet.peers(group));
     HostJudgement {
         hardware: hardware.clone(),

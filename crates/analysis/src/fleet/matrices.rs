@@ -25,7 +25,7 @@ pub struct Matrix {
     pub pairs: Pairs,
 }
 
-type Ends<'a> = [&'a Host; 2];
+type MatrixEnds<'a> = [&'a Host; 2];
 
 /// The matrices of metrics that at least five hosts have measured between each other, or fewer that
 /// have measured to each other: those are not judged.
@@ -36,7 +36,7 @@ pub(super) fn matrices(runs: &[&Document]) -> Vec<Matrix> {
 fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
     let mut newest_first = runs.to_vec();
     newest_first.sort_by(|a, b| b.run.id.cmp(&a.run.id));
-    let mut cases: BTreeMap<Params, Vec<(Ends<'_>, &Record)>> = BTreeMap::new();
+    let mut cases: BTreeMap<Params, Vec<(MatrixEnds<'_>, &Record)>> = BTreeMap::new();
     for run in newest_first {
         for record in run.records.iter().filter(|record| record.metric.as_str() == metric) {
             let Some((params, ends)) = ends(run, record) else { continue };
@@ -48,7 +48,7 @@ fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
     let hosts: BTreeMap<(&str, &str), &Host> = ends.map(|host| (key(host), host)).collect();
     let calls = |run: &&&Document| !run.far.is_empty();
     let callers: BTreeSet<_> = runs.iter().filter(calls).map(|run| key(&run.host)).collect();
-    let is_mutual = |ends: &Ends<'_>| ends.iter().all(|end| callers.contains(&key(end)));
+    let is_mutual = |ends: &MatrixEnds<'_>| ends.iter().all(|end| callers.contains(&key(end)));
     let are_among_each_other = found.iter().any(|(ends, _)| is_mutual(ends));
     if hosts.len() < HOSTS_MIN && !are_among_each_other {
         return None;
@@ -64,7 +64,7 @@ fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
         let (from, to) = (index[&key(from)], index[&key(to)]);
         measured.insert((from, to));
         // The newest counts, or that of the end that is named first.
-        if let Some(number) = Directed::of(from, to, record) {
+        if let Some(number) = Directed::between(from, to, record) {
             numbers.entry((from, to)).or_insert(number);
         }
     }
@@ -92,7 +92,7 @@ fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
 
 /// The hosts from and to which a record is, and its other parameters. What goes both ways at once
 /// has no direction.
-fn ends<'a>(run: &'a Document, record: &Record) -> Option<(Params, Ends<'a>)> {
+fn ends<'a>(run: &'a Document, record: &Record) -> Option<(Params, MatrixEnds<'a>)> {
     let far = run.far_host(&record.params).filter(|far| key(far) != key(&run.host))?;
     let mut params = record.params.clone();
     params.0.remove("to");

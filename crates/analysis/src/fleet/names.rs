@@ -14,7 +14,7 @@ const NAME_BYTES_MAX: usize = 32 + 1 + 253;
 const SHOWN_MAX: usize = 120;
 
 /// Numbers as they are written.
-type Numbers = BTreeSet<(u64, String)>;
+type NameNumbers = BTreeSet<(u64, String)>;
 
 /// The last number in the first label of a name, with what is before and after it.
 fn numbered(name: &str) -> Option<(&str, u64, &str, &str)> {
@@ -29,7 +29,7 @@ fn numbered(name: &str) -> Option<(&str, u64, &str, &str)> {
 /// The names as one list, each once: `node[3,17-19]`, `node[01-40]`. [`expand`] gives them back.
 #[must_use]
 pub fn fold<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    let mut alike: BTreeMap<(&str, bool, &str), Numbers> = BTreeMap::new();
+    let mut alike: BTreeMap<(&str, bool, &str), NameNumbers> = BTreeMap::new();
     for name in names {
         match numbered(name) {
             Some((before, number, digits, after)) => {
@@ -52,7 +52,7 @@ pub fn fold<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
 
 /// `3`, `17-19`: a range goes on while the next number has the same number of digits, by zeros if
 /// the first has them.
-fn ranges(mut numbers: Numbers) -> Vec<String> {
+fn ranges(mut numbers: NameNumbers) -> Vec<String> {
     let mut ranges = Vec::new();
     while let Some((first, digits)) = numbers.pop_first() {
         let (mut last, mut end) = (first, digits.clone());
@@ -105,7 +105,7 @@ fn expanded(part: &str, room: usize) -> Result<Vec<String>, String> {
     while let Some((before, brackets)) = rest.split_once('[') {
         let (list, after) = brackets.split_once(']').ok_or("[ without ]")?;
         let ranges = list.split(',').map(range).collect::<Result<Vec<_>, String>>()?;
-        let add = |sum: u64, (from, to, _): &Range| sum.saturating_add(to - from + 1);
+        let add = |sum: u64, (from, to, _): &NameRange| sum.saturating_add(to - from + 1);
         let count = ranges.iter().fold(0, add);
         if count.saturating_mul(names.len() as u64) > room as u64 {
             return Err(too_many());
@@ -130,9 +130,9 @@ fn expanded(part: &str, room: usize) -> Result<Vec<String>, String> {
 }
 
 /// First and last number, and the width of both.
-type Range = (u64, u64, usize);
+type NameRange = (u64, u64, usize);
 
-fn range(text: &str) -> Result<Range, String> {
+fn range(text: &str) -> Result<NameRange, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let ([from, to], width) = ([number(first)?, number(last)?], first.len());
     if from > to || format!("{to:0width$}") != last {

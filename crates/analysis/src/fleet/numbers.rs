@@ -7,10 +7,10 @@ use fathom_record::{Better, Host, Interval, MetricId, Params, Protocol, State, S
 use serde::Serialize;
 
 use super::series::{
-    Bimodal, Side, Test, are_many, bimodal, discoveries, discoveries_of, spread, tests,
+    Bimodal, SeriesSide, Test, are_many, bimodal, discoveries, discoveries_of, spread, tests,
 };
-use super::{BETWEEN, HOSTS_MIN, Limits, Member, key};
-use crate::compare::{RunRecord, Word, changed_word, stratum_of};
+use super::{BETWEEN, FleetLimits, FleetMember, HOSTS_MIN, key};
+use crate::compare::{ComparisonWord, RunRecord, changed_word, stratum_of};
 use crate::display_value::DisplayValue;
 use crate::statistics::{median, median_interval, standard_error};
 
@@ -21,7 +21,7 @@ const TOGETHER_MIN: usize = 5;
 
 /// A case, or the cases of a group of metrics together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Subject {
+pub struct FleetSubject {
     /// The metric, or the group of metrics, such as `memory`.
     pub metric: MetricId,
     /// The parameters of a case.
@@ -38,7 +38,7 @@ pub struct Subject {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OddNumber {
     #[serde(flatten)]
-    pub subject: Subject,
+    pub subject: FleetSubject,
     /// Of a case, the number of the host.
     pub value: Option<f64>,
     /// Of a case, the median of the group.
@@ -50,12 +50,12 @@ pub struct OddNumber {
     pub z: f64,
     /// Allowing for the number of cases of the host (Benjamini and Hochberg).
     pub p_adjusted: f64,
-    pub word: Word,
+    pub word: ComparisonWord,
 }
 
 /// A case of the group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Case {
+pub struct FleetCase {
     pub metric: MetricId,
     pub params: Params,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct Case {
 /// What was not judged by peers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Abstained {
-    pub(super) subject: Option<Subject>,
+    pub(super) subject: Option<FleetSubject>,
     pub(super) reason: String,
     /// The hosts on one side of what divides the group.
     pub(super) part: Vec<usize>,
@@ -83,23 +83,23 @@ pub(super) struct Abstained {
 
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
-    pub(super) cases: Vec<Case>,
+    pub(super) cases: Vec<FleetCase>,
     /// By member.
     pub(super) odd: Vec<(usize, Vec<OddNumber>)>,
     pub(super) abstained: Vec<Abstained>,
 }
 
 /// One case of all members that have a valid number.
-pub(super) struct Row<'a> {
-    pub(super) subject: Subject,
+pub(super) struct AnalysisRow<'a> {
+    pub(super) subject: FleetSubject,
     pub(super) found: Vec<(usize, RunRecord<'a>)>,
-    pub(super) sides: Vec<Side>,
+    pub(super) sides: Vec<SeriesSide>,
     pub(super) stratum: Stratum,
     pub(super) effect_min: f64,
     noisy: usize,
 }
 
-impl Row<'_> {
+impl AnalysisRow<'_> {
     fn better(&self) -> Better {
         self.found[0].1.record.better
     }
@@ -116,10 +116,10 @@ impl Row<'_> {
         Some(spread(&self.sides)?.middle.exp())
     }
 
-    fn case(&self) -> Case {
+    fn case(&self) -> FleetCase {
         let first = self.found[0].1.record;
         let spread = spread(&self.sides);
-        Case {
+        FleetCase {
             metric: first.metric.clone(),
             params: first.params.clone(),
             far: self.subject.far.clone(),
@@ -133,14 +133,14 @@ impl Row<'_> {
     }
 }
 
-type Found<'a> = Vec<(usize, RunRecord<'a>)>;
+type FleetFound<'a> = Vec<(usize, RunRecord<'a>)>;
 
 /// The rows of all cases. Of a host with several runs the newest that has the case. Numbers to two
 /// far hosts are two cases, though both may have one name; to hosts that measure to others
 /// themselves they are no cases of a host: hosts and links are taken apart.
-pub(super) fn rows<'a>(members: &[&Member<'a>], limits: &Limits) -> Vec<Row<'a>> {
-    let mut cases: BTreeMap<(&MetricId, &Params, &str), Found<'a>> = BTreeMap::new();
-    let calls = |member: &&&Member<'_>| member.runs.iter().any(|run| !run.far.is_empty());
+pub(super) fn rows<'a>(members: &[&FleetMember<'a>], limits: &FleetLimits) -> Vec<AnalysisRow<'a>> {
+    let mut cases: BTreeMap<(&MetricId, &Params, &str), FleetFound<'a>> = BTreeMap::new();
+    let calls = |member: &&&FleetMember<'_>| member.runs.iter().any(|run| !run.far.is_empty());
     let callers: BTreeSet<(&str, &str)> =
         members.iter().filter(calls).map(|member| key(member.host())).collect();
     for (index, member) in members.iter().enumerate() {
@@ -160,17 +160,17 @@ pub(super) fn rows<'a>(members: &[&Member<'a>], limits: &Limits) -> Vec<Row<'a>>
             }
         }
     }
-    let row = |((metric, ..), found): ((&MetricId, &Params, &str), Found<'a>)| {
+    let row = |((metric, ..), found): ((&MetricId, &Params, &str), FleetFound<'a>)| {
         let limit = limits.get(metric.as_str()).copied().unwrap_or(0.0);
         row(subject(found[0].1), found, EFFECT_MIN.max(limit))
     };
     cases.into_iter().filter_map(row).collect()
 }
 
-pub(super) fn subject(one: RunRecord<'_>) -> Subject {
+pub(super) fn subject(one: RunRecord<'_>) -> FleetSubject {
     let RunRecord { record, run } = one;
     let far = run.far_host(&record.params);
-    Subject {
+    FleetSubject {
         metric: record.metric.clone(),
         params: record.params.clone(),
         far: far.map(|far| name_with_id(&far.name, far.id.as_deref())),
@@ -179,10 +179,16 @@ pub(super) fn subject(one: RunRecord<'_>) -> Subject {
 }
 
 /// `None` if no host has a number.
-fn row(subject: Subject, mut found: Found<'_>, effect_min: f64) -> Option<Row<'_>> {
+fn row(
+    subject: FleetSubject,
+    mut found: FleetFound<'_>,
+    effect_min: f64,
+) -> Option<AnalysisRow<'_>> {
     found.retain(|(_, one)| {
-        let is_number =
-            matches!(DisplayValue::of(one.record, Protocol::Median), DisplayValue::Number(_));
+        let is_number = matches!(
+            DisplayValue::from_record(one.record, Protocol::Median),
+            DisplayValue::Number(_)
+        );
         is_number && !one.record.verdict.is_emulated() && one.record.on_cliff().is_none()
     });
     let of_all = found.len();
@@ -194,10 +200,10 @@ fn row(subject: Subject, mut found: Found<'_>, effect_min: f64) -> Option<Row<'_
     let side = |(member, one): &(usize, RunRecord<'_>)| {
         let it = one.estimate(stratum)?;
         let (ln, own) = logarithm(it.median, it.interval, &it.process_medians)?;
-        Some(Side { member: *member, ln, own })
+        Some(SeriesSide { member: *member, ln, own })
     };
     let sides = found.iter().filter_map(side).collect();
-    Some(Row { subject, sides, stratum, noisy, effect_min, found })
+    Some(AnalysisRow { subject, sides, stratum, noisy, effect_min, found })
 }
 
 /// The logarithm of a number and its standard error, by the interval over process medians; `None`
@@ -216,10 +222,11 @@ pub(super) fn logarithm(
 }
 
 /// What the members of a group have odd, or `only` one of them if nobody asks about the others.
-pub(super) fn judge(rows: &[Row<'_>], members: usize, only: Option<usize>) -> Numbers {
-    let mut numbers = Numbers { cases: rows.iter().map(Row::case).collect(), ..Numbers::default() };
+pub(super) fn judge(rows: &[AnalysisRow<'_>], members: usize, only: Option<usize>) -> Numbers {
+    let mut numbers =
+        Numbers { cases: rows.iter().map(AnalysisRow::case).collect(), ..Numbers::default() };
     let enough = rows.iter().filter(|row| row.sides.len() >= HOSTS_MIN);
-    let mut all: Vec<Judged> =
+    let mut all: Vec<FleetJudged> =
         enough.map(|row| (row.subject.clone(), row.sides.clone(), row.effect_min)).collect();
     let together = together(rows, members);
     // What divides the cases of a group together divides each, if less visibly.
@@ -257,17 +264,17 @@ pub(super) fn judge(rows: &[Row<'_>], members: usize, only: Option<usize>) -> Nu
 }
 
 /// A subject, its numbers, and the least effect.
-type Judged = (Subject, Vec<Side>, f64);
+type FleetJudged = (FleetSubject, Vec<SeriesSide>, f64);
 
 /// Members who are odd, with the tests that show it. More than a quarter of them are no odd ones
 /// out: those that are odd in single cases are left out first.
 fn odd_members(
-    all: &[Judged],
+    all: &[FleetJudged],
     (members, only): (usize, Option<usize>),
     abstained: &mut Vec<Abstained>,
 ) -> Vec<(usize, Vec<(Test, f64)>)> {
     let of_one =
-        |(at, (_, sides, least)): (usize, &Judged)| tests(at, sides, *least, [sides.len(), 0]);
+        |(at, (_, sides, least)): (usize, &FleetJudged)| tests(at, sides, *least, [sides.len(), 0]);
     let mut tests: Vec<Test> = all.iter().enumerate().flat_map(of_one).collect();
     let is_together = |test: &Test| all[test.series].0.cases.is_some();
     loop {
@@ -289,8 +296,8 @@ fn odd_members(
 }
 
 /// Whether unfiltered numbers are of a run that is noisy as a whole.
-fn is_doubted(rows: &[Row<'_>], subject: &Subject, member: usize) -> bool {
-    let is_of = |row: &&Row<'_>| match subject.cases {
+fn is_doubted(rows: &[AnalysisRow<'_>], subject: &FleetSubject, member: usize) -> bool {
+    let is_of = |row: &&AnalysisRow<'_>| match subject.cases {
         Some(_) => row.subject.metric.group() == subject.metric.as_str(),
         None => row.subject == *subject,
     };
@@ -299,14 +306,14 @@ fn is_doubted(rows: &[Row<'_>], subject: &Subject, member: usize) -> bool {
     runs.any(|(of, one)| *of == member && one.run.run.verdict.state != State::Valid)
 }
 
-fn abstained(subject: &Subject, found: &Bimodal, of: usize) -> Abstained {
+fn abstained(subject: &FleetSubject, found: &Bimodal, of: usize) -> Abstained {
     let reason = found.words(of, "hosts");
     Abstained { subject: Some(subject.clone()), reason, part: found.part.clone() }
 }
 
 fn odd_number(
-    rows: &[Row<'_>],
-    (subject, sides, _): &Judged,
+    rows: &[AnalysisRow<'_>],
+    (subject, sides, _): &FleetJudged,
     Test { member, effect, z, .. }: Test,
     p_adjusted: f64,
 ) -> OddNumber {
@@ -315,8 +322,8 @@ fn odd_number(
     let side = sides.iter().find(|side| side.member == member && first.is_some());
     let word = match first {
         Some(record) => changed_word(effect > 0.0, false, record),
-        None if effect > 0.0 => Word::Slower,
-        None => Word::Faster,
+        None if effect > 0.0 => ComparisonWord::Slower,
+        None => ComparisonWord::Faster,
     };
     OddNumber {
         subject: subject.clone(),
@@ -333,14 +340,14 @@ fn odd_number(
 /// Of each group of metrics with enough cases, the median over these of how much slower each host
 /// is. What a host has in all cases stands out, though hosts differ by as much in each: the spread
 /// between hosts is that of these medians. A host with less than half of the cases has none.
-fn together(rows: &[Row<'_>], members: usize) -> Vec<Judged> {
-    let mut groups: BTreeMap<&str, Vec<&Row<'_>>> = BTreeMap::new();
+fn together(rows: &[AnalysisRow<'_>], members: usize) -> Vec<FleetJudged> {
+    let mut groups: BTreeMap<&str, Vec<&AnalysisRow<'_>>> = BTreeMap::new();
     let directed = rows.iter().filter(|row| row.better() != Better::Neither);
     directed
         .filter(|row| row.sides.len() >= HOSTS_MIN)
         .for_each(|row| groups.entry(row.subject.metric.group()).or_default().push(row));
     groups.retain(|_, rows| rows.len() >= TOGETHER_MIN);
-    let of_group = |(group, rows): (&str, Vec<&Row<'_>>)| {
+    let of_group = |(group, rows): (&str, Vec<&AnalysisRow<'_>>)| {
         let mut slower: Vec<Vec<(f64, f64)>> = vec![Vec::new(); members];
         for row in &rows {
             let sign = if row.better() == Better::Higher { -1.0 } else { 1.0 };
@@ -352,11 +359,11 @@ fn together(rows: &[Row<'_>], members: usize) -> Vec<Judged> {
             let (by, own): (Vec<f64>, Vec<f64>) = all.into_iter().unzip();
             // Cases of one visit share its error: together they are as uncertain as one.
             let is_enough = 2 * by.len() >= rows.len();
-            is_enough.then_some(Side { member, ln: median(&by)?, own: median(&own)? })
+            is_enough.then_some(SeriesSide { member, ln: median(&by)?, own: median(&own)? })
         };
-        let sides: Vec<Side> = slower.into_iter().enumerate().filter_map(side).collect();
+        let sides: Vec<SeriesSide> = slower.into_iter().enumerate().filter_map(side).collect();
         let (metric, params) = (MetricId::new(group), Params::none());
-        let subject = Subject { metric, params, far: None, cases: Some(rows.len()) };
+        let subject = FleetSubject { metric, params, far: None, cases: Some(rows.len()) };
         (sides.len() >= HOSTS_MIN).then_some((subject, sides, EFFECT_MIN))
     };
     groups.into_iter().filter_map(of_group).collect()

@@ -11,7 +11,7 @@ use fathom_record::{Better, Protocol, Record, State};
 use serde::Serialize;
 
 use super::numbers;
-use super::series::{Side, Test, are_many, bimodal, discoveries, tests};
+use super::series::{SeriesSide, Test, are_many, bimodal, discoveries, tests};
 use crate::statistics::{median, qn};
 
 /// Smaller effects are not odd.
@@ -49,7 +49,7 @@ impl Directed {
     }
 
     /// The number of a valid record; `None` for others.
-    pub fn of(from: usize, to: usize, record: &Record) -> Option<Self> {
+    pub fn between(from: usize, to: usize, record: &Record) -> Option<Self> {
         let summary = record.summary.as_ref().filter(|_| record.verdict.state == State::Valid)?;
         let value = record.number(Protocol::Median)?;
         let (_, own) = numbers::logarithm(value, summary.interval, &summary.process_medians)?;
@@ -228,9 +228,9 @@ fn bad_hosts(
         let side = |(member, host): (usize, &usize)| {
             let rest = &by_host[*host];
             let own = MEDIAN_ERROR * qn(rest).unwrap_or(0.0) / (rest.len() as f64).sqrt();
-            Side { member, ln: effects[*host], own }
+            SeriesSide { member, ln: effects[*host], own }
         };
-        let sides: Vec<Side> = judged.iter().enumerate().map(side).collect();
+        let sides: Vec<SeriesSide> = judged.iter().enumerate().map(side).collect();
         if let Some(found) = bimodal(&sides, EFFECT_MIN) {
             let way = ["sending", "receiving"][way];
             return Err(format!("{way}: {}", found.words(sides.len(), "hosts")));
@@ -253,9 +253,9 @@ fn bad_links(
     let links = links(numbers);
     let side = |(one, rest): (&Directed, &f64)| {
         let member = links.binary_search(&link(one)).ok()?;
-        Some(Side { member, ln: *rest, own: one.own })
+        Some(SeriesSide { member, ln: *rest, own: one.own })
     };
-    let sides: Vec<Side> = numbers.iter().zip(&terms.rest).filter_map(side).collect();
+    let sides: Vec<SeriesSide> = numbers.iter().zip(&terms.rest).filter_map(side).collect();
     if let Some(found) = bimodal(&sides, EFFECT_MIN) {
         return Err(format!("links: {}", found.words(sides.len(), "numbers")));
     }

@@ -11,7 +11,7 @@ const ODD_SHARE_MAX: f64 = 0.25;
 
 /// The number of a member of a series.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Side {
+pub(super) struct SeriesSide {
     pub(super) member: usize,
     /// Logarithm of the number.
     pub(super) ln: f64,
@@ -57,13 +57,13 @@ pub(super) struct Spread {
     pub(super) qn: f64,
 }
 
-pub(super) fn spread(sides: &[Side]) -> Option<Spread> {
+pub(super) fn spread(sides: &[SeriesSide]) -> Option<Spread> {
     let logarithms: Vec<f64> = sides.iter().map(|side| side.ln).collect();
     Some(Spread { middle: median(&logarithms)?, qn: qn(&logarithms)? })
 }
 
 /// Whether the series has two levels that are further apart than the least effect.
-pub(super) fn bimodal(sides: &[Side], effect_min: f64) -> Option<Bimodal> {
+pub(super) fn bimodal(sides: &[SeriesSide], effect_min: f64) -> Option<Bimodal> {
     let logarithms: Vec<f64> = sides.iter().map(|side| side.ln).collect();
     let [low, high] = two_levels(&logarithms)?;
     let apart = (high.at - low.at).exp_m1();
@@ -85,7 +85,7 @@ pub(super) fn bimodal(sides: &[Side], effect_min: f64) -> Option<Bimodal> {
 /// `fitted` how many terms were taken from these: what remains of them has less spread than they.
 pub(super) fn tests(
     series: usize,
-    sides: &[Side],
+    sides: &[SeriesSide],
     effect_min: f64,
     [independent, fitted]: [usize; 2],
 ) -> Vec<Test> {
@@ -93,7 +93,7 @@ pub(super) fn tests(
     let left = independent.saturating_sub(fitted).max(2);
     let qn = qn * (independent as f64 / left as f64).sqrt();
     let freedom = qn_freedom(left);
-    let test = |side: &Side| {
+    let test = |side: &SeriesSide| {
         let effect = side.ln - middle;
         let z = if effect == 0.0 { 0.0 } else { effect / qn.hypot(side.own) };
         let is_large = effect.exp_m1().abs() > effect_min;

@@ -3,8 +3,8 @@
 use fathom_record::{Better, Counts, Document, Protocol, State, Typical, Unit};
 use serde::Serialize;
 
-use super::numbers::{Row, rows, subject};
-use super::{Fleet, Limits, Member, Subject};
+use super::numbers::{AnalysisRow, rows, subject};
+use super::{Fleet, FleetLimits, FleetMember, FleetSubject};
 use crate::compare::RunRecord;
 use crate::display_value::DisplayValue;
 use crate::statistics::median;
@@ -13,7 +13,7 @@ use crate::typical;
 /// A case of a group: the number of each host, in the order of the hosts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Strip {
-    pub subject: Subject,
+    pub subject: FleetSubject,
     pub unit: Unit,
     pub better: Better,
     /// Valid and noisy numbers.
@@ -41,18 +41,18 @@ pub struct Drawing<'a> {
 #[must_use]
 pub fn strips<'a>(
     runs: &[&'a Document],
-    choose: &dyn Fn(usize, &[&Document]) -> Vec<Subject>,
+    choose: &dyn Fn(usize, &[&Document]) -> Vec<FleetSubject>,
 ) -> Vec<Drawing<'a>> {
-    let fleet = Fleet::of(runs);
+    let fleet = Fleet::from_runs(runs);
     let of_group = |(at, (_, group)): (usize, &(_, Vec<usize>))| {
         let here = fleet.here(group);
         let newest: Vec<&'a Document> = here.iter().map(|member| member.runs[0]).collect();
-        let rows = rows(&here, &Limits::new());
-        let row = |subject: &Subject| rows.iter().find(|row| row.subject == *subject);
+        let rows = rows(&here, &FleetLimits::new());
+        let row = |subject: &FleetSubject| rows.iter().find(|row| row.subject == *subject);
         let chosen = choose(at, &newest);
-        let counts = |member: &&Member<'_>| {
+        let counts = |member: &&FleetMember<'_>| {
             let records = member.runs.iter().flat_map(|run| &run.records);
-            Counts::of(records.map(|record| record.verdict.state))
+            Counts::from_states(records.map(|record| record.verdict.state))
         };
         Drawing {
             counts: here.iter().map(counts).collect(),
@@ -64,11 +64,16 @@ pub fn strips<'a>(
 }
 
 /// `None` without a number. `row` has the valid ones.
-fn strip(subject: &Subject, row: Option<&Row<'_>>, here: &[&Member<'_>]) -> Option<Strip> {
+fn strip(
+    subject: &FleetSubject,
+    row: Option<&AnalysisRow<'_>>,
+    here: &[&FleetMember<'_>],
+) -> Option<Strip> {
     let found: Vec<Option<RunRecord<'_>>> = here.iter().map(|it| newest(it, subject)).collect();
     // As it was compared: in the stratum that all hosts have.
     let valid = |at: usize| Some(row?.sides.iter().find(|side| side.member == at)?.ln.exp());
-    let noisy = |one: &RunRecord<'_>| DisplayValue::of(one.record, Protocol::Median).number();
+    let noisy =
+        |one: &RunRecord<'_>| DisplayValue::from_record(one.record, Protocol::Median).number();
     let number =
         |(at, one): (usize, &Option<RunRecord<'_>>)| valid(at).or_else(|| noisy(one.as_ref()?));
     let numbers: Vec<Option<f64>> = found.iter().enumerate().map(number).collect();
@@ -79,13 +84,13 @@ fn strip(subject: &Subject, row: Option<&Row<'_>>, here: &[&Member<'_>]) -> Opti
         unit: first.record.unit,
         better: first.record.better,
         states: found.iter().map(|one| Some(one.as_ref()?.record.verdict.state)).collect(),
-        median: row.and_then(Row::median).or_else(|| median(&known))?,
-        typical: typical::of(first.record, &first.run.host),
+        median: row.and_then(AnalysisRow::median).or_else(|| median(&known))?,
+        typical: typical::typical_of(first.record, &first.run.host),
         numbers,
     })
 }
 
-fn newest<'a>(member: &Member<'a>, wanted: &Subject) -> Option<RunRecord<'a>> {
+fn newest<'a>(member: &FleetMember<'a>, wanted: &FleetSubject) -> Option<RunRecord<'a>> {
     let of_run = |run: &&'a Document| {
         let run: &'a Document = run;
         let records = run.records.iter().rev().map(|record| RunRecord { record, run });

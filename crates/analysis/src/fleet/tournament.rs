@@ -10,7 +10,7 @@ use crate::statistics::index;
 pub const WHOLE_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Round {
+pub struct TournamentRound {
     /// Disjoint pairs of hosts, by index.
     pub pairs: Vec<[usize; 2]>,
     /// Who waits: one host of an odd number.
@@ -21,7 +21,7 @@ pub struct Round {
 /// n hosts n − 1 rounds of n/2 pairs, or n rounds with a bye each if n is odd. Above [`WHOLE_MAX`]
 /// hosts as many rounds as those have, drawn at random by the seed. None below two hosts.
 #[must_use]
-pub fn tournament(hosts: usize, seed: u64) -> Vec<Round> {
+pub fn tournament(hosts: usize, seed: u64) -> Vec<TournamentRound> {
     if hosts < 2 {
         return Vec::new();
     }
@@ -32,7 +32,7 @@ pub fn tournament(hosts: usize, seed: u64) -> Vec<Round> {
         let across = (1..seats / 2).map(|k| [(turn + k) % circle, (turn + circle - k) % circle]);
         let all = std::iter::once([turn, circle]).chain(across);
         let (pairs, bye): (Vec<_>, Vec<_>) = all.partition(|pair| pair[1] < hosts);
-        Round { pairs, bye: bye.first().map(|pair| pair[0]) }
+        TournamentRound { pairs, bye: bye.first().map(|pair| pair[0]) }
     };
     let mut turns: Vec<usize> = (0..circle).collect();
     if hosts > WHOLE_MAX {
@@ -56,7 +56,7 @@ mod tests {
     fn four_hosts_meet_in_three_rounds() {
         let pairs: Vec<_> = tournament(4, 0).into_iter().map(|round| round.pairs).collect();
         assert_eq!(pairs, [[[0, 3], [1, 2]], [[1, 3], [2, 0]], [[2, 3], [0, 1]]]);
-        assert_eq!(tournament(2, 0), [Round { pairs: vec![[0, 1]], bye: None }]);
+        assert_eq!(tournament(2, 0), [TournamentRound { pairs: vec![[0, 1]], bye: None }]);
         assert!(tournament(1, 0).is_empty() && tournament(0, 0).is_empty());
     }
 
@@ -66,7 +66,7 @@ mod tests {
             let rounds = tournament(hosts, 7);
             assert_eq!(rounds.len(), hosts - 1 + hosts % 2, "{hosts} hosts");
             let mut met = BTreeSet::new();
-            for Round { pairs, bye } in &rounds {
+            for TournamentRound { pairs, bye } in &rounds {
                 let mut present: Vec<usize> = pairs.concat();
                 present.extend(bye);
                 present.sort_unstable();

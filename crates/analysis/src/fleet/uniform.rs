@@ -5,8 +5,8 @@ use fathom_record::{
 };
 use serde::Serialize;
 
-use super::numbers::Row;
-use super::{HOSTS_MIN, Member};
+use super::numbers::AnalysisRow;
+use super::{FleetMember, HOSTS_MIN};
 use crate::compare::RunRecord;
 use crate::statistics::{median, median_interval};
 use crate::typical;
@@ -44,11 +44,11 @@ pub struct Missed {
 }
 
 /// What the group is slow in as a whole, in the order of the cases.
-pub(super) fn uniform(rows: &[Row<'_>], members: &[&Member<'_>]) -> Vec<Uniform> {
+pub(super) fn uniform(rows: &[AnalysisRow<'_>], members: &[&FleetMember<'_>]) -> Vec<Uniform> {
     rows.iter().filter_map(|row| of_row(row, members)).collect()
 }
 
-fn of_row(row: &Row<'_>, members: &[&Member<'_>]) -> Option<Uniform> {
+fn of_row(row: &AnalysisRow<'_>, members: &[&FleetMember<'_>]) -> Option<Uniform> {
     let (first, one) = row.found.first()?;
     let record = one.record;
     let values: Vec<f64> = row.sides.iter().map(|side| side.ln.exp()).collect();
@@ -63,7 +63,7 @@ fn of_row(row: &Row<'_>, members: &[&Member<'_>]) -> Option<Uniform> {
         interval: Some(Interval { low, high, level, basis: Basis::Processes }),
         ..Summary::default()
     });
-    let typical = typical::of(&of_group, members[*first].host());
+    let typical = typical::typical_of(&of_group, members[*first].host());
     let typical = typical.filter(|it| it.position == Position::Worse);
     let predicted = missed(row, record.better == Better::Lower);
     (typical.is_some() || predicted.is_some()).then(|| Uniform {
@@ -80,7 +80,7 @@ fn of_row(row: &Row<'_>, members: &[&Member<'_>]) -> Option<Uniform> {
 }
 
 /// The prediction in units of itself, since its inputs are of each host.
-fn missed<'a>(row: &Row<'a>, is_lower_better: bool) -> Option<Missed> {
+fn missed<'a>(row: &AnalysisRow<'a>, is_lower_better: bool) -> Option<Missed> {
     // What follows from the same family says nothing of the machine.
     let says = |it: &&Prediction| it.class() != Class::SelfConsistency;
     let of_host = |one: &RunRecord<'a>| {

@@ -4,7 +4,7 @@ use fathom_record::quantity::percent;
 use fathom_record::summary::Mode;
 use fathom_record::{Cause, Interval, Reason, Remedy, Sample, Summary};
 
-use super::Case;
+use super::JudgeCase;
 use crate::statistics::{median, quantile, sorted_finite};
 
 /// The fewest rounds of a process that show its level.
@@ -41,7 +41,7 @@ pub(super) fn shapes(summary: &Summary, noise_limit: f64) -> Vec<Reason> {
     reasons
 }
 
-impl Case<'_> {
+impl JudgeCase<'_> {
     /// Rounds that agree within each process, while processes do not: more rounds would not help.
     pub(super) fn levels(&self) -> Option<Reason> {
         let reason = |text| {

@@ -1,6 +1,6 @@
 //! Which resource limits the throughput at saturation.
 
-use super::shape::{Estimate, Shape};
+use super::shape::{Shape, ShapeEstimate};
 
 /// A resource with at least this utilisation is saturated.
 pub const BUSY: f64 = 0.85;
@@ -30,7 +30,7 @@ fathom_record::words!(
 pub struct Use {
     pub resource: Resource,
     /// Share of its capacity; `None` if unknown, which is not zero.
-    pub utilisation: Option<Estimate>,
+    pub utilisation: Option<ShapeEstimate>,
     /// Its time per request. `None` if unknown.
     pub demand_s: Option<f64>,
     /// The resource that limited the measurement of its capacity: it can give more.
@@ -64,7 +64,7 @@ pub fn bottleneck(shape: &Shape, uses: &[Use]) -> Name {
 
 /// The name at saturation.
 fn named(uses: &[Use]) -> Name {
-    let mut known: Vec<(Resource, Estimate)> =
+    let mut known: Vec<(Resource, ShapeEstimate)> =
         uses.iter().filter_map(|it| Some((it.resource, it.utilisation?))).collect();
     // What is limited by a saturated resource while its capacity is measured, too, is not another
     // one.
@@ -109,9 +109,9 @@ mod tests {
     use super::*;
 
     fn saturated() -> Shape {
-        let clients_95 = Estimate { value: 6.0, interval: None };
+        let clients_95 = ShapeEstimate { value: 6.0, interval: None };
         Shape::Saturated(Saturation {
-            throughput: Estimate { value: 100.0, interval: None },
+            throughput: ShapeEstimate { value: 100.0, interval: None },
             steps: vec![8, 16],
             plateau_from: 8,
             falls_from: None,
@@ -122,7 +122,7 @@ mod tests {
 
     fn used(resource: Resource, value: f64, half: f64) -> Use {
         let interval = (half > 0.0).then_some([value - half, value + half]);
-        let utilisation = Some(Estimate { value, interval });
+        let utilisation = Some(ShapeEstimate { value, interval });
         Use { resource, utilisation, demand_s: Some(0.01), measured_under: None }
     }
 

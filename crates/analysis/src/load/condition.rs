@@ -5,7 +5,7 @@ use fathom_record::{Cause, Histogram, Record, State, Summary, Unit, load_facts};
 
 use super::search::Seen;
 use super::tail::share_limits;
-use crate::limits::{Answer, Judged, Limit};
+use crate::limits::{LimitAnswer, LimitJudged, UserLimit};
 
 /// What a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,11 +31,11 @@ const NAMES: [(&str, Of); 9] = [
 ];
 
 /// Of an interval; the upper one may be open.
-type Ends = (f64, Option<f64>);
+type ConditionEnds = (f64, Option<f64>);
 
 /// A condition with its text.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
+pub struct LoadCondition {
     of: Of,
     /// Whether it is met above the value, else below.
     is_above: bool,
@@ -47,15 +47,15 @@ pub struct Condition {
 ///
 /// # Errors
 /// The first one that is none.
-pub fn conditions(text: &str) -> Result<Vec<Condition>, String> {
-    text.split(',').map(|part| Condition::parse(part.trim())).collect()
+pub fn conditions(text: &str) -> Result<Vec<LoadCondition>, String> {
+    text.split(',').map(|part| LoadCondition::parse(part.trim())).collect()
 }
 
 /// Limits of good responses, separated by commas: times and errors below, throughput above.
 ///
 /// # Errors
 /// The first one that is none.
-pub fn objectives(text: &str) -> Result<Vec<Condition>, String> {
+pub fn objectives(text: &str) -> Result<Vec<LoadCondition>, String> {
     let all = conditions(text)?;
     match all.iter().find(|one| one.is_above != (one.of == Of::Throughput)) {
         Some(one) => Err(format!(
@@ -67,7 +67,7 @@ pub fn objectives(text: &str) -> Result<Vec<Condition>, String> {
     }
 }
 
-impl Condition {
+impl LoadCondition {
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
@@ -185,11 +185,11 @@ impl Condition {
     /// The answer for all steps of a load, that is the one of the worst: *kept* if no step meets
     /// the condition.
     #[must_use]
-    pub fn judge(&self, records: &[Record]) -> Judged {
+    pub fn judge(&self, records: &[Record]) -> LimitJudged {
         let is_step = |record: &&Record| record.metric.as_str() == "load.throughput";
         let all = records.iter().filter(is_step).map(|step| self.judge_step(step, records));
         let sign = if self.is_above { 1.0 } else { -1.0 };
-        let bad = |it: &Judged| sign * it.value.unwrap_or(f64::NAN);
+        let bad = |it: &LimitJudged| sign * it.value.unwrap_or(f64::NAN);
         let worst = all.min_by(|a, b| {
             let by_value = bad(b).partial_cmp(&bad(a)).unwrap_or(std::cmp::Ordering::Equal);
             a.answer.cmp(&b.answer).then(by_value)
@@ -197,7 +197,7 @@ impl Condition {
         worst.unwrap_or_else(|| self.judged(None, None, "", "no step was measured"))
     }
 
-    fn judge_step(&self, step: &Record, records: &[Record]) -> Judged {
+    fn judge_step(&self, step: &Record, records: &[Record]) -> LimitJudged {
         let at = match (step.params.0.get("rate"), step.params.0.get("clients")) {
             (Some(rate), _) => format!("{rate} requests/s"),
             (None, Some(clients)) if clients.to_string() == "1" => "1 client".to_owned(),
@@ -212,7 +212,7 @@ impl Condition {
             Some((record, record.shown_summary()?))
         };
         let shown = |limits: Option<[f64; 2]>| limits.map(|[low, high]| (low, Some(high)));
-        let found: Option<(f64, Option<Ends>)> = match self.of {
+        let found: Option<(f64, Option<ConditionEnds>)> = match self.of {
             Of::Throughput => step.shown_summary().map(|one| (one.median, shown(one.limits()))),
             Of::Errors => {
                 let all = step.quantity_of(load_facts::REQUESTS).filter(|all| *all > 0.0);
@@ -239,7 +239,10 @@ impl Condition {
             Some((value, limits)) => self.judged(Some(value), limits, &at, ""),
             // Response times behind a queue that grows have no upper limit.
             None if self.unit() == Unit::Nanoseconds && self.is_above && is_too_slow(step) => {
-                Judged { answer: Answer::NotKept, ..self.judged(None, None, &at, &without()) }
+                LimitJudged {
+                    answer: LimitAnswer::NotKept,
+                    ..self.judged(None, None, &at, &without())
+                }
             }
             None if step.verdict.shows_number() => {
                 self.judged(None, None, &at, "too few responses: measure longer")
@@ -248,7 +251,13 @@ impl Condition {
         }
     }
 
-    fn judged(&self, value: Option<f64>, limits: Option<Ends>, at: &str, why: &str) -> Judged {
+    fn judged(
+        &self,
+        value: Option<f64>,
+        limits: Option<ConditionEnds>,
+        at: &str,
+        why: &str,
+    ) -> LimitJudged {
         let (low, high) = limits.map_or((f64::NEG_INFINITY, f64::INFINITY), |(low, high)| {
             (low, high.unwrap_or(f64::INFINITY))
         });
@@ -257,23 +266,25 @@ impl Condition {
             false => (low >= self.value, high < self.value),
         };
         let answer = match (is_kept, is_met) {
-            (true, _) => Answer::Kept,
-            (_, true) => Answer::NotKept,
-            _ => Answer::Undecided,
+            (true, _) => LimitAnswer::Kept,
+            (_, true) => LimitAnswer::NotKept,
+            _ => LimitAnswer::Undecided,
         };
         let why = match (answer, why, limits) {
             (_, why, _) if !why.is_empty() => Some(why.to_owned()),
-            (Answer::Undecided, _, None) => Some("without an interval: measure longer".to_owned()),
-            (Answer::Undecided, ..) => Some("the limit is within the interval".to_owned()),
+            (LimitAnswer::Undecided, _, None) => {
+                Some("without an interval: measure longer".to_owned())
+            }
+            (LimitAnswer::Undecided, ..) => Some("the limit is within the interval".to_owned()),
             _ => None,
         };
         let limit = match self.is_above {
-            true => Limit { low: None, high: Some(self.value) },
-            false => Limit { low: Some(self.value), high: None },
+            true => UserLimit { low: None, high: Some(self.value) },
+            false => UserLimit { low: Some(self.value), high: None },
         };
         let interval = limits.and_then(|(low, high)| Some([low, high?]));
         let (unit, written) = (self.unit(), self.text.clone());
-        Judged { name: at.to_owned(), unit, limit, written, value, interval, answer, why }
+        LimitJudged { name: at.to_owned(), unit, limit, written, value, interval, answer, why }
     }
 }
 
@@ -282,7 +293,7 @@ fn quantile(summary: &Summary, q: f64) -> Option<f64> {
 }
 
 /// The interval in the facts of a record; its upper limit may be open.
-fn limits_of(record: &Record, name: &str) -> Option<Ends> {
+fn limits_of(record: &Record, name: &str) -> Option<ConditionEnds> {
     let [low, high] = load_facts::ends_of(name).map(|name| record.quantity_of(&name));
     Some((low?, high))
 }
@@ -328,7 +339,7 @@ mod tests {
         vec![throughput, times]
     }
 
-    fn answer(text: &str, records: &[Record]) -> (Answer, String) {
+    fn answer(text: &str, records: &[Record]) -> (LimitAnswer, String) {
         let judged = conditions(text).expect(text)[0].judge(records);
         (judged.answer, judged.name)
     }
@@ -375,34 +386,38 @@ mod tests {
         let good = step(100, [8e6, 9e6, 10e6], 0.0);
         let near = step(200, [45e6, 49e6, 55e6], 0.0);
         let slow = step(400, [61e6, 70e6, 90e6], 30.0);
-        assert_eq!(answer("p99>50ms", &good), (Answer::Kept, "100 requests/s".to_owned()));
+        assert_eq!(answer("p99>50ms", &good), (LimitAnswer::Kept, "100 requests/s".to_owned()));
         let two = [good.clone(), near.clone()].concat();
-        assert_eq!(answer("p99>50ms", &two), (Answer::Undecided, "200 requests/s".to_owned()));
+        assert_eq!(answer("p99>50ms", &two), (LimitAnswer::Undecided, "200 requests/s".to_owned()));
         let all = [good.clone(), slow, near].concat();
-        assert_eq!(answer("p99>50ms", &all), (Answer::NotKept, "400 requests/s".to_owned()));
-        assert_eq!(answer("errors>0.1%", &all), (Answer::NotKept, "400 requests/s".to_owned()));
+        assert_eq!(answer("p99>50ms", &all), (LimitAnswer::NotKept, "400 requests/s".to_owned()));
+        assert_eq!(
+            answer("errors>0.1%", &all),
+            (LimitAnswer::NotKept, "400 requests/s".to_owned())
+        );
         // None of 10 000 failed: at most 0.04 %.
-        assert_eq!(answer("errors>0.1%", &good).0, Answer::Kept);
-        assert_eq!(answer("errors>0.01%", &good).0, Answer::Undecided);
-        assert_eq!(answer("throughput<50", &good).0, Answer::Kept);
-        assert_eq!(answer("throughput<95", &good).0, Answer::Undecided);
-        assert_eq!(answer("throughput<120", &good).0, Answer::NotKept);
-        assert_eq!(answer("max>1s", &good).0, Answer::Kept);
-        assert_eq!(answer("mean>1ms", &good).0, Answer::Undecided, "no interval");
-        assert_eq!(answer("p90>1s", &good).0, Answer::Undecided, "no such quantile");
-        assert_eq!(answer("p99>50ms", &[]).0, Answer::Undecided);
+        assert_eq!(answer("errors>0.1%", &good).0, LimitAnswer::Kept);
+        assert_eq!(answer("errors>0.01%", &good).0, LimitAnswer::Undecided);
+        assert_eq!(answer("throughput<50", &good).0, LimitAnswer::Kept);
+        assert_eq!(answer("throughput<95", &good).0, LimitAnswer::Undecided);
+        assert_eq!(answer("throughput<120", &good).0, LimitAnswer::NotKept);
+        assert_eq!(answer("max>1s", &good).0, LimitAnswer::Kept);
+        assert_eq!(answer("mean>1ms", &good).0, LimitAnswer::Undecided, "no interval");
+        assert_eq!(answer("p90>1s", &good).0, LimitAnswer::Undecided, "no such quantile");
+        assert_eq!(answer("p99>50ms", &[]).0, LimitAnswer::Undecided);
         // An upper limit that is open passes nothing, and may fail.
         let mut open = step(100, [61e6, 70e6, 0.0], 0.0);
         open[1].facts.pop();
-        assert_eq!(answer("p99>50ms", &open).0, Answer::NotKept);
-        assert_eq!(answer("p99>70ms", &open).0, Answer::Undecided);
+        assert_eq!(answer("p99>50ms", &open).0, LimitAnswer::NotKept);
+        assert_eq!(answer("p99>70ms", &open).0, LimitAnswer::Undecided);
     }
 
     #[test]
     fn rate_that_the_server_does_not_sustain_fails_and_that_of_the_generator_is_undecided() {
-        for (cause, expected) in
-            [(Cause::NotAsAsked, Answer::NotKept), (Cause::LoadGenerator, Answer::Undecided)]
-        {
+        for (cause, expected) in [
+            (Cause::NotAsAsked, LimitAnswer::NotKept),
+            (Cause::LoadGenerator, LimitAnswer::Undecided),
+        ] {
             let mut records = step(100, [8e6, 9e6, 10e6], 0.0);
             let reasons = vec![Reason::new(cause, "not sustained")];
             let verdict = Verdict { state: State::Invalid, reasons };
@@ -410,8 +425,8 @@ mod tests {
             assert_eq!(answer("p99>50ms", &records).0, expected);
             let judged = conditions("p99>50ms").expect("one")[0].judge(&records);
             assert_eq!(judged.why.as_deref(), Some("no p99: not sustained"));
-            assert_eq!(answer("throughput<50", &records).0, Answer::Undecided);
-            assert_eq!(answer("errors>0.1%", &records).0, Answer::Kept);
+            assert_eq!(answer("throughput<50", &records).0, LimitAnswer::Undecided);
+            assert_eq!(answer("errors>0.1%", &records).0, LimitAnswer::Kept);
         }
     }
 

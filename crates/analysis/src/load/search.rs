@@ -105,13 +105,13 @@ fn ln_shares(logit: f64) -> [f64; 2] {
 
 /// A window at a rate.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Window {
+pub struct SearchWindow {
     pub rate: f64,
     /// Of each limit, in one order.
     pub seen: Vec<Seen>,
 }
 
-impl Window {
+impl SearchWindow {
     /// Whether all limits hold in it.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -133,7 +133,7 @@ pub struct Highest {
 #[derive(Clone, Debug)]
 pub struct Search {
     bisection: Bisection,
-    windows: Vec<Window>,
+    windows: Vec<SearchWindow>,
 }
 
 impl Search {
@@ -143,13 +143,13 @@ impl Search {
         Self { bisection: Bisection::around(guess), windows: Vec::new() }
     }
 
-    pub fn add(&mut self, window: Window) {
+    pub fn add(&mut self, window: SearchWindow) {
         self.bisection.add(window.rate, window.holds());
         self.windows.push(window);
     }
 
     #[must_use]
-    pub fn windows(&self) -> &[Window] {
+    pub fn windows(&self) -> &[SearchWindow] {
         &self.windows
     }
 
@@ -175,7 +175,7 @@ impl Search {
     /// The answer, if a window holds.
     #[must_use]
     pub fn highest(&self) -> Option<Highest> {
-        self.windows.iter().any(Window::holds).then(|| {
+        self.windows.iter().any(SearchWindow::holds).then(|| {
             let possible = self.possible();
             let is_known = possible.near >= NEAR_MIN && possible.allowed >= ALLOWED_MIN;
             let interval = is_known.then(|| possible.interval());
@@ -206,10 +206,10 @@ impl Search {
 }
 
 /// The windows whose rates are near one, and if these are few, some that are less so.
-fn near(windows: &[Window], ln_rate: f64, mut reach: f64) -> Vec<&Window> {
+fn near(windows: &[SearchWindow], ln_rate: f64, mut reach: f64) -> Vec<&SearchWindow> {
     loop {
-        let is_near = |window: &&Window| (window.rate.ln() - ln_rate).abs() <= reach;
-        let near: Vec<&Window> = windows.iter().filter(is_near).collect();
+        let is_near = |window: &&SearchWindow| (window.rate.ln() - ln_rate).abs() <= reach;
+        let near: Vec<&SearchWindow> = windows.iter().filter(is_near).collect();
         if near.len() >= NEAR_MIN.min(windows.len()) {
             return near;
         }
@@ -228,7 +228,7 @@ struct Possible {
 
 impl Possible {
     /// The lowest answer of all limits.
-    fn within(windows: &[&Window], [from, to]: [f64; 2]) -> Self {
+    fn within(windows: &[&SearchWindow], [from, to]: [f64; 2]) -> Self {
         let step = (to - from) / (CELLS - 1) as f64;
         let rates: Vec<f64> = (0..CELLS).map(|cell| from + step * cell as f64).collect();
         let limits = windows.first().map_or(0, |window| window.seen.len());
@@ -322,7 +322,7 @@ mod tests {
     fn exact(limit: f64, guess: f64) -> Search {
         let mut search = Search::around(guess);
         while let Some(rate) = search.next_rate() {
-            search.add(Window { rate, seen: vec![Seen::Holds(rate <= limit)] });
+            search.add(SearchWindow { rate, seen: vec![Seen::Holds(rate <= limit)] });
         }
         search
     }
@@ -351,7 +351,7 @@ mod tests {
             let uniform = (random.next_u64() >> 11) as f64 * 2_f64.powi(-53);
             let beyond = (2.0 * uniform * share(rate) * 3_000.0).min(3_000.0);
             let seen = Seen::Share { beyond: beyond.round() as u64, of: 3_000, allowed: 0.01 };
-            search.add(Window { rate, seen: vec![Seen::Holds(true), seen] });
+            search.add(SearchWindow { rate, seen: vec![Seen::Holds(true), seen] });
         }
         let found = search.highest().expect("windows that hold");
         let [low, high] = found.interval.expect("enough windows");
@@ -368,7 +368,7 @@ mod tests {
                 let share = (0.01 * (rate / 100.0).powi(14)).min(1.0);
                 let beyond = (share * responses as f64).round() as u64;
                 let seen = Seen::Share { beyond, of: responses, allowed: 0.01 };
-                search.add(Window { rate, seen: vec![seen] });
+                search.add(SearchWindow { rate, seen: vec![seen] });
             }
             search.highest().expect("windows that hold")
         };
@@ -376,7 +376,7 @@ mod tests {
         let mut none = Search::around(150.0);
         while let Some(rate) = none.next_rate() {
             let seen = Seen::Share { beyond: 0, of: 100, allowed: 0.001 };
-            none.add(Window { rate, seen: vec![Seen::Holds(rate < 100.0), seen] });
+            none.add(SearchWindow { rate, seen: vec![Seen::Holds(rate < 100.0), seen] });
         }
         assert_eq!(none.highest().and_then(|found| found.interval), None);
         let (few, many) = (of(200), of(2_000));

@@ -29,7 +29,7 @@ pub struct SweepPoint {
 
 /// A step: valid or noisy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Point {
+pub struct ShapePoint {
     pub clients: u32,
     /// In the order of the sweeps, which is the same for all points.
     pub sweeps: Vec<SweepPoint>,
@@ -37,20 +37,20 @@ pub struct Point {
 
 /// Points by ascending number of clients.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Curve {
+pub struct ShapeCurve {
     pub think_s: f64,
-    pub points: Vec<Point>,
+    pub points: Vec<ShapePoint>,
 }
 
 /// A value and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct ShapeEstimate {
     pub value: f64,
     /// `None` below two sweeps.
     pub interval: Option<[f64; 2]>,
 }
 
-impl Estimate {
+impl ShapeEstimate {
     /// Student's t over the logarithms of the values of independent sweeps. Values of one sweep may
     /// depend on each other in any way, as each sweep has one value here.
     pub fn of_sweeps(values: &[f64]) -> Option<Self> {
@@ -85,7 +85,7 @@ pub struct Saturation {
     /// Per second: the mean over `steps`. Its upper limit includes what random service may lose
     /// there: at one station, or at two, the second as busy as the growth over the plateau allows.
     /// If throughput falls again, this is the mean around its maximum, and nothing is included.
-    pub throughput: Estimate,
+    pub throughput: ShapeEstimate,
     /// The steps of the plateau at which random service loses at most 0.5 %, before a fall; the
     /// last one if there is none.
     pub steps: Vec<u32>,
@@ -95,12 +95,12 @@ pub struct Saturation {
     /// that is significant.
     pub falls_from: Option<u32>,
     /// (D + Z) ÷ Dmax. `None` unless one client was measured.
-    pub knee: Option<Estimate>,
+    pub knee: Option<ShapeEstimate>,
     /// The number of clients at 95 % of the saturation throughput, by linear interpolation between
     /// the measured numbers, in each sweep. Throughput is concave below saturation, so that the
     /// exact number may be smaller, but not below the measured one before it. It is the smallest
     /// measured number if that has 95 % already.
-    pub clients_95: Estimate,
+    pub clients_95: ShapeEstimate,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -118,8 +118,8 @@ pub enum Shape {
 ///   error is that of windows: the residuals from the means of steps and of sweeps.
 /// - At the largest number, N ÷ (D + Z) is at least 1.3 times the throughput of the plateau.
 #[must_use]
-pub fn shape(curve: &Curve) -> Shape {
-    let saturation = Logs::of(curve).ok_or_else(|| NO_STEPS.to_owned()).and_then(|logs| {
+pub fn shape(curve: &ShapeCurve) -> Shape {
+    let saturation = Logs::from_curve(curve).ok_or_else(|| NO_STEPS.to_owned()).and_then(|logs| {
         let plateau = logs.evidence()?;
         logs.saturation(&plateau).ok_or_else(|| NO_STEPS.to_owned())
     });
@@ -133,7 +133,7 @@ pub fn shape(curve: &Curve) -> Shape {
 const NO_STEPS: &str = "fewer than two steps are usable";
 
 /// Indices of steps.
-struct Plateau {
+struct ShapePlateau {
     first: usize,
     /// The last one without a fall.
     last: usize,
@@ -141,7 +141,7 @@ struct Plateau {
 
 /// The complete sweeps of a curve.
 struct Logs<'c> {
-    curve: &'c Curve,
+    curve: &'c ShapeCurve,
     clients: Vec<f64>,
     /// The throughput of each step in each sweep.
     sweeps: Vec<Vec<f64>>,
@@ -153,7 +153,7 @@ struct Logs<'c> {
 }
 
 impl<'c> Logs<'c> {
-    fn of(curve: &'c Curve) -> Option<Self> {
+    fn from_curve(curve: &'c ShapeCurve) -> Option<Self> {
         let points = &curve.points;
         let sweep_count = points.iter().map(|point| point.sweeps.len()).min()?;
         let sweeps: Vec<Vec<f64>> = (0..sweep_count)
@@ -193,7 +193,7 @@ impl<'c> Logs<'c> {
         self.curve.points[at].clients
     }
 
-    fn evidence(&self) -> Result<Plateau, String> {
+    fn evidence(&self) -> Result<ShapePlateau, String> {
         let end = self.means.len() - 1;
         let peak =
             (0..=end).fold(0, |best, at| if self.means[at] > self.means[best] { at } else { best });
@@ -224,7 +224,7 @@ impl<'c> Logs<'c> {
         if self.clients[end] < IDEAL_MIN * knee {
             return Err(format!("{to} clients are below {IDEAL_MIN} times the knee, {knee:.1}"));
         }
-        Ok(Plateau { first, last })
+        Ok(ShapePlateau { first, last })
     }
 
     /// The upper limit of the slope of the logarithm from a step to the last one.
@@ -278,7 +278,7 @@ impl<'c> Logs<'c> {
 
     /// The largest saturation throughput that the plateau may have with random service, and the
     /// share of a second station.
-    fn random_limit(&self, plateau: &Plateau) -> Option<(f64, f64)> {
+    fn random_limit(&self, plateau: &ShapePlateau) -> Option<(f64, f64)> {
         let mean_rate = mean(&self.means[plateau.first..=plateau.last])?.exp();
         let (mut level, mut share) = (mean_rate, 0.0);
         for _ in 0..10 {
@@ -294,7 +294,7 @@ impl<'c> Logs<'c> {
         Some((level, share))
     }
 
-    fn saturation(&self, plateau: &Plateau) -> Option<Saturation> {
+    fn saturation(&self, plateau: &ShapePlateau) -> Option<Saturation> {
         let (level, share) = self.random_limit(plateau)?;
         let loss = |at: &usize| 1.0 - self.random_service(*at, level, share) / level;
         let mut steps: Vec<usize> =
@@ -314,17 +314,17 @@ impl<'c> Logs<'c> {
         let numbers = |part: f64| {
             let reached = |(sweep, rate): (&Vec<f64>, &f64)| self.reached(sweep, part * rate);
             let numbers: Vec<f64> = self.sweeps.iter().zip(&rates).map(reached).collect();
-            Estimate::of_sweeps(&numbers)
+            ShapeEstimate::of_sweeps(&numbers)
         };
         let (clients_95, most) = (numbers(PLATEAU)?, numbers(PLATEAU / kept)?);
-        let knee = Estimate::of_sweeps(&knees).filter(|_| self.number(0) == 1);
+        let knee = ShapeEstimate::of_sweeps(&knees).filter(|_| self.number(0) == 1);
         Some(Saturation {
-            throughput: Estimate::of_sweeps(&rates)?.widened(kept),
+            throughput: ShapeEstimate::of_sweeps(&rates)?.widened(kept),
             steps: steps.iter().map(|at| self.number(*at)).collect(),
             plateau_from: self.number(plateau.first),
             falls_from: (after < self.means.len()).then(|| self.number(after)),
             knee: knee.map(|knee| knee.widened(kept)),
-            clients_95: Estimate {
+            clients_95: ShapeEstimate {
                 interval: clients_95.interval.map(|[low, _]| [low, most.high()]),
                 ..clients_95
             },
@@ -358,15 +358,15 @@ mod tests {
         clients: impl IntoIterator<Item = u32>,
         factors: &[f64],
         rate: impl Fn(u32) -> f64,
-    ) -> Curve {
+    ) -> ShapeCurve {
         let point = |clients| {
             let sweep = |factor: &f64| {
                 let throughput = rate(clients) * factor;
                 SweepPoint { throughput, response_s: f64::from(clients) / throughput - think_s }
             };
-            Point { clients, sweeps: factors.iter().map(sweep).collect() }
+            ShapePoint { clients, sweeps: factors.iter().map(sweep).collect() }
         };
-        Curve { think_s, points: clients.into_iter().map(point).collect() }
+        ShapeCurve { think_s, points: clients.into_iter().map(point).collect() }
     }
 
     fn constant(clients: u32) -> f64 {
@@ -377,14 +377,14 @@ mod tests {
         mean_value_analysis(&[SERVICE_S], THINK_S, clients)
     }
 
-    fn saturation(curve: &Curve) -> Saturation {
+    fn saturation(curve: &ShapeCurve) -> Saturation {
         match shape(curve) {
             Shape::Saturated(saturation) => saturation,
             Shape::NotSaturated { why, .. } => panic!("{why}"),
         }
     }
 
-    fn reason(curve: &Curve) -> String {
+    fn reason(curve: &ShapeCurve) -> String {
         match shape(curve) {
             Shape::NotSaturated { why, .. } => why,
             Shape::Saturated(saturation) => panic!("{saturation:?}"),
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn too_few_steps_are_not_saturated() {
         let none = Shape::NotSaturated { up_to: 0, why: NO_STEPS.to_owned() };
-        assert_eq!(shape(&Curve { think_s: 0.0, points: Vec::new() }), none);
+        assert_eq!(shape(&ShapeCurve { think_s: 0.0, points: Vec::new() }), none);
         assert_eq!(reason(&curve(THINK_S, [4], &[1.0; 3], constant)), NO_STEPS);
         assert_eq!(reason(&curve(THINK_S, 1..=20, &[], constant)), NO_STEPS);
         assert_eq!(reason(&curve(THINK_S, 1..=20, &[1.0], |_| 0.0)), NO_STEPS);

@@ -3,7 +3,7 @@
 use fathom_record::{Document, MetricId, Params, Unit};
 use serde::Serialize;
 
-use super::study::{Figure, Published, Reference};
+use super::study::{Published, StudyFigure, StudyReference};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beneath<'a> {
@@ -21,8 +21,8 @@ struct Laid<'a> {
     metric: &'a MetricId,
     params: &'a Params,
     unit: Unit,
-    measured: &'a Figure,
-    predicted: Option<&'a Figure>,
+    measured: &'a StudyFigure,
+    predicted: Option<&'a StudyFigure>,
     sd_percent: Option<f64>,
     protocol: Option<&'a str>,
     /// For each run, the indices of its records with the same work.
@@ -31,7 +31,7 @@ struct Laid<'a> {
 
 impl<'a> Beneath<'a> {
     /// Assigns the figures of a study to the cases of runs, as `beside` does.
-    pub fn of(reference: &'a Reference, documents: &[Document]) -> Self {
+    pub fn from_reference(reference: &'a StudyReference, documents: &[Document]) -> Self {
         let ours = |published: &&Published| {
             published.unlike.is_none() && !reference.not_measured.contains(&published.metric)
         };

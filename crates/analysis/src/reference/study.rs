@@ -15,7 +15,7 @@ const FILES: [&str; 5] = [
 /// The figures of one study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reference {
+pub struct StudyReference {
     /// The name on the command line.
     pub name: String,
     pub title: String,
@@ -45,13 +45,13 @@ pub struct Published {
     pub unit: Unit,
     /// The published base performance of the hardware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hardware: Option<Figure>,
+    pub hardware: Option<StudyFigure>,
     /// The published software overhead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub software: Option<Figure>,
+    pub software: Option<StudyFigure>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub predicted: Option<Figure>,
-    pub measured: Figure,
+    pub predicted: Option<StudyFigure>,
+    pub measured: StudyFigure,
     /// Standard deviation in per cent of `measured`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sd_percent: Option<f64>,
@@ -71,7 +71,7 @@ fn nanoseconds() -> Unit {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Figure {
+pub enum StudyFigure {
     Number(f64),
     /// From, to.
     Range([f64; 2]),
@@ -93,7 +93,7 @@ impl Published {
     }
 }
 
-impl Figure {
+impl StudyFigure {
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -106,7 +106,7 @@ impl Figure {
 ///
 /// # Panics
 /// Never in practice: the files are part of the program, and a test reads them.
-pub fn all() -> Vec<Reference> {
+pub fn all() -> Vec<StudyReference> {
     FILES.iter().map(|text| toml::from_str(text).expect("data/reference is in order")).collect()
 }
 
@@ -114,7 +114,7 @@ pub fn all() -> Vec<Reference> {
 pub const CLASSIC: &str = "2016-i5-5257u";
 
 /// The study of this name.
-pub fn find(name: &str) -> Option<Reference> {
+pub fn find(name: &str) -> Option<StudyReference> {
     all().into_iter().find(|reference| reference.name == name)
 }
 
@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn unknown_field_in_a_study_is_an_error() {
         let text = FILES[1].replacen("sd_percent =", "sd_per_cent =", 1);
-        assert!(toml::from_str::<Reference>(&text).is_err());
+        assert!(toml::from_str::<StudyReference>(&text).is_err());
         let text = FILES[1].replacen("note =", "notes =", 1);
-        assert!(toml::from_str::<Reference>(&text).is_err());
+        assert!(toml::from_str::<StudyReference>(&text).is_err());
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
 /// between runs (Davison & Hinkley, Bootstrap Methods and their Application, § 3.8).
 #[must_use]
 pub fn ratio_to_runs(runs: &[Vec<f64>], b: &[f64], seed: u64) -> Option<Ratio> {
-    let (a, b) = (Runs::of(runs), Runs::of(&[b.to_vec()]));
+    let (a, b) = (BootstrapRuns::from_runs(runs), BootstrapRuns::from_runs(&[b.to_vec()]));
     if a.sorted.len() < 2 || b.sorted.len() < 2 {
         return None;
     }
@@ -90,14 +90,14 @@ fn limits(drawn: &[f64], level: f64) -> Option<[f64; 2]> {
 }
 
 /// The process medians of some runs.
-struct Runs {
+struct BootstrapRuns {
     sorted: Vec<f64>,
     /// For each run with values, their indices in `sorted`.
     places: Vec<Vec<usize>>,
 }
 
-impl Runs {
-    fn of(runs: &[Vec<f64>]) -> Self {
+impl BootstrapRuns {
+    fn from_runs(runs: &[Vec<f64>]) -> Self {
         let mut all: Vec<(f64, usize)> = Vec::new();
         for (number, run) in runs.iter().enumerate() {
             all.extend(sorted_finite(run).into_iter().map(|value| (value, number)));

@@ -101,11 +101,11 @@ fn best_split(values: &[f64], stretch: usize) -> Option<usize> {
     }
     // Sums of distances within both parts and across. Moving one value from the second part to the
     // first changes them by the distances of that value only.
-    let sorted = Sorted::of(values);
+    let sorted = Sorted::from_values(values);
     let to_all: Vec<f64> = (0..count).map(|index| sorted.to_all(index)).collect();
     let mut within_second = to_all.iter().sum::<f64>() / 2.0;
     let (mut within_first, mut across) = (0.0, 0.0);
-    let mut first = First::new(count);
+    let mut first = ChangePointFirst::new(count);
     let mut best: Option<(f64, usize)> = None;
     for split in 1..=count - stretch {
         let (moved, rank) = (sorted.values[split - 1], sorted.ranks[split - 1]);
@@ -139,7 +139,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    fn of(values: &[f64]) -> Self {
+    fn from_values(values: &[f64]) -> Self {
         let centre = mean(values).unwrap_or(0.0);
         let values: Vec<f64> = values.iter().map(|value| value - centre).collect();
         let mut order: Vec<usize> = (0..values.len()).collect();
@@ -164,12 +164,12 @@ impl Sorted {
 
 /// The values of the first part by rank: a binary indexed tree (Fenwick, Software: Practice and
 /// Experience 24, 1994) of their number and their sum.
-struct First {
+struct ChangePointFirst {
     tree: Vec<(f64, f64)>,
     all: (f64, f64),
 }
 
-impl First {
+impl ChangePointFirst {
     fn new(ranks: usize) -> Self {
         Self { tree: vec![(0.0, 0.0); ranks + 1], all: (0.0, 0.0) }
     }

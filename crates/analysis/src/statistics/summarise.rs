@@ -29,14 +29,14 @@ const QUANTILES: [f64; 5] = [0.9, 0.99, 0.999, 0.9999, 0.99999];
 const TAIL_VALUES: f64 = 10.0 * (1.0 - 1e-9);
 
 /// The finite values of one process.
-struct Process<'s> {
+struct SummariseProcess<'s> {
     values: Vec<f64>,
     undisturbed: Vec<f64>,
     histogram: Option<&'s Histogram>,
 }
 
-impl<'s> Process<'s> {
-    fn of(sample: &'s Sample) -> Self {
+impl<'s> SummariseProcess<'s> {
+    fn from_sample(sample: &'s Sample) -> Self {
         debug_assert!(
             sample.values.iter().all(|v| v.is_finite()),
             "process {} has a value that is not finite",
@@ -84,10 +84,13 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
     let mut in_order: Vec<&Sample> = samples.iter().collect();
     in_order.sort_by_key(|sample| sample.process);
     let is_single = samples.iter().all(|sample| sample.batch == 1);
-    let processes: Vec<Process<'_>> =
-        in_order.into_iter().map(Process::of).filter(|p| p.median().is_some()).collect();
+    let processes: Vec<SummariseProcess<'_>> = in_order
+        .into_iter()
+        .map(SummariseProcess::from_sample)
+        .filter(|p| p.median().is_some())
+        .collect();
     let pooled: Vec<f64> = processes.iter().flat_map(|p| p.values.iter().copied()).collect();
-    let medians: Vec<f64> = processes.iter().filter_map(Process::median).collect();
+    let medians: Vec<f64> = processes.iter().filter_map(SummariseProcess::median).collect();
 
     let mut summary = estimate_of(&medians)?;
     let timings = merged(&processes);
@@ -188,7 +191,7 @@ fn describe(summary: &mut Summary, values: &[f64]) -> Option<()> {
 }
 
 /// The single timings of all processes, if each has a histogram.
-fn merged(processes: &[Process<'_>]) -> Option<Histogram> {
+fn merged(processes: &[SummariseProcess<'_>]) -> Option<Histogram> {
     let mut timings = Histogram::new();
     for process in processes {
         timings.merge(process.histogram?);
@@ -222,7 +225,10 @@ fn set_interval(summary: &mut Summary, interval: Option<([f64; 2], f64)>, basis:
 }
 
 /// The median of a figure over the processes that have it.
-fn over(processes: &[Process<'_>], figure: impl Fn(&Process<'_>) -> Option<f64>) -> Option<f64> {
+fn over(
+    processes: &[SummariseProcess<'_>],
+    figure: impl Fn(&SummariseProcess<'_>) -> Option<f64>,
+) -> Option<f64> {
     median(&processes.iter().filter_map(figure).collect::<Vec<f64>>())
 }
 
@@ -232,7 +238,7 @@ fn relative(figure: Option<f64>, headline: f64) -> Option<f64> {
 
 /// The median drift over processes, or 0 if its interval includes 0. `None` with too few processes
 /// for an interval.
-fn certain_drift(processes: &[Process<'_>]) -> Option<f64> {
+fn certain_drift(processes: &[SummariseProcess<'_>]) -> Option<f64> {
     let drifts: Vec<f64> = processes.iter().filter_map(|p| drift(&p.values)).collect();
     let ([low, high], _) = median_interval(&drifts)?;
     if low > 0.0 || high < 0.0 { median(&drifts) } else { Some(0.0) }
@@ -250,7 +256,7 @@ fn drift(values: &[f64]) -> Option<f64> {
 /// The modes of all pooled single timings, else of all pooled values, if they are modes *within*
 /// processes: at least 10 % must be outside the largest mode of their process. Otherwise only the
 /// processes differ from each other, which `spread_between` and the clusters show.
-fn modes_within(processes: &[Process<'_>]) -> Vec<Mode> {
+fn modes_within(processes: &[SummariseProcess<'_>]) -> Vec<Mode> {
     // Single timings first: a round of many operations averages over modes.
     let timings: Option<Vec<Vec<f64>>> =
         processes.iter().map(|p| Some(p.histogram?.ranks(RANKS_MAX as u64))).collect();

@@ -28,7 +28,7 @@ fn kept_of(trials: usize) -> usize {
 #[must_use]
 pub fn trimmed(values: &[f64]) -> Option<Trimmed> {
     let sorted = sorted_finite(values);
-    let kept = Kept::of(&sorted)?;
+    let kept = TrimmedKept::from_sorted(&sorted)?;
     let deviation = standard_deviation(&kept.winsorised(&sorted))?;
     kept.summary(&sorted, deviation * (sorted.len() as f64).sqrt() / kept.count() as f64)
 }
@@ -49,7 +49,7 @@ pub fn trimmed_over(processes: &[&[f64]]) -> Option<Trimmed> {
         return trimmed(&pooled);
     }
     let sorted = sorted_finite(&pooled);
-    let kept = Kept::of(&sorted)?;
+    let kept = TrimmedKept::from_sorted(&sorted)?;
     let centre = mean(&kept.winsorised(&sorted))?;
     let offs = processes.iter().map(|process| {
         let winsorised = kept.winsorised(process);
@@ -62,14 +62,14 @@ pub fn trimmed_over(processes: &[&[f64]]) -> Option<Trimmed> {
 }
 
 /// The range of values in ascending order that remain.
-struct Kept {
+struct TrimmedKept {
     low: usize,
     high: usize,
     limits: [f64; 2],
 }
 
-impl Kept {
-    fn of(sorted: &[f64]) -> Option<Self> {
+impl TrimmedKept {
+    fn from_sorted(sorted: &[f64]) -> Option<Self> {
         let kept = kept_of(sorted.len());
         if kept < 2 {
             return None;

@@ -32,7 +32,7 @@ const COLUMNS: [&str; 14] = [
 
 /// A type of machine, measured once.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Machine {
+pub struct TypicalMachine {
     pub provider: String,
     /// The provider's name of the type, such as `m9g.large`.
     pub name: String,
@@ -59,8 +59,8 @@ pub struct Machine {
 ///
 /// # Panics
 /// Never: a test reads all of them.
-pub fn machines() -> &'static [Machine] {
-    static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
+pub fn machines() -> &'static [TypicalMachine] {
+    static MACHINES: LazyLock<Vec<TypicalMachine>> = LazyLock::new(|| {
         let mut text = String::new();
         DeflateDecoder::new(PACKED).read_to_string(&mut text).expect("packed by the build script");
         rows(&text).expect("checked when it was written")
@@ -72,7 +72,7 @@ pub fn machines() -> &'static [Machine] {
 ///
 /// # Errors
 /// The line, column and value that no machine can have.
-pub fn rows(text: &str) -> Result<Vec<Machine>, String> {
+pub fn rows(text: &str) -> Result<Vec<TypicalMachine>, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().map_err(|error| error.to_string())?.clone();
     let at = |name: &&str| {
@@ -92,9 +92,9 @@ pub fn rows(text: &str) -> Result<Vec<Machine>, String> {
 
 /// The machines as a collection, ordered by provider and type.
 #[must_use]
-pub fn collection(machines: &[Machine]) -> String {
+pub fn collection(machines: &[TypicalMachine]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut sorted: Vec<&Machine> = machines.iter().collect();
+    let mut sorted: Vec<&TypicalMachine> = machines.iter().collect();
     sorted.sort_by_key(|one| (&one.provider, &one.name));
     let in_memory = "writing to memory";
     writer.write_record(COLUMNS).expect(in_memory);
@@ -110,7 +110,7 @@ const CPUS_MAX: u32 = 1 << 16;
 /// Within L1. Between L1 and L3 the sets of the collection hit both levels before them.
 const SMALL_SETS: [u64; 2] = [16 << 10, 32 << 10];
 
-fn machine(mut line: [String; COLUMNS.len()]) -> Result<Machine, String> {
+fn machine(mut line: [String; COLUMNS.len()]) -> Result<TypicalMachine, String> {
     let wrong = |column: usize| format!("{}: invalid value {:?}", COLUMNS[column], line[column]);
     let [provider, name, vendor, family, model, cpu, cpus, _, l3_bytes, date, ..] = &line;
     if provider.is_empty() || name.is_empty() || name.contains('/') {
@@ -136,7 +136,19 @@ fn machine(mut line: [String; COLUMNS.len()]) -> Result<Machine, String> {
     for (rate, column) in rates.iter().zip(11..) {
         line[column] = joined(rate.as_slice());
     }
-    Ok(Machine { provider, name, kind, wider, cpu, cpus, l3_bytes, date, latency, rates, line })
+    Ok(TypicalMachine {
+        provider,
+        name,
+        kind,
+        wider,
+        cpu,
+        cpus,
+        l3_bytes,
+        date,
+        latency,
+        rates,
+        line,
+    })
 }
 
 /// `bytes:value;bytes:value`, in ascending order of bytes; `None` if it is not.
@@ -266,7 +278,7 @@ pub(super) fn nearest_by_name(name: &str) -> String {
 ///
 /// # Errors
 /// What the run does not have.
-pub fn row(document: &Document, provider: &str, name: &str) -> Result<Machine, String> {
+pub fn row(document: &Document, provider: &str, name: &str) -> Result<TypicalMachine, String> {
     let Document { host, records, run, .. } = document;
     let cpu = &host.cpu;
     let value = |metric: &str, params: &Params| {

@@ -1,7 +1,7 @@
 //! The states of the core, and the visits that count by them, independent of their values (METHOD
 //! 23a and 23b).
 
-use fathom_analysis::core_state::{Conditions, CoreStates, Loop, reference};
+use fathom_analysis::core_state::{CoreStateConditions, CoreStates, Loop, reference};
 use fathom_analysis::strata::Strata;
 use fathom_record::{NotSelected, Sample, Stratum};
 use proptest::collection::vec;
@@ -65,7 +65,8 @@ fn states(reported: Stratum, idle: Loop) -> CoreStates {
 }
 
 fn chosen(samples: &[Sample], states: &CoreStates) -> String {
-    let conditions: Vec<Conditions> = samples.iter().map(Conditions::of).collect();
+    let conditions: Vec<CoreStateConditions> =
+        samples.iter().map(CoreStateConditions::from_sample).collect();
     format!("{:?}", states.select(&conditions))
 }
 
@@ -282,7 +283,7 @@ fn state_of_a_visit_is_that_of_two_loops_in_three() {
             frequency_ns: FULL.frequency_ns * clock,
         };
         let loops = [vec![FULL; fast], vec![slow; 12 - fast]].concat();
-        states(Stratum::AsFound, FULL).of(&Conditions::with_loops(loops))
+        states(Stratum::AsFound, FULL).stratum_of(&CoreStateConditions::with_loops(loops))
     };
     let (shared, slower, both) = ((2.2, 1.0), (1.0, 1.2), (2.2, 1.2));
     for slow in [shared, slower, both] {
@@ -293,7 +294,11 @@ fn state_of_a_visit_is_that_of_two_loops_in_three() {
     assert_eq!(of(0, slower), Some(Stratum::SlowerClock));
     assert_eq!(of(0, both), Some(Stratum::Shared));
     assert_eq!(of(0, (0.9, 0.9)), Some(Stratum::ToItself), "faster than the reference");
-    assert_eq!(states(Stratum::AsFound, FULL).of(&Conditions::default()), None, "without loops");
+    assert_eq!(
+        states(Stratum::AsFound, FULL).stratum_of(&CoreStateConditions::default()),
+        None,
+        "without loops"
+    );
 }
 
 /// A run by the contention and the clock of its visits, each of three loops of one cycle a branch.
@@ -303,7 +308,8 @@ fn run(visits: &[(f64, f64)], earlier: Option<Loop>) -> CoreStates {
         vec![Loop { sibling_ns: contention * frequency_ns, frequency_ns }; 3]
     };
     let loops: Vec<Vec<Loop>> = visits.iter().map(one).collect();
-    let conditions: Vec<Conditions> = loops.iter().cloned().map(Conditions::with_loops).collect();
+    let conditions: Vec<CoreStateConditions> =
+        loops.iter().cloned().map(CoreStateConditions::with_loops).collect();
     CoreStates::new(&loops.concat(), &conditions, earlier).expect("loops")
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::core_state::{Conditions, CoreStates, Loop};
+use fathom_analysis::core_state::{CoreStateConditions, CoreStates, Loop};
 use fathom_analysis::statistics::median;
 use fathom_analysis::strata::Strata;
 use fathom_record::{Sample, Stratum, Summary};
@@ -34,7 +34,8 @@ fn states(cases: &[Vec<Sample>]) -> CoreStates {
         parts.map(|(a, b)| Loop { sibling_ns: *a, frequency_ns: *b }).collect()
     };
     let loops: Vec<Loop> = cases.iter().flatten().flat_map(loops_of).collect();
-    let visits: Vec<Conditions> = cases.iter().flatten().map(Conditions::of).collect();
+    let visits: Vec<CoreStateConditions> =
+        cases.iter().flatten().map(CoreStateConditions::from_sample).collect();
     CoreStates::new(&loops, &visits, None).expect("loops")
 }
 

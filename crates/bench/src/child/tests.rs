@@ -18,7 +18,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let source = fathom_measure::clock::Source::MonotonicRaw;
+        let source = fathom_measure::clock::ClockSource::MonotonicRaw;
         let specification = fathom_measure::clock::Specification::uncalibrated(source);
         Self {
             clock: Clock::from_specification(specification),
@@ -29,12 +29,12 @@ impl Fixture {
         }
     }
 
-    fn shell(&self, script: &str) -> Result<Usage, ChildError> {
+    fn shell(&self, script: &str) -> Result<ChildUsage, ChildError> {
         let words = ["sh", "-c", script].map(str::to_owned);
-        self.run(&Program::new(Path::new("/bin/sh"), &words).expect("no zero byte"))
+        self.run(&ChildProgram::new(Path::new("/bin/sh"), &words).expect("no zero byte"))
     }
 
-    fn run(&self, program: &Program) -> Result<Usage, ChildError> {
+    fn run(&self, program: &ChildProgram) -> Result<ChildUsage, ChildError> {
         let around = Surroundings {
             input: self.input.as_fd(),
             output: self.output.as_fd(),
@@ -88,7 +88,7 @@ fn time_of_waited_children_is_counted() {
 fn missing_program_is_an_error_and_leaves_no_child() {
     let fixture = Fixture::new();
     for (path, errno) in [("/nonexistent/x", libc::ENOENT), ("/", libc::EACCES)] {
-        let program = Program::new(Path::new(path), &["x".to_owned()]).expect("no zero byte");
+        let program = ChildProgram::new(Path::new(path), &["x".to_owned()]).expect("no zero byte");
         match fixture.run(&program) {
             Err(ChildError::Start(error)) => assert_eq!(error.raw_os_error(), Some(errno)),
             other => panic!("{path}: {other:?}"),
@@ -138,7 +138,7 @@ fn signals_have_their_defaults_in_the_child() {
 #[test]
 fn io_needs_every_line() {
     let text = "rchar: 5\nwchar: 6\nsyscr: 1\nsyscw: 1\nread_bytes: 7\nwrite_bytes: 8\n";
-    let io = Io { read: 5, written: 6, device_read: 7, device_written: 8 };
+    let io = ChildIo { read: 5, written: 6, device_read: 7, device_written: 8 };
     assert_eq!(parse_io(text), Some(io));
     assert_eq!(parse_io("rchar: 5\n"), None);
 }

@@ -71,7 +71,7 @@ pub struct ProcedureArguments {
 }
 
 impl ProcedureArguments {
-    fn of(command: &'static Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
+    fn from_matches(command: &'static Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
         let SharedArguments { label, jsonl, output, member } =
             SharedArguments::from_arg_matches(matches)?;
         Ok(Self { command, procedure: command.procedure(matches)?, label, jsonl, output, member })
@@ -111,7 +111,7 @@ impl FromArgMatches for FileArguments {
         let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, of_command) = matches.subcommand().ok_or_else(missing)?;
         let command = commands().find(|one| one.group_and_name().1 == name).ok_or_else(missing)?;
-        Ok(Self(ProcedureArguments::of(command, of_command)?))
+        Ok(Self(ProcedureArguments::from_matches(command, of_command)?))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -131,16 +131,16 @@ pub trait Word: fmt::Debug {
 }
 
 #[derive(Debug)]
-pub struct Load;
+pub struct ByHandLoad;
 
-impl Word for Load {
+impl Word for ByHandLoad {
     const PATH: &'static str = "load";
 }
 
 #[derive(Debug)]
-pub struct Transfer;
+pub struct ByHandTransfer;
 
-impl Word for Transfer {
+impl Word for ByHandTransfer {
     const PATH: &'static str = "transfer";
 }
 
@@ -152,9 +152,9 @@ impl Word for Bench {
 }
 
 #[derive(Debug)]
-pub struct Fetch;
+pub struct ByHandFetch;
 
-impl Word for Fetch {
+impl Word for ByHandFetch {
     const PATH: &'static str = "fetch";
 }
 
@@ -176,7 +176,7 @@ impl<W: Word> Args for WordArguments<W> {
 
 impl<W: Word> FromArgMatches for WordArguments<W> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(ProcedureArguments::of(W::command(), matches)?, PhantomData))
+        Ok(Self(ProcedureArguments::from_matches(W::command(), matches)?, PhantomData))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -8,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand, ValueEnum};
 use fathom_fleet::MEMBERS_MAX;
 use fathom_http::host_and_port;
-use fathom_load::{Load, LoadOrder, is_shared};
+use fathom_load::{LoadOptions, LoadOrder, is_shared};
 use fathom_metric::notation::{NotationError, time};
 
 use super::by_hand::{self, OutputArguments, Word as _, new_label};
@@ -185,7 +185,7 @@ struct LoadOwnArguments {
 #[derive(Debug)]
 pub struct FleetLoadArguments {
     /// With the conditions of the whole.
-    pub load: Load,
+    pub load: LoadOptions,
     /// `Err`: an option that is not for several members.
     pub order: Result<LoadOrder, String>,
     pub label: Option<String>,
@@ -195,7 +195,7 @@ pub struct FleetLoadArguments {
 
 impl Args for FleetLoadArguments {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let of_load = by_hand::Load::command().options();
+        let of_load = by_hand::ByHandLoad::command().options();
         let of_load = of_load.get_arguments().map(|argument| {
             let id = argument.get_id().as_str();
             let shown = argument.clone();
@@ -225,8 +225,8 @@ impl FromArgMatches for FleetLoadArguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let LoadOwnArguments { label, gather, output } =
             LoadOwnArguments::from_arg_matches(matches)?;
-        let load = Load::from_arg_matches(matches)?;
-        Ok(Self { load, order: LoadOrder::of(matches), label, gather, output })
+        let load = LoadOptions::from_arg_matches(matches)?;
+        Ok(Self { load, order: LoadOrder::from_matches(matches), label, gather, output })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -54,7 +54,7 @@ pub enum StoreCommand {
     /// Copy the runs of a store into another one.
     Copy(CopyArguments),
     /// Read everything in a store against its checksums.
-    Check(CheckArguments),
+    Check(StoreCheckArguments),
     /// Migrate a store of an older version; every other command does it, too.
     Migrate(MigrateArguments),
     /// Send results that a measuring command could not send to its database.
@@ -74,7 +74,7 @@ pub struct CopyArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
-pub struct CheckArguments {
+pub struct StoreCheckArguments {
     #[command(flatten)]
     pub store: StoreArguments,
 }

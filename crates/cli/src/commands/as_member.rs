@@ -27,7 +27,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    pub(super) fn of(options: MemberOptions) -> Self {
+    pub(super) fn from_options(options: MemberOptions) -> Self {
         Self { are_wanted: options.member, last_ns: 0 }
     }
 

@@ -6,15 +6,15 @@
 use std::io::IsTerminal;
 
 use anyhow::Context;
-use fathom_analysis::limits::Judged;
-use fathom_engine::{Audience, Plan, Progress, Session, SessionSetup};
-use fathom_measure::clock::{self, Watch};
+use fathom_analysis::limits::LimitJudged;
+use fathom_engine::{Audience, CoordinatorProgress, Plan, Session, SessionSetup};
+use fathom_measure::clock::{self, CalibrationWatch};
 use fathom_measure::host;
 use fathom_metric::{Ending, Event, ProcedureError};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, Record};
 use fathom_report::by_hand;
-use fathom_store::{Search, Store, StoreError};
+use fathom_store::{CaseSearch, Store, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::as_member::{self, Reports};
@@ -24,7 +24,7 @@ use crate::arguments::by_hand::ProcedureArguments;
 use crate::exit::{Status, UsageError};
 use crate::interrupt;
 use crate::live::timestamp;
-use crate::terminal::{self, Output, PERCENT_BAR};
+use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
 
 pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> {
     let ProcedureArguments { command, procedure, label, jsonl, output, member } = arguments;
@@ -36,11 +36,15 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     procedure.check().map_err(command_error)?;
     let mut host = host::read();
     setup::check_environment(&host)?;
-    let store = RunStore::of(*member, &output.store, &host)?;
+    let store = RunStore::for_run(*member, &output.store, &host)?;
     let earlier =
         store.earlier().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
     let earlier = earlier.unwrap_or_default();
-    let watch = if procedure.calibrates() { Watch::begin(&host) } else { Watch::of_kernel() };
+    let watch = if procedure.calibrates() {
+        CalibrationWatch::begin(&host)
+    } else {
+        CalibrationWatch::of_kernel()
+    };
     let watch = watch.context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
     let start_ns = as_member::wait_for_start(*member)?;
@@ -61,19 +65,19 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     };
     let mut printer = Printer {
         format: match (output.json, *jsonl, output.brief) {
-            (true, ..) => Format::Json,
-            (_, true, _) => Format::JsonLines,
-            (.., true) => Format::Brief,
-            _ => Format::Tables,
+            (true, ..) => ByHandFormat::Json,
+            (_, true, _) => ByHandFormat::JsonLines,
+            (.., true) => ByHandFormat::Brief,
+            _ => ByHandFormat::Tables,
         },
         samples: output.samples,
-        output: Output::new(),
+        output: TerminalOutput::new(),
         width: terminal::width(),
         printed: Vec::new(),
         store,
         stored: Stored::Nothing,
         whole: None,
-        reports: Reports::of(*member),
+        reports: Reports::from_options(*member),
     };
     let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
     let has_failed = ending.is_err() && printer.printed.is_empty();
@@ -85,7 +89,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
 /// The newest stored number of each case of these metrics on this host, oldest first. If the store
 /// cannot be read, the record has no model and says so.
 fn earlier_results(store: &Store, metrics: &[&str], host: &Host) -> Vec<Record> {
-    let search = Search { numbers: true, ..Search::of(host.identity()) };
+    let search = CaseSearch { numbers: true, ..CaseSearch::on_host(host.identity()) };
     let cases = store.newest_cases(metrics.iter().copied(), search);
     let Ok((runs, _)) = cases.and_then(|cases| store.records_of(&cases)) else { return Vec::new() };
     runs.into_iter().flat_map(|run| run.records).collect()
@@ -99,7 +103,7 @@ pub(super) fn command_error(error: ProcedureError) -> anyhow::Error {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum ByHandFormat {
     Tables,
     /// At the end.
     Brief,
@@ -110,9 +114,9 @@ enum Format {
 
 /// Prints and stores the records of a procedure.
 struct Printer {
-    format: Format,
+    format: ByHandFormat,
     samples: bool,
-    output: Output,
+    output: TerminalOutput,
     width: usize,
     printed: Vec<Record>,
     store: RunStore,
@@ -135,7 +139,7 @@ impl Printer {
     /// Prints a text, unless another format is printed.
     fn print(&mut self, text: &str) {
         self.output.clear_bar();
-        if self.format == Format::Tables {
+        if self.format == ByHandFormat::Tables {
             self.output.write(text);
         }
     }
@@ -148,7 +152,7 @@ impl Printer {
     }
 
     /// The conditions of the user, with JSON in the whole document.
-    fn print_judged(&mut self, judged: &[Judged]) {
+    fn print_judged(&mut self, judged: &[LimitJudged]) {
         if let Some(document) = &self.whole {
             self.output.write(&match self.reports.are_wanted() {
                 true => fathom_report::export::jsonl(std::slice::from_ref(document)),
@@ -158,12 +162,12 @@ impl Printer {
         let text = fathom_report::limits::conditions(judged, self.width);
         match self.format {
             // JSON goes alone to standard output.
-            Format::Json | Format::JsonLines => text.lines().for_each(terminal::warn),
-            Format::Tables | Format::Brief => self.output.write(&text),
+            ByHandFormat::Json | ByHandFormat::JsonLines => text.lines().for_each(terminal::warn),
+            ByHandFormat::Tables | ByHandFormat::Brief => self.output.write(&text),
         }
     }
 
-    fn status(&self, ending: Ending, judged: &[Judged]) -> anyhow::Result<Status> {
+    fn status(&self, ending: Ending, judged: &[LimitJudged]) -> anyhow::Result<Status> {
         Ok(match (super::output_status(&self.output)?, ending) {
             (Status::Success, _) if self.store.has_failed() => Status::Failed,
             (Status::Success, Ending::Stopped) => Status::Interrupted,
@@ -181,10 +185,10 @@ impl Printer {
 impl Audience for Printer {
     fn begins(&mut self, _: &Document, _: Option<(&Plan, f64)>) {}
 
-    fn progress(&mut self, _: &Progress) {}
+    fn progress(&mut self, _: &CoordinatorProgress) {}
 
     fn measured(&mut self, records: &[Record]) {
-        if self.format == Format::JsonLines {
+        if self.format == ByHandFormat::JsonLines {
             let lines = records.iter().map(|record| {
                 let samples = record.samples.clone().filter(|_| self.samples);
                 fathom_report::record_line(&Record { samples, ..record.clone() })
@@ -225,7 +229,7 @@ impl Audience for Printer {
                 self.reports.progress(done as f64 / all.max(1) as f64, what);
                 self.output.progress(PERCENT_BAR, done, all, what);
             }
-            Event::Second(second) if self.format == Format::JsonLines => {
+            Event::Second(second) if self.format == ByHandFormat::JsonLines => {
                 self.output.write(&fathom_report::second_line(second));
             }
             Event::Second(_) => {}
@@ -250,19 +254,19 @@ impl Audience for Printer {
             self.store(|store| store.update_run(&document.run).map(|()| Vec::new()));
         }
         match self.format {
-            Format::Json => {
+            ByHandFormat::Json => {
                 let mut document = document.clone();
                 if !self.samples {
                     document.records.iter_mut().for_each(|record| record.samples = None);
                 }
                 self.whole = Some(document);
             }
-            Format::JsonLines => {}
-            Format::Brief => {
+            ByHandFormat::JsonLines => {}
+            ByHandFormat::Brief => {
                 let is_stored = self.stored != Stored::Nothing && self.store.store().is_some();
                 self.output.write(&fathom_report::brief(document, self.width, is_stored));
             }
-            Format::Tables => {
+            ByHandFormat::Tables => {
                 let findings = by_hand::findings(&document.records, &document.host, self.width);
                 self.output.write(&findings);
             }

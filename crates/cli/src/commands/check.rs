@@ -6,7 +6,7 @@ use fathom_measure::{clock, host};
 use fathom_record::Document;
 use fathom_report::health::{self, Health};
 
-use super::limits::Limits;
+use super::limits::CommandLimits;
 use super::{group, stored_run};
 use crate::arguments::CheckArguments;
 use crate::exit::Status;
@@ -19,7 +19,7 @@ pub(super) fn check(arguments: &CheckArguments) -> anyhow::Result<Status> {
         Ok((state, line)) => (state.status(), line),
         Err(error) => {
             let line = health::plugin_line(&remedy::line(&error));
-            (health::State::Unknown.status(), format!("FATHOM UNKNOWN - {line}\n"))
+            (health::HealthState::Unknown.status(), format!("FATHOM UNKNOWN - {line}\n"))
         }
     };
     Ok(match super::print_text(&text) {
@@ -32,8 +32,8 @@ pub(super) fn check(arguments: &CheckArguments) -> anyhow::Result<Status> {
     })
 }
 
-fn health(arguments: &CheckArguments) -> anyhow::Result<(health::State, String)> {
-    let limits = arguments.limits.as_deref().map(Limits::read).transpose()?;
+fn health(arguments: &CheckArguments) -> anyhow::Result<(health::HealthState, String)> {
+    let limits = arguments.limits.as_deref().map(CommandLimits::read).transpose()?;
     let document = run(arguments)?;
     let mut checks = Vec::new();
     checks.extend(limits.map(|limits| Health::of_limits(&limits.judgement(&document))));

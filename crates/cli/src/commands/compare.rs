@@ -1,6 +1,6 @@
 //! `fathom compare`: runs compared metric by metric.
 
-use fathom_analysis::compare::{Answer, Comparison, Gate, Noise, compare_to_all};
+use fathom_analysis::compare::{Comparison, ComparisonAnswer, Gate, Noise, compare_to_all};
 use fathom_analysis::fleet::compare_groups;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
@@ -46,16 +46,17 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
 
 fn add_gate(comparison: &mut Comparison, arguments: &CompareArguments) {
     if let Some(limit) = arguments.fail_on {
-        comparison.gate = Some(comparison.gate(limit, arguments.undecided.map(Answer::from)));
+        comparison.gate =
+            Some(comparison.gate(limit, arguments.undecided.map(ComparisonAnswer::from)));
     }
 }
 
 fn after_gate(comparison: &Comparison, status: Status) -> Status {
     match comparison.gate.as_ref().map(Gate::taken) {
         _ if comparison.rows.is_empty() => Status::Incomplete,
-        Some(Answer::Fail) => Status::Incomplete,
-        Some(Answer::Undecided) => Status::Undecided,
-        Some(Answer::Pass) | None => status,
+        Some(ComparisonAnswer::Fail) => Status::Incomplete,
+        Some(ComparisonAnswer::Undecided) => Status::Undecided,
+        Some(ComparisonAnswer::Pass) | None => status,
     }
 }
 

@@ -8,9 +8,9 @@ mod selection;
 mod view;
 
 use fathom_measure::host;
-use fathom_measure::sampler::Missing;
+use fathom_measure::sampler::ResourceMissing;
 use fathom_peers::{
-    Invocation, Machine, On, Ours, Peer, Row, RunError, Runner, free_port, is_there, version_in,
+    Invocation, On, Ours, Peer, PeerMachine, Row, RunError, Runner, free_port, is_there, version_in,
 };
 use fathom_record::crosscheck::CROSSCHECK_SCHEMA_VERSION;
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, Host, MetricId};
@@ -22,9 +22,9 @@ use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::live::timestamp;
 use fathom_engine::worker::Workers;
-use pairs::Bench;
+use pairs::PairBench;
 use selection::{Selection, select};
-use view::View;
+use view::CrosscheckView;
 
 /// The time limit of `--version`.
 const VERSION_LIMIT_NS: u64 = 5_000_000_000;
@@ -34,9 +34,9 @@ pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Stat
     let host = host::read();
     setup::check_environment(&host)?;
     let (cpu, _) = super::run::choose_cpu(arguments.cpu, &host)?;
-    let machine = Machine { host: &host, cpu };
+    let machine = PeerMachine { host: &host, cpu };
     let all = select(&arguments.words, &machine)?;
-    let mut bench = Bench {
+    let mut bench = PairBench {
         interrupt: &interrupt,
         program: Workers::of_this_program()?.program,
         cpu,
@@ -47,14 +47,14 @@ pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Stat
         limit_ns: u64::from(arguments.limit) * 1_000_000_000,
         allow_memory: arguments.allow_memory,
         pairs: arguments.pairs,
-        place: Err(Missing { reason: "no files are needed".to_owned(), remedy: None }),
+        place: Err(ResourceMissing { reason: "no files are needed".to_owned(), remedy: None }),
     };
     let missing: Result<Vec<_>, RunError> = all.iter().map(|it| missing(it.peer, &bench)).collect();
     let Ok(missing) = missing else { return Ok(Status::Interrupted) };
     if arguments.list {
         return list::list(arguments, &all, &missing);
     }
-    let mut view = View::new(arguments);
+    let mut view = CrosscheckView::new(arguments);
     let installed = || all.iter().zip(&missing).filter(|(_, missing)| missing.is_none());
     let rows: Vec<&Row> = installed().flat_map(|(one, _)| &one.rows).collect();
     let files = files::prepare(arguments, &rows, &interrupt)?;
@@ -108,7 +108,7 @@ fn empty_row(
     package: &str,
     version: Option<String>,
     row: &Row,
-    bench: &Bench<'_>,
+    bench: &PairBench<'_>,
 ) -> CrossRow {
     // `fathom run` pins its workers itself.
     let our_pin = match (row.ours, row.on) {
@@ -126,7 +126,12 @@ fn empty_row(
         cpus: bench.cpus(row.on),
         our_command: format!("{our_pin}{our_command}"),
         peer_commands: bench.shell_lines(row),
-        ..CrossRow::of(MetricId::new(row.metric), row.shown_params(), row.unit, row.statistic)
+        ..CrossRow::for_metric(
+            MetricId::new(row.metric),
+            row.shown_params(),
+            row.unit,
+            row.statistic,
+        )
     }
 }
 
@@ -141,7 +146,7 @@ fn fail(row: &mut CrossRow, error: RunError) {
 }
 
 /// The package to install for a missing peer.
-fn missing(peer: &dyn Peer, bench: &Bench<'_>) -> Result<Option<&'static str>, RunError> {
+fn missing(peer: &dyn Peer, bench: &PairBench<'_>) -> Result<Option<&'static str>, RunError> {
     if !is_there(peer.program()) {
         return Ok(Some(peer.package()));
     }
@@ -153,7 +158,7 @@ fn missing(peer: &dyn Peer, bench: &Bench<'_>) -> Result<Option<&'static str>, R
     }
 }
 
-fn version(peer: &dyn Peer, bench: &Bench<'_>) -> Option<String> {
+fn version(peer: &dyn Peer, bench: &PairBench<'_>) -> Option<String> {
     let stop = std::os::fd::AsFd::as_fd(bench.interrupt);
     let runner = Runner { stop, limit_ns: VERSION_LIMIT_NS, cpus: bench.allowed.clone() };
     let output = runner.run(&peer.version()).ok()?;
@@ -161,7 +166,7 @@ fn version(peer: &dyn Peer, bench: &Bench<'_>) -> Option<String> {
 }
 
 /// Compiles a peer that is a library.
-fn build(peer: &dyn Peer, rows: &[Row], bench: &Bench<'_>) -> Result<(), RunError> {
+fn build(peer: &dyn Peer, rows: &[Row], bench: &PairBench<'_>) -> Result<(), RunError> {
     let place = match &bench.place {
         Ok(place) => place,
         Err(why) if rows.iter().any(Row::needs_files) => {
@@ -176,7 +181,7 @@ fn build(peer: &dyn Peer, rows: &[Row], bench: &Bench<'_>) -> Result<(), RunErro
 }
 
 /// What will run, how long it takes and what is written.
-fn announcement(rows: &[&Row], bench: &Bench<'_>, files: Option<&str>) -> String {
+fn announcement(rows: &[&Row], bench: &PairBench<'_>, files: Option<&str>) -> String {
     if rows.is_empty() {
         return "None of the programs is installed: nothing is measured.".to_owned();
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fathom_analysis::diagnosis::{Subject, diagnose, expect_busy, rules, worst};
-use fathom_measure::clock::Watch;
+use fathom_measure::clock::CalibrationWatch;
 use fathom_measure::{condition, host};
 use fathom_record::condition::StorePlace;
 use fathom_record::diagnosis::{ClockState, DIAGNOSIS_SCHEMA_VERSION};
@@ -96,7 +96,7 @@ fn examine_store(arguments: &DoctorArguments, condition: &mut Condition) {
 }
 
 fn examine_clock(host: &Host) -> ClockState {
-    match Watch::begin(host) {
+    match CalibrationWatch::begin(host) {
         Ok(watch) => ClockState { facts: Some(watch.facts()), failure: None },
         Err(error) => ClockState { facts: None, failure: Some(error.to_string()) },
     }

@@ -57,7 +57,7 @@ fn each_limited(
     limit: u64,
     each: &mut dyn FnMut(Document) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let left = Cell::new(Left::of(limit));
+    let left = Cell::new(Left::with_bytes(limit));
     let limited = BufReader::new(Limited { inner: reader, left: &left, limit });
     let mut is_empty = true;
     for document in serde_json::Deserializer::from_reader(limited).into_iter::<Tracked>() {
@@ -69,7 +69,7 @@ fn each_limited(
         document.records.iter_mut().for_each(|record| record.typical = None);
         each(document)?;
         is_empty = false;
-        left.set(Left::of(limit));
+        left.set(Left::with_bytes(limit));
     }
     ensure!(!is_empty, "{name} is empty; name a file of `fathom export`");
     Ok(())
@@ -166,7 +166,7 @@ struct Left {
 }
 
 impl Left {
-    fn of(bytes: u64) -> Self {
+    fn with_bytes(bytes: u64) -> Self {
         Self { bytes, quotes: 2 * TEXTS_MAX, commas: ELEMENTS_MAX }
     }
 }
@@ -386,13 +386,13 @@ mod tests {
     }
 
     /// An endless file that begins with a text, and how many bytes of it were read.
-    struct Endless<'c> {
+    struct DocumentEndless<'c> {
         begin: &'static [u8],
         then: &'static [u8],
         count: &'c Cell<u64>,
     }
 
-    impl Read for Endless<'_> {
+    impl Read for DocumentEndless<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let at = self.count.get() as usize;
             let rest = self.begin.get(at..).unwrap_or_default();
@@ -420,7 +420,7 @@ mod tests {
             (b"1", LIMIT, "line 1"),
         ] {
             count.set(0);
-            let endless = Endless { begin, then: b"1", count: &count };
+            let endless = DocumentEndless { begin, then: b"1", count: &count };
             let text = each_limited(endless, "x", LIMIT, &mut |_| Ok(())).unwrap_err().to_string();
             assert!(count.get() <= most, "{} bytes were read: {text}", count.get());
             assert!(text.contains(why), "{text}");
@@ -431,9 +431,9 @@ mod tests {
             (br#"{"schema": 3, "tool": ["#, b"1,", "exceeds 4194304 elements"),
         ] {
             count.set(0);
-            let endless = Endless { begin, then, count: &count };
+            let endless = DocumentEndless { begin, then, count: &count };
             let mut limited =
-                Limited { inner: endless, left: &Cell::new(Left::of(BYTES_MAX)), limit: 0 };
+                Limited { inner: endless, left: &Cell::new(Left::with_bytes(BYTES_MAX)), limit: 0 };
             let error = io::copy(&mut limited, &mut io::sink()).unwrap_err().to_string();
             assert!(error.contains(why) && count.get() < BYTES_MAX / 4, "{error}");
         }

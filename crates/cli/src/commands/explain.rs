@@ -4,12 +4,12 @@ use fathom_engine::CaseSelector;
 use fathom_metric::Entry;
 use fathom_record::Record;
 use fathom_report::{Layout, accounts, paragraph};
-use fathom_store::Search;
+use fathom_store::CaseSearch;
 
 use super::stored_run;
 use crate::arguments::ExplainArguments;
 use crate::exit::Status;
-use crate::terminal::{self, Output};
+use crate::terminal::{self, TerminalOutput};
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
     let words = arguments.metrics.iter().map(|word| super::selector(word));
@@ -24,7 +24,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
             text += &results;
         }
     }
-    let mut output = Output::new();
+    let mut output = TerminalOutput::new();
     output.write(&text);
     super::output_status(&output)
 }
@@ -86,7 +86,7 @@ fn latest_results(
     let mut runs: Vec<String> = named.iter().cloned().collect();
     if named.is_none() {
         let host = stored_run::default_host(&store)?;
-        let cases = store.newest_cases([about.id], Search::of(&host))?;
+        let cases = store.newest_cases([about.id], CaseSearch::on_host(&host))?;
         runs.extend(cases.into_iter().rev().filter(|it| word.selects(&it.params)).map(|it| it.run));
         runs.dedup();
         // Each run of a command by hand is about another subject.

@@ -10,7 +10,7 @@ use fathom_record::diagnosis::DIAGNOSIS_SCHEMA_VERSION;
 use fathom_record::{Activity, Better, Diagnosis, Document, system_cause};
 use fathom_report::export::{self as format, Additions, SampleTable};
 
-use super::limits::Limits;
+use super::limits::CommandLimits;
 use super::output_file::{self, Replaceable};
 use super::stored_run;
 use crate::arguments::{BetterName, ExportArguments, FormatName};
@@ -94,7 +94,7 @@ fn write_samples(arguments: &ExportArguments, output: impl Write) -> anyhow::Res
 
 /// With what else is asked for: answers to limits, and the doctor's findings.
 fn openmetrics(documents: &[Document], arguments: &ExportArguments) -> anyhow::Result<String> {
-    let limits = arguments.limits.as_deref().map(Limits::read).transpose()?;
+    let limits = arguments.limits.as_deref().map(CommandLimits::read).transpose()?;
     let judge = limits.map(|limits| move |document: &Document| limits.judgement(document));
     let diagnosis = arguments.doctor.as_deref().map(diagnosis).transpose()?;
     let is_of = |it: &Diagnosis| {

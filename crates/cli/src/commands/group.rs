@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::fleet::Limits;
+use fathom_analysis::fleet::FleetLimits;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::Document;
@@ -22,7 +22,7 @@ pub(super) fn runs(names: &[String], store: &StoreArguments) -> anyhow::Result<V
 }
 
 /// The noise limits of all metrics.
-pub(super) fn noise_limits() -> Limits {
+pub(super) fn noise_limits() -> FleetLimits {
     let abouts = REGISTRY.entries().iter().map(Entry::about);
     abouts.map(|about| (about.id, about.noise_limit)).collect()
 }

@@ -22,7 +22,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let registered = registered(&word)?;
     let store = stored_run::open_store(&arguments.store)?;
     let (host, label) = (arguments.host.as_deref(), arguments.label.as_deref());
-    let Found { all, damaged, not_stored } = find(&store, &word, registered, host, label)?;
+    let HistoryFound { all, damaged, not_stored } = find(&store, &word, registered, host, label)?;
     let skipped = |error: &StoreError| terminal::warn(&format!("skipped: {}", with_remedy(error)));
     damaged.iter().for_each(skipped);
     for id in not_stored {
@@ -43,7 +43,7 @@ pub(super) fn registered(word: &CaseSelector) -> Result<Vec<String>, UsageError>
 }
 
 /// Histories, one per metric and host.
-pub(super) struct Found {
+pub(super) struct HistoryFound {
     pub(super) all: Vec<History>,
     /// Runs that could not be read.
     pub(super) damaged: Vec<StoreError>,
@@ -59,7 +59,7 @@ pub(super) fn find(
     registered: Vec<String>,
     host: Option<&str>,
     label: Option<&str>,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<HistoryFound> {
     let metrics = match is_own(&word.name) {
         true => own_metrics(store, &word.name)?,
         false => registered,
@@ -70,7 +70,7 @@ pub(super) fn find(
         None if is_of_any => BTreeMap::new(),
         None => hosts(store, host)?,
     };
-    let mut found = Found { all: Vec::new(), damaged: Vec::new(), not_stored: Vec::new() };
+    let mut found = HistoryFound { all: Vec::new(), damaged: Vec::new(), not_stored: Vec::new() };
     for id in metrics {
         let (mut runs, damaged) = store.history(&id)?;
         found.damaged.extend(damaged);

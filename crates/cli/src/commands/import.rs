@@ -11,22 +11,25 @@ use std::collections::BTreeSet;
 use fathom_record::{Document, RunState};
 use fathom_store::{Store, StoreError};
 
-use self::input::Input;
+use self::input::ImportInput;
 use super::{counted, documents, stored_run};
 use crate::arguments::ImportArguments;
 use crate::exit::Status;
 use crate::terminal;
 
 pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
-    let inputs = arguments.files.iter().map(|path| Input::open(path));
-    let inputs = inputs.collect::<anyhow::Result<Vec<Input>>>()?;
+    let inputs = arguments.files.iter().map(|path| ImportInput::open(path));
+    let inputs = inputs.collect::<anyhow::Result<Vec<ImportInput>>>()?;
     match other_tools::format(&inputs, arguments)? {
         Some(format) => other_tools::import(format, inputs, arguments),
         None => import_runs(inputs, arguments),
     }
 }
 
-fn import_runs(mut inputs: Vec<Input>, arguments: &ImportArguments) -> anyhow::Result<Status> {
+fn import_runs(
+    mut inputs: Vec<ImportInput>,
+    arguments: &ImportArguments,
+) -> anyhow::Result<Status> {
     // All files are validated before any run is stored: files are read twice, and one run is held
     // at a time. A pipe can be read once.
     let mut of_pipes = Vec::new();

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use fathom_analysis::limits::{self, Answer, Judged, Judgement, Limit};
+use fathom_analysis::limits::{self, LimitAnswer, LimitJudged, LimitJudgement, UserLimit};
 use fathom_engine::{CaseSelector, nearest_of};
 use fathom_probes::REGISTRY;
 use fathom_record::{Activity, Document, Record, Unit, is_own, name, system_cause};
@@ -15,20 +15,20 @@ use fathom_record::{Activity, Document, Record, Unit, is_own, name, system_cause
 use crate::exit::{Status, UsageError};
 
 /// A line of the file: all cases that it selects have the limit.
-struct Entry {
+struct LimitEntry {
     cases: CaseSelector,
     /// In each unit that the metric may have: that of a metric outside the registry is in its
     /// records.
-    limits: Vec<(Unit, Limit)>,
+    limits: Vec<(Unit, UserLimit)>,
     written: String,
 }
 
-pub(super) struct Limits(Vec<Entry>);
+pub(super) struct CommandLimits(Vec<LimitEntry>);
 
 /// The largest file of limits.
 const BYTES_MAX: u64 = 1 << 20;
 
-impl Limits {
+impl CommandLimits {
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let failed = |error: std::io::Error| {
@@ -56,7 +56,7 @@ impl Limits {
             bail!("{shown} has no limits; `fathom export --format limits` writes those of a run");
         }
         let entries = entries.iter().map(|(name, range)| entry(name, range));
-        let entries = entries.collect::<Result<Vec<Entry>, UsageError>>();
+        let entries = entries.collect::<Result<Vec<LimitEntry>, UsageError>>();
         let mut entries = entries.with_context(|| shown.to_string())?;
         // The limit of fewer cases is before that of more.
         entries.sort_by_key(|entry| Reverse(entry.cases.parameters()));
@@ -72,12 +72,12 @@ impl Limits {
         Ok(Self(entries))
     }
 
-    pub(super) fn judgement(&self, document: &Document) -> Judgement {
+    pub(super) fn judgement(&self, document: &Document) -> LimitJudgement {
         let mut records: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
         for record in &document.records {
             records.entry(record.metric.as_str()).or_default().push(record);
         }
-        let mut rows: BTreeMap<String, Judged> = BTreeMap::new();
+        let mut rows: BTreeMap<String, LimitJudged> = BTreeMap::new();
         for entry in &self.0 {
             let of_metric = records.get(entry.cases.name.as_str());
             for row in entry.judge(of_metric.map_or(&[], Vec::as_slice)) {
@@ -86,20 +86,20 @@ impl Limits {
         }
         let rows = rows.into_values().collect();
         let (run, host) = (&document.run, document.host.name.clone());
-        Judgement::new([name(&run.id, run.label.as_deref()), host, run.started.clone()], rows)
+        LimitJudgement::new([name(&run.id, run.label.as_deref()), host, run.started.clone()], rows)
     }
 }
 
-impl Entry {
+impl LimitEntry {
     /// `records`: those of its metric.
-    fn judge(&self, records: &[&Record]) -> Vec<Judged> {
+    fn judge(&self, records: &[&Record]) -> Vec<LimitJudged> {
         let Self { cases, limits, written } = self;
         let records = records.iter().copied().filter(|one| cases.selects(&one.params));
         let judged = |record: &Record| {
             let (_, limit) = limits.iter().find(|(unit, _)| *unit == record.unit)?;
             Some(limit.judge(record))
         };
-        let mut rows: Vec<Judged> = records.filter_map(judged).collect();
+        let mut rows: Vec<LimitJudged> = records.filter_map(judged).collect();
         if rows.is_empty() {
             let (unit, limit) = &limits[0];
             rows.push(limit.not_measured(&cases.text, *unit));
@@ -109,15 +109,15 @@ impl Entry {
     }
 }
 
-fn entry(name: &str, range: &str) -> Result<Entry, UsageError> {
+fn entry(name: &str, range: &str) -> Result<LimitEntry, UsageError> {
     let wrong = |why: String| UsageError(format!("{name}: {why}"));
     let cases = CaseSelector::parse(name).map_err(|error| wrong(error.to_string()))?;
     if cases.name.contains('.') && is_own(&cases.name) {
-        let parsed = Unit::ALL.map(|unit| Limit::parse(range, unit).map(|limit| (unit, limit)));
-        let limits: Vec<(Unit, Limit)> = parsed.iter().flatten().copied().collect();
+        let parsed = Unit::ALL.map(|unit| UserLimit::parse(range, unit).map(|limit| (unit, limit)));
+        let limits: Vec<(Unit, UserLimit)> = parsed.iter().flatten().copied().collect();
         return match limits.is_empty() {
-            true => Err(wrong(Limit::parse(range, Unit::ALL[0]).err().unwrap_or_default())),
-            false => Ok(Entry { cases, limits, written: range.trim().to_owned() }),
+            true => Err(wrong(UserLimit::parse(range, Unit::ALL[0]).err().unwrap_or_default())),
+            false => Ok(LimitEntry { cases, limits, written: range.trim().to_owned() }),
         };
     }
     let ids = || REGISTRY.entries().iter().map(|entry| entry.about());
@@ -131,15 +131,15 @@ fn entry(name: &str, range: &str) -> Result<Entry, UsageError> {
         let nearest = if nearest.is_empty() { String::new() } else { format!("; {nearest}?") };
         wrong(format!("no such metric{nearest}"))
     })?;
-    let limit = Limit::parse(range, about.unit).map_err(wrong)?;
-    Ok(Entry { cases, limits: vec![(about.unit, limit)], written: range.trim().to_owned() })
+    let limit = UserLimit::parse(range, about.unit).map_err(wrong)?;
+    Ok(LimitEntry { cases, limits: vec![(about.unit, limit)], written: range.trim().to_owned() })
 }
 
 /// The exit status of kept, broken and undecided limits.
-pub(super) fn status(answer: Answer) -> Status {
+pub(super) fn status(answer: LimitAnswer) -> Status {
     match answer {
-        Answer::Kept => Status::Success,
-        Answer::NotKept => Status::Incomplete,
-        Answer::Undecided => Status::Undecided,
+        LimitAnswer::Kept => Status::Success,
+        LimitAnswer::NotKept => Status::Incomplete,
+        LimitAnswer::Undecided => Status::Undecided,
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use fathom_analysis::reference::{self as published, Beside, CLASSIC, Published, Reference};
+use fathom_analysis::reference::{self as published, Beside, CLASSIC, Published, StudyReference};
 use fathom_probes::REGISTRY;
 use fathom_record::Document;
-use fathom_report::reference::{Options, Units, known, render};
-use fathom_store::Search;
+use fathom_report::reference::{ReferenceOptions, Units, known, render};
+use fathom_store::CaseSearch;
 
 use super::stored_run;
 use crate::arguments::{CompareArguments, ShowArguments, StoreArguments, UnitsName};
@@ -19,7 +19,7 @@ pub(super) fn list() -> anyhow::Result<Status> {
     super::print_text(&format!("Published studies: {}.\n", known(&published::all())))
 }
 
-pub(super) fn find(command: &str, name: &str) -> Result<Reference, UsageError> {
+pub(super) fn find(command: &str, name: &str) -> Result<StudyReference, UsageError> {
     published::find(name).ok_or_else(|| {
         let known = known(&published::all());
         UsageError(format!("{command} --reference {name}: unknown study; known: {known}"))
@@ -49,7 +49,7 @@ pub(super) fn compare(name: &str, arguments: &CompareArguments) -> anyhow::Resul
         return list();
     }
     let beside = beside(&find("compare", name)?, &arguments.runs, &arguments.store)?;
-    let options = Options { published: true, ..Options::default() };
+    let options = ReferenceOptions { published: true, ..ReferenceOptions::default() };
     super::print(arguments.json, &beside, |layout| render(&beside, options, &command_of, layout))
 }
 
@@ -64,14 +64,14 @@ pub(super) fn classic(arguments: &ShowArguments) -> anyhow::Result<Status> {
         UnitsName::Published => Units::Published,
     };
     let published = arguments.reference.is_some();
-    let options = Options { published, units, markdown: arguments.markdown };
+    let options = ReferenceOptions { published, units, markdown: arguments.markdown };
     super::print(output.json, &beside, |layout| render(&beside, options, &command_of, layout))
 }
 
 /// The named runs beside a study; without a name the latest battery, and the newest numbers of its
 /// host for the rows that it does not have.
 fn beside(
-    reference: &Reference,
+    reference: &StudyReference,
     runs: &[String],
     store: &StoreArguments,
 ) -> anyhow::Result<Beside> {
@@ -83,7 +83,7 @@ fn beside(
     let latest = stored_run::document(stored_run::latest_battery(store)?, false, store)?;
     let store = stored_run::open_store(store)?;
     let metrics: BTreeSet<&str> = reference.record.iter().map(|it| it.metric.as_str()).collect();
-    let search = Search { numbers: true, ..Search::of(latest.host.identity()) };
+    let search = CaseSearch { numbers: true, ..CaseSearch::on_host(latest.host.identity()) };
     let (others, damaged) = store.records_of(&store.newest_cases(metrics, search)?)?;
     damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
     let id = latest.run.id.clone();

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use fathom_analysis::compare::{self as comparing, Comparison};
 use fathom_analysis::fleet::judge;
-use fathom_analysis::history::{self, Series};
+use fathom_analysis::history::{self, HistorySeries};
 use fathom_analysis::reference::{self as published, Beneath, CLASSIC};
 use fathom_metric::{About, Entry};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Params, Record, Run, RunState, escaped};
 use fathom_report::page::{self, MARK, MARK_WITHIN};
-use fathom_report::paper::{self, Described, Form};
+use fathom_report::paper::{self, Described, PaperForm};
 use fathom_report::tiles;
 use fathom_store::Store;
 
@@ -57,7 +57,7 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     let (documents, origins) = documents(arguments)?;
     let store = stored_run::open_store(&arguments.store).ok();
     let comparison = comparison(&documents, store.as_ref());
-    let study = reference.as_ref().map(|reference| Beneath::of(reference, &documents));
+    let study = reference.as_ref().map(|reference| Beneath::from_reference(reference, &documents));
     warn_of_gaps(&documents, comparison.as_ref());
     if study.as_ref().is_some_and(|study| !study.touches(&documents)) {
         terminal::warn("the study has no figure for any metric of these runs");
@@ -96,7 +96,7 @@ fn paper(arguments: &ReportArguments, output: Option<&Path>) -> anyhow::Result<S
     let folder = arguments.output.with_extension("").into_os_string();
     let folder = PathBuf::from([folder, "-figures".into()].into_iter().collect::<OsString>());
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let form = if is_markdown { Form::Markdown { folder: name } } else { Form::Html };
+    let form = if is_markdown { PaperForm::Markdown { folder: name } } else { PaperForm::Html };
     let paper = paper::paper(&documents, &classic, &described, &form);
     let Some(path) = output else { return super::print_text(&paper.text) };
     if !paper.figures.is_empty() {
@@ -184,7 +184,7 @@ pub(super) fn comparison(documents: &[Document], store: Option<&Store>) -> Optio
 }
 
 /// The history of each tile up to this run, on its host; a missing store has none.
-fn histories(document: &Document, store: Option<&Store>) -> Vec<Option<Series>> {
+fn histories(document: &Document, store: Option<&Store>) -> Vec<Option<HistorySeries>> {
     let of = |record: &Record| {
         let (mut runs, _) = store?.history(record.metric.as_str()).ok()?;
         match runs.iter().position(|run| run.document.run.id == document.run.id) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 use fathom_engine::worker::Workers;
 use fathom_engine::{Audience as _, InjectedSpin, Plan, RunSetup, coordinate};
-use fathom_measure::clock::{self, Watch};
+use fathom_measure::clock::{self, CalibrationWatch};
 use fathom_measure::condition::RUN_MARK;
 use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};
@@ -22,7 +22,7 @@ use fathom_record::{Document, Effort, Host, Record, Reference, RunState};
 use fathom_report::Layout;
 use fathom_store::Store;
 
-use super::limits::{self, Limits};
+use super::limits::{self, CommandLimits};
 use super::run_store::RunStore;
 use super::{as_member, export, output_file, scratch_folder, setup, stored_run};
 use crate::arguments::RunArguments;
@@ -79,7 +79,7 @@ fn one_run(
     if let Some(message) = journal_folder.as_deref().and_then(recover) {
         terminal::warn(&message);
     }
-    let limits = arguments.limits.as_deref().map(Limits::read).transpose()?;
+    let limits = arguments.limits.as_deref().map(CommandLimits::read).transpose()?;
     let mut host = host::read();
     let workers = workers(&host)?;
     let (plan, remote) = with_remote(arguments, &host)?;
@@ -88,8 +88,8 @@ fn one_run(
         (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let files = files::prepare(arguments, &plan, interrupt)?;
-    let store = RunStore::of(arguments.member, &arguments.store, &host)?;
-    let watch = Watch::begin(&host).context("calibrate the clock")?;
+    let store = RunStore::for_run(arguments.member, &arguments.store, &host)?;
+    let watch = CalibrationWatch::begin(&host).context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
     drop(notice);
     let run_mark = bind_run_mark();
@@ -146,7 +146,7 @@ fn workers(host: &Host) -> anyhow::Result<Workers> {
 
 /// The limits beside the numbers: below the table, else on standard error.
 fn beside_limits(
-    limits: &Limits,
+    limits: &CommandLimits,
     document: &Document,
     arguments: &RunArguments,
 ) -> anyhow::Result<Status> {

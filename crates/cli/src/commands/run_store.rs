@@ -59,14 +59,14 @@ impl RunStore {
 
     fn opened(arguments: &StoreArguments) -> anyhow::Result<(Store, Option<Spool>)> {
         if let Place::Database(address) = stored_run::place(arguments)? {
-            let spool = Spool::of(&address, arguments.no_migrate)?;
+            let spool = Spool::for_address(&address, arguments.no_migrate)?;
             return Ok((spool.open()?, Some(spool)));
         }
         Ok((Store::open(&stored_run::store_place(arguments)?)?, None))
     }
 
     /// The store, unless a member of a fleet measures: its run is stored where it is delivered.
-    pub(super) fn of(
+    pub(super) fn for_run(
         member: MemberOptions,
         arguments: &StoreArguments,
         host: &Host,

@@ -11,12 +11,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use fathom_fileio::Generator;
+use fathom_fileio::FileGenerator;
 use fathom_fileio::folder::{self, FolderError, Space, write_cause};
 use fathom_fileio::mount::Mount;
 use fathom_fileio::scratch::Scratch;
-use fathom_measure::sampler::{Files, Missing};
-use fathom_metric::Disk;
+use fathom_measure::sampler::{Files, ResourceMissing};
+use fathom_metric::MetricDisk;
 use fathom_record::Remedy;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
@@ -32,11 +32,11 @@ const WRITE_BYTES: usize = 1 << 20;
 const SEED: u64 = 1;
 
 /// What a command needs for its test files.
-pub(super) struct Request<'r> {
+pub(super) struct ScratchFolderRequest<'r> {
     /// The value of `--folder`.
     pub(super) folder: Option<&'r Path>,
     pub(super) allow_memory: bool,
-    pub(super) disk: Disk,
+    pub(super) disk: MetricDisk,
     /// Fail if there is no usable folder.
     pub(super) required: bool,
     /// What is skipped without a folder, such as "File metrics".
@@ -45,7 +45,7 @@ pub(super) struct Request<'r> {
 
 /// The test files of a command, or why there are none. Dropping this removes them.
 pub(super) struct TestFiles<T> {
-    pub(super) files: Result<T, Missing>,
+    pub(super) files: Result<T, ResourceMissing>,
     /// Where the files are and how large, or why they are missing.
     pub(super) announcement: Option<String>,
     _folder: Option<RunFolder>,
@@ -54,7 +54,7 @@ pub(super) struct TestFiles<T> {
 impl<T> TestFiles<T> {
     /// For a command that needs no files.
     pub(super) fn none(reason: &str) -> Self {
-        let missing = Missing { reason: reason.to_owned(), remedy: None };
+        let missing = ResourceMissing { reason: reason.to_owned(), remedy: None };
         Self { files: Err(missing), announcement: None, _folder: None }
     }
 
@@ -63,7 +63,7 @@ impl<T> TestFiles<T> {
     /// # Errors
     /// If files are required and the folder is not usable.
     pub(super) fn prepare(
-        request: &Request<'_>,
+        request: &ScratchFolderRequest<'_>,
         amount: &str,
         create: impl FnOnce(&Path) -> io::Result<(RunFolder, T)>,
     ) -> anyhow::Result<Self> {
@@ -102,12 +102,12 @@ fn doubt(folder: &Path) -> Option<String> {
     fathom_fileio::inspect(folder).ok()?.backing().doubt().map(str::to_owned)
 }
 
-fn missing(reason: String, remedy: Remedy) -> Missing {
-    Missing { reason, remedy: Some(remedy) }
+fn missing(reason: String, remedy: Remedy) -> ResourceMissing {
+    ResourceMissing { reason, remedy: Some(remedy) }
 }
 
 /// The reason and the remedy.
-pub(super) fn missing_text(missing: &Missing) -> String {
+pub(super) fn missing_text(missing: &ResourceMissing) -> String {
     match &missing.remedy {
         Some(remedy) => format!("{}; {}", missing.reason, fathom_report::remedy::words(remedy)),
         None => missing.reason.clone(),
@@ -115,7 +115,10 @@ pub(super) fn missing_text(missing: &Missing) -> String {
 }
 
 /// The folder of `--folder` or FATHOM_FOLDER, else the first usual one on a disk.
-fn parent_folder(folder: Option<&Path>, allow_memory: bool) -> Result<folder::Folder, Missing> {
+fn parent_folder(
+    folder: Option<&Path>,
+    allow_memory: bool,
+) -> Result<folder::Folder, ResourceMissing> {
     let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
     let named = folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
     let Some(path) = named else {
@@ -135,10 +138,10 @@ fn parent_folder(folder: Option<&Path>, allow_memory: bool) -> Result<folder::Fo
 /// Whether test files go to a network file system.
 pub(super) fn is_on_network(folder: Option<&Path>) -> bool {
     let folder = parent_folder(folder, false).ok();
-    folder.and_then(|folder| Mount::of(&folder.path)).is_some_and(|mount| mount.is_network)
+    folder.and_then(|folder| Mount::holding(&folder.path)).is_some_and(|mount| mount.is_network)
 }
 
-fn check_room(folder: &Path, disk: Disk) -> Result<(), Missing> {
+fn check_room(folder: &Path, disk: MetricDisk) -> Result<(), ResourceMissing> {
     // A file system that does not report its free space fails later with ENOSPC.
     let Ok(Space { free, .. }) = folder::space(folder) else { return Ok(()) };
     let needed = ROOM_FACTOR * (disk.large + disk.own);
@@ -266,7 +269,7 @@ fn is_generated(name: &str, prefix: &str) -> bool {
 
 /// Writes the generated data of the large file and syncs it to the disk.
 pub(super) fn fill(mut file: &File, bytes: u64, interrupt: &Interrupt) -> io::Result<()> {
-    let generator = Generator::new(SEED);
+    let generator = FileGenerator::new(SEED);
     let mut block = vec![0; WRITE_BYTES];
     for at in (0..bytes).step_by(WRITE_BYTES) {
         if interrupt.arrived() {
@@ -333,7 +336,7 @@ mod tests {
     fn twice_the_written_size_must_be_free() {
         let folder = tempfile::tempdir().unwrap();
         let free = folder::space(folder.path()).unwrap().free;
-        let check = |large| check_room(folder.path(), Disk { large, own: 0 });
+        let check = |large| check_room(folder.path(), MetricDisk { large, own: 0 });
         // Well below and above half, since other processes write to the same disk.
         assert!(check(free / 4).is_ok());
         let missing = check(free / 4 * 3).expect_err("not enough room");

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use fathom_measure::process::reap_adopted;
 use fathom_record::shell_word;
-use fathom_service::{Ending, Limits, Options, Server, ServiceError, token_from_file};
+use fathom_service::{
+    Options, ServerEnding, ServiceError, ServiceLimits, ServiceServer, token_from_file,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::arguments::serve::{Listen, ServeArguments};
@@ -35,12 +37,12 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
         serial_ns: serial_ns()?,
         panic_in: std::env::var("FATHOM_PANIC").ok(),
         limits: limits(arguments),
-        far: Some(fathom_far::Program::this().context("find this program")?),
+        far: Some(fathom_far::ProcessProgram::this().context("find this program")?),
         receive: arguments.receive.as_deref().map(receive_folder).transpose()?,
     };
     // In one line; it ends the service.
     terminal::report_panics("serving ends");
-    let server = Server::start(options)?;
+    let server = ServiceServer::start(options)?;
     if let Some(path) = token_file.as_deref().filter(|path| is_below(path, &arguments.folder)) {
         let shown = path.display();
         warn(&format!(
@@ -75,7 +77,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
         let line = "the disk does not respond, or all CPUs are busy";
         warn(&format!("{threads} did not end in 2 s ({names}): {line}"));
     }
-    Ok(if ending == Ending::default() { printed } else { Status::Failed })
+    Ok(if ending == ServerEnding::default() { printed } else { Status::Failed })
 }
 
 /// The named token file, or that of the environment.
@@ -124,8 +126,8 @@ fn is_below(file: &Path, folder: &Path) -> bool {
     parent.ok().zip(folder.canonicalize().ok()).is_some_and(|(file, all)| file.starts_with(all))
 }
 
-fn limits(arguments: &ServeArguments) -> Limits {
-    Limits {
+fn limits(arguments: &ServeArguments) -> ServiceLimits {
+    ServiceLimits {
         head_bytes: arguments.head_bytes as usize,
         fields: usize::from(arguments.fields),
         head_ns: arguments.head_time.as_nanos() as u64,
@@ -133,12 +135,16 @@ fn limits(arguments: &ServeArguments) -> Limits {
         rate_bytes_per_s: arguments.min_rate,
         connections: arguments.connections.map(|count| count as usize),
         connections_per_address: arguments.connections_per_address as usize,
-        ..Limits::default()
+        ..ServiceLimits::default()
     }
 }
 
 /// Where it listens, and how to use it.
-fn opening(arguments: &ServeArguments, server: &Server, token_file: Option<&Path>) -> String {
+fn opening(
+    arguments: &ServeArguments,
+    server: &ServiceServer,
+    token_file: Option<&Path>,
+) -> String {
     let folder = arguments.folder.display();
     let mut text = String::new();
     for address in server.addresses() {

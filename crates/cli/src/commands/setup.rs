@@ -1,7 +1,7 @@
 //! Setup that all measuring commands share.
 
 use fathom_engine::INJECT;
-use fathom_measure::clock::{self, Source, Watch};
+use fathom_measure::clock::{self, CalibrationWatch, ClockSource};
 use fathom_measure::host;
 use fathom_record::host::NAME_VARIABLE;
 use fathom_record::{Host, Tool};
@@ -52,9 +52,9 @@ pub(super) fn imposed() -> Vec<String> {
 }
 
 /// Records the calibrated rate of the counter if the CPU does not report one.
-pub(super) fn note_counter_rate(host: &mut Host, watch: &Watch) {
+pub(super) fn note_counter_rate(host: &mut Host, watch: &CalibrationWatch) {
     let specification = watch.clock().specification();
-    if host.cpu.tsc_hz.is_none() && specification.source == Source::Tsc {
+    if host.cpu.tsc_hz.is_none() && specification.source == ClockSource::Tsc {
         host.cpu.tsc_hz = Some(specification.hz);
         host.origin("cpu.tsc_hz", "calibration against CLOCK_MONOTONIC_RAW");
     }

@@ -6,9 +6,9 @@ use fathom_engine::{CaseSelector, matches};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Params, is_own};
 use fathom_report::{Layout, RunListing, Trends};
-use fathom_store::{RunRow, Search, StoredCase};
+use fathom_store::{CaseSearch, RunRow, StoredCase};
 
-use super::limits::{self, Limits};
+use super::limits::{self, CommandLimits};
 use super::{counted, reference, stored_run, trends};
 use crate::arguments::ShowArguments;
 use crate::arguments::by_hand::is_metric;
@@ -38,7 +38,7 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         }
     };
     if let Some(path) = &arguments.limits {
-        return beside_limits(&Limits::read(path)?, &document, output.json);
+        return beside_limits(&CommandLimits::read(path)?, &document, output.json);
     }
     if output.json {
         return super::print_text(&fathom_report::document_json(&document));
@@ -57,16 +57,22 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     let (protocol, cycles, all) = (document.run.protocol, arguments.cycles, arguments.all);
     let layout = Layout { width: terminal::width(), cycles, protocol, all };
     let trends = match fathom_report::has_overview(&document.run, &layout) {
-        true => {
-            trends::of(&document, layout.width, stored_run::open_store(&output.store).ok().as_ref())
-        }
+        true => trends::trends_of(
+            &document,
+            layout.width,
+            stored_run::open_store(&output.store).ok().as_ref(),
+        ),
         false => Trends::default(),
     };
     let text = fathom_report::show_with(&document, &layout, &trends);
     super::print_text(&(text + &fathom_report::others(&document, &others, &layout)))
 }
 
-fn beside_limits(limits: &Limits, document: &Document, json: bool) -> anyhow::Result<Status> {
+fn beside_limits(
+    limits: &CommandLimits,
+    document: &Document,
+    json: bool,
+) -> anyhow::Result<Status> {
     let judgement = limits.judgement(document);
     let printed = super::print(json, &judgement, |layout| {
         fathom_report::limits::judgement(&judgement, layout)
@@ -111,7 +117,7 @@ fn newest_with(
         Some(run) => run.document.host.identity().to_owned(),
         None => stored_run::default_host(&store)?,
     };
-    let cases = store.newest_cases(ids.iter().copied(), Search::of(&host))?;
+    let cases = store.newest_cases(ids.iter().copied(), CaseSearch::on_host(&host))?;
     let selected = |it: &&StoredCase| is_selected(&it.metric, &it.params, selectors);
     let newest = cases.iter().rev().filter(selected);
     let is_battery = |it: &&StoredCase| it.procedure.is_none();

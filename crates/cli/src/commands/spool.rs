@@ -45,7 +45,7 @@ pub(super) struct Sent {
 
 impl Spool {
     /// The spool of a database, in the user's data folder.
-    pub(super) fn of(address: &Address, no_migrate: bool) -> anyhow::Result<Self> {
+    pub(super) fn for_address(address: &Address, no_migrate: bool) -> anyhow::Result<Self> {
         let folder = folder().context("find a folder for results on their way to the database")?;
         let name = file_name(&address.to_string());
         let [path, sent] = ["db", "sent.db"].map(|end| folder.join(format!("{name}.{end}")));
@@ -158,7 +158,7 @@ impl Spool {
 /// no error.
 pub(super) fn send_earlier(place: &Place) -> anyhow::Result<()> {
     let Place::Database(address) = place else { return Ok(()) };
-    match Spool::of(address, true).and_then(|spool| spool.send()) {
+    match Spool::for_address(address, true).and_then(|spool| spool.send()) {
         Err(error) if matches!(error.downcast_ref(), Some(StoreError::Server { .. })) => Err(error),
         _ => Ok(()),
     }
@@ -182,7 +182,7 @@ fn file_name(address: &str) -> String {
 fn folder() -> anyhow::Result<PathBuf> {
     let own = Store::default_path()?.with_file_name("spool");
     let own = create(&own)?;
-    if !Mount::of(&own).is_some_and(|mount| mount.is_network) {
+    if !Mount::holding(&own).is_some_and(|mount| mount.is_network) {
         return Ok(own);
     }
     let user = rustix::process::geteuid().as_raw();

@@ -14,7 +14,7 @@ use crate::arguments::store::{
 use crate::exit::{Status, usage_error};
 use crate::live::timestamp_of;
 use crate::remedy::with_remedy;
-use crate::terminal::{self, Output, PERCENT_BAR};
+use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
 
 pub(super) fn store(arguments: &StoreCommandArguments) -> anyhow::Result<Status> {
     match &arguments.command {
@@ -36,7 +36,7 @@ fn copy(arguments: &CopyArguments) -> anyhow::Result<Status> {
     let from = stored_run::announced(Store::open_existing(&from)?);
     let runs = from.runs()?;
     let mut to = stored_run::announced(Store::open(&to)?);
-    let mut output = Output::new();
+    let mut output = TerminalOutput::new();
     let (mut new, mut known, mut in_progress, mut failed) = (0, 0, 0, 0);
     for (done, row) in runs.iter().rev().enumerate() {
         let label = format!("run {}", row.id);
@@ -74,7 +74,7 @@ fn check(arguments: &StoreArguments) -> anyhow::Result<Status> {
     let store = stored_run::announced(Store::open_existing(&place)?);
     let mut damage = store.damage()?;
     let runs = store.runs()?;
-    let mut output = Output::new();
+    let mut output = TerminalOutput::new();
     let mut records = 0;
     for (done, row) in runs.iter().rev().enumerate() {
         let label = format!("run {}", row.id);
@@ -106,7 +106,7 @@ fn forward(arguments: &StoreArguments) -> anyhow::Result<Status> {
     let Place::Database(address) = &place else {
         bail!("store forward: {place} is a file, in which results are stored at once");
     };
-    let sent = Spool::of(address, arguments.no_migrate)?.send()?;
+    let sent = Spool::for_address(address, arguments.no_migrate)?.send()?;
     let in_progress = match sent.in_progress {
         0 => String::new(),
         number => format!("; {number} in progress"),

@@ -15,7 +15,7 @@ use fathom_record::host::{NAME_VARIABLE, name_with_id};
 use fathom_record::{
     Activity, Document, Host, IMPORT, OWN_GROUPS, Outline, Params, Record, system_cause,
 };
-use fathom_store::{Place, RunRow, Search, Store, StoreError, StoredCase, VERSION};
+use fathom_store::{CaseSearch, Place, RunRow, Store, StoreError, StoredCase, VERSION};
 
 use super::{counted, documents, spool};
 use crate::arguments::StoreArguments;
@@ -244,7 +244,8 @@ pub(super) fn others(
 ) -> anyhow::Result<Vec<Document>> {
     let ids = metrics(store)?;
     let host = &latest.host;
-    let search = Search { like: Some(host), numbers: true, ..Search::of(host.identity()) };
+    let search =
+        CaseSearch { like: Some(host), numbers: true, ..CaseSearch::on_host(host.identity()) };
     let mut cases = store.newest_cases(ids.iter().map(String::as_str), search)?;
     let last_of: BTreeMap<Option<String>, String> =
         cases.iter().map(|case| (case.procedure.clone(), case.run.clone())).collect();

@@ -10,7 +10,7 @@ const RUNS_MAX: u32 = 18;
 
 /// The trends of this run's headline cases over the newest runs of its host and effort, if the line
 /// has room for them. A store that cannot be read has none.
-pub(super) fn of(document: &Document, width: usize, store: Option<&Store>) -> Trends {
+pub(super) fn trends_of(document: &Document, width: usize, store: Option<&Store>) -> Trends {
     let (run, host) = (&document.run, document.host.identity());
     let store = store.filter(|_| width >= TRENDS_WIDTH);
     let newest = store.and_then(|store| store.newest_of(host, run.effort, None, RUNS_MAX).ok());

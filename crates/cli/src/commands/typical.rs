@@ -1,6 +1,6 @@
 //! `fathom compare --typical`: the numbers of a run beside those of published machines.
 
-use fathom_analysis::typical::{self, Machine};
+use fathom_analysis::typical::{self, TypicalMachine};
 use fathom_record::Host;
 
 use super::stored_run;
@@ -23,7 +23,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
 }
 
 /// The named machine type, or that of the host, where its firmware says it.
-fn like(name: Option<&str>, host: &Host) -> Result<Option<&'static Machine>, UsageError> {
+fn like(name: Option<&str>, host: &Host) -> Result<Option<&'static TypicalMachine>, UsageError> {
     match name {
         Some(name) => {
             typical::find(name).map(Some).map_err(|error| UsageError(format!("--like: {error}")))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_report::page;
 use fathom_service::token_from_file;
-use fathom_ui::{Options, Ui};
+use fathom_ui::{Ui, UiOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::report::TEMPLATE;
@@ -31,7 +31,7 @@ pub(super) fn ui(arguments: &UiArguments) -> anyhow::Result<Status> {
     let shown = stored_run::place(&arguments.store)?.to_string();
     let (secret, names) = (token.clone(), arguments.name.clone());
     let page = Box::leak(page::fetching(TEMPLATE).into());
-    let options = Options { listen, token, names, page, clock: monotonic_raw_ns };
+    let options = UiOptions { listen, token, names, page, clock: monotonic_raw_ns };
     let ui = Ui::start(options, Arc::new(views::OfStore::new(arguments.store.clone())))?;
     let mut text = format!("Showing {shown}\n");
     // A log of a service would keep the token.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::serving::{Serving, Usage, may_open};
+use crate::serving::{Serving, ServingUsage, may_open};
 use crate::test_env::wait_for;
 use crate::{is_soak, write_section};
 use fathom_measure::clock::monotonic_raw_ns;
@@ -178,9 +178,9 @@ fn good_client(service: &Serving, expected: &[u8], is_over: &AtomicBool) -> Vec<
 }
 
 /// Stops the good client also when an assertion fails.
-struct Stop<'s>(&'s AtomicBool);
+struct AttackStop<'s>(&'s AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for AttackStop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -220,12 +220,12 @@ fn observe(attack: &Attack, count: usize, seconds: u64) -> Observed {
     let is_over = AtomicBool::new(false);
     let until_ns = monotonic_raw_ns() + seconds * SECOND_NS;
     std::thread::scope(|scope| {
-        let stop = Stop(&is_over);
+        let stop = AttackStop(&is_over);
         let one = |_| scope.spawn(|| good_client(&service, &small, &is_over));
         let good: Vec<_> = (0..GOOD).map(one).collect();
         let attackers = scope.spawn(|| attack.run(service.address, count, until_ns));
         while !attackers.is_finished() {
-            let Usage { threads, resident_bytes, .. } = service.usage();
+            let ServingUsage { threads, resident_bytes, .. } = service.usage();
             assert_eq!(threads, before.threads, "{}", attack.name);
             let growth_bytes = resident_bytes.saturating_sub(before.resident_bytes);
             observed.growth_bytes = observed.growth_bytes.max(growth_bytes);

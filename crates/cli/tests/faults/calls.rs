@@ -10,7 +10,7 @@ use fathom_record::Document;
 
 use crate::faulty_run::FaultyRun;
 use crate::test_env::{RUN, TestEnv};
-use crate::trials::{self, FaultTrial, Outcome, Target, is_strace_missing};
+use crate::trials::{self, FaultTrial, TrialOutcome, TrialTarget, is_strace_missing};
 use crate::{scaled, stored, text};
 
 /// An undisturbed run and its store.
@@ -40,7 +40,7 @@ fn command(env: &TestEnv, format: &[&str]) -> Command {
     env.fathom(&[&RUN, &["--cpu", &cpu, "cpu.frequency"][..], format].concat())
 }
 
-impl Target for RunTarget<'_> {
+impl TrialTarget for RunTarget<'_> {
     fn env(&self) -> TestEnv {
         let env = TestEnv::new();
         if self.has_store {
@@ -58,7 +58,7 @@ impl Target for RunTarget<'_> {
         env.store().to_owned()
     }
 
-    fn judge(&self, trial: &FaultTrial<'_>) -> Outcome {
+    fn judge(&self, trial: &FaultTrial<'_>) -> TrialOutcome {
         let (example, had_example) = (&self.example.run, self.has_store);
         let FaultTrial { env, status, injection, output } = *trial;
         FaultyRun { env, injection, output, example, had_example }.judge(status)

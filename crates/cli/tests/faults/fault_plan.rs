@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fathom_lab::strace::{Call, Fault, Injection};
+use fathom_lab::strace::{Injection, StraceCall, StraceFault};
 
 use crate::{is_soak, scaled};
 
@@ -60,25 +60,25 @@ const ERRORS: &[(&str, &[&str])] = &[
 
 /// The faults of `make test`: of calls that store results, that start workers and read from them,
 /// and that write files.
-const FEW: &[(&str, Fault)] = &[
-    ("openat", Fault::Error("EMFILE")),
-    ("openat", Fault::Error("EINTR")),
-    ("read", Fault::Error("EIO")),
-    ("read", Fault::Error("EINTR")),
-    ("write", Fault::Error("ENOSPC")),
-    ("write", Fault::Kill),
-    ("pwrite64", Fault::Error("ENOSPC")),
-    ("pwrite64", Fault::Kill),
-    ("fsync", Fault::Error("EIO")),
-    ("fdatasync", Fault::Error("EIO")),
-    ("fcntl", Fault::Error("EIO")),
-    ("linkat", Fault::Error("ENOSPC")),
-    ("rename", Fault::Error("EIO")),
-    ("mmap", Fault::Error("ENOMEM")),
-    ("clone3", Fault::Error("EAGAIN")),
-    ("pipe2", Fault::Error("EMFILE")),
-    ("ppoll", Fault::Interrupt),
-    ("ppoll", Fault::Error("EINTR")),
+const FEW: &[(&str, StraceFault)] = &[
+    ("openat", StraceFault::Error("EMFILE")),
+    ("openat", StraceFault::Error("EINTR")),
+    ("read", StraceFault::Error("EIO")),
+    ("read", StraceFault::Error("EINTR")),
+    ("write", StraceFault::Error("ENOSPC")),
+    ("write", StraceFault::Kill),
+    ("pwrite64", StraceFault::Error("ENOSPC")),
+    ("pwrite64", StraceFault::Kill),
+    ("fsync", StraceFault::Error("EIO")),
+    ("fdatasync", StraceFault::Error("EIO")),
+    ("fcntl", StraceFault::Error("EIO")),
+    ("linkat", StraceFault::Error("ENOSPC")),
+    ("rename", StraceFault::Error("EIO")),
+    ("mmap", StraceFault::Error("ENOMEM")),
+    ("clone3", StraceFault::Error("EAGAIN")),
+    ("pipe2", StraceFault::Error("EMFILE")),
+    ("ppoll", StraceFault::Interrupt),
+    ("ppoll", StraceFault::Error("EINTR")),
 ];
 
 /// Calls that change the store: `make soak` lets each of them fail.
@@ -89,8 +89,8 @@ pub(crate) const TRANSIENT: &str = "EINTR";
 
 /// The faults of these calls. Each error comes once at every selected call. At a few of those it
 /// comes for good, or twice in a row if it is transient; and so do a kill and a SIGINT.
-pub(crate) fn plan(calls: &[Call], store: &Path) -> Vec<Injection> {
-    let mut by_name: BTreeMap<(&str, &str), Vec<&Call>> = BTreeMap::new();
+pub(crate) fn plan(calls: &[StraceCall], store: &Path) -> Vec<Injection> {
+    let mut by_name: BTreeMap<(&str, &str), Vec<&StraceCall>> = BTreeMap::new();
     for call in calls {
         by_name.entry((&call.name, object_of(&call.line, store))).or_default().push(call);
     }
@@ -102,7 +102,7 @@ pub(crate) fn plan(calls: &[Call], store: &Path) -> Vec<Injection> {
         let few = spread(&calls, scaled(4, 5).min(positions));
         for at in spread(&calls, positions) {
             for error in *errors {
-                let once = Injection::once(name, at, Fault::Error(error));
+                let once = Injection::once(name, at, StraceFault::Error(error));
                 let times = if *error == TRANSIENT { Some(2) } else { None };
                 if few.contains(&at) {
                     planned.push(Injection { times, ..once.clone() });
@@ -110,8 +110,8 @@ pub(crate) fn plan(calls: &[Call], store: &Path) -> Vec<Injection> {
                 planned.push(once);
             }
             if few.contains(&at) {
-                planned.push(Injection::once(name, at, Fault::Kill));
-                planned.push(Injection::once(name, at, Fault::Interrupt));
+                planned.push(Injection::once(name, at, StraceFault::Kill));
+                planned.push(Injection::once(name, at, StraceFault::Interrupt));
             }
         }
     }
@@ -119,7 +119,7 @@ pub(crate) fn plan(calls: &[Call], store: &Path) -> Vec<Injection> {
 }
 
 /// The numbers of `count` of these calls: the first, the last and some between.
-fn spread(among: &[&Call], count: usize) -> BTreeSet<usize> {
+fn spread(among: &[&StraceCall], count: usize) -> BTreeSet<usize> {
     let count = count.min(among.len());
     let at = |part: usize| among[part * (among.len() - 1) / (count - 1).max(1)].number;
     (0..count).map(at).collect()

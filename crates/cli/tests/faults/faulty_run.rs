@@ -3,13 +3,13 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use fathom_lab::strace::{Fault, Injection};
+use fathom_lab::strace::{Injection, StraceFault};
 use fathom_record::{Document, Record, Run, RunState, State};
 use fathom_store::{Store, StoreError};
 
 use crate::stored;
 use crate::test_env::TestEnv;
-use crate::trials::Outcome;
+use crate::trials::TrialOutcome;
 
 /// Warnings that the store failed.
 const NOT_STORED: [&str; 2] = ["this run is not stored", "results are no longer stored"];
@@ -32,7 +32,7 @@ pub(crate) struct FaultyRun<'t> {
 }
 
 impl FaultyRun<'_> {
-    pub(crate) fn judge(&self, status: ExitStatus) -> Outcome {
+    pub(crate) fn judge(&self, status: ExitStatus) -> TrialOutcome {
         let left = self.env.running_processes();
         if !left.is_empty() {
             return Err(format!("{left:?} are left running"));
@@ -53,7 +53,7 @@ impl FaultyRun<'_> {
             }
             _ => ending,
         };
-        if self.injection.fault == Fault::Error("EINTR") && ending != "complete" {
+        if self.injection.fault == StraceFault::Error("EINTR") && ending != "complete" {
             return Err(format!("{ending} after EINTR"));
         }
         self.check_acknowledged(ending, new).map_err(but)?;
@@ -62,7 +62,7 @@ impl FaultyRun<'_> {
     }
 
     /// The kind of ending; an error if the exit status is wrong or has no cause.
-    fn ending(&self, status: ExitStatus) -> Outcome {
+    fn ending(&self, status: ExitStatus) -> TrialOutcome {
         if self.output.contains("panicked") {
             return Err("it panicked".to_owned());
         }
@@ -74,9 +74,11 @@ impl FaultyRun<'_> {
             (Some(1), _) if has_message && is_not_stored => Ok("not stored, with a warning"),
             (Some(1), _) if has_message => Ok("failed with an error"),
             (Some(3), _) if self.output.contains("no case has a number") => Ok("no number"),
-            (Some(130), _) if self.injection.fault == Fault::Interrupt => Ok("interrupted"),
-            (None, Some(2)) if self.injection.fault == Fault::Interrupt => Ok("interrupted early"),
-            (None, Some(9)) if self.injection.fault == Fault::Kill => Ok("killed"),
+            (Some(130), _) if self.injection.fault == StraceFault::Interrupt => Ok("interrupted"),
+            (None, Some(2)) if self.injection.fault == StraceFault::Interrupt => {
+                Ok("interrupted early")
+            }
+            (None, Some(9)) if self.injection.fault == StraceFault::Kill => Ok("killed"),
             // The standard library aborts if an allocation fails.
             (None, Some(6)) if self.output.contains("memory allocation of") => Ok("out of memory"),
             // Every write fails, also that of the message.

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::test_env::TestEnv;
-use crate::trials::{self, FaultTrial, Outcome, Target, is_strace_missing, names};
+use crate::trials::{self, FaultTrial, TrialOutcome, TrialTarget, is_strace_missing, names};
 
 /// The arguments of a file command, without `--folder`.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ const COMMANDS: [FileCommand; 5] = [
     FileCommand("contend --processes 1..2 --bytes 1M --repeat 1"),
 ];
 
-impl Target for FileCommand {
+impl TrialTarget for FileCommand {
     fn env(&self) -> TestEnv {
         let env = TestEnv::new();
         std::fs::create_dir(env.file("out")).expect("a folder");
@@ -31,7 +31,7 @@ impl Target for FileCommand {
         command
     }
 
-    fn judge(&self, trial: &FaultTrial<'_>) -> Outcome {
+    fn judge(&self, trial: &FaultTrial<'_>) -> TrialOutcome {
         let left = names(trial.env);
         if !left.is_empty() {
             return Err(format!("files are left: {left:?}"));

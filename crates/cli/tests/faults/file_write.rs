@@ -3,29 +3,29 @@
 
 use std::process::Command;
 
-use fathom_fileio::{Generator, Sum};
+use fathom_fileio::{FileGenerator, XorSum};
 
 use crate::test_env::TestEnv;
-use crate::trials::{self, FaultTrial, Outcome, Target, is_strace_missing, names};
+use crate::trials::{self, FaultTrial, TrialOutcome, TrialTarget, is_strace_missing, names};
 
 const BYTES: usize = 64 << 10;
 /// The content of a file that is replaced.
 const FORMER: &[u8] = b"before";
 
 #[derive(Debug)]
-struct Write {
+struct FaultyWrite {
     sync: &'static str,
     /// Replace a file with `--force`.
     force: bool,
 }
 
-const WRITES: [Write; 3] = [
-    Write { sync: "data", force: false },
-    Write { sync: "every", force: true },
-    Write { sync: "none", force: true },
+const WRITES: [FaultyWrite; 3] = [
+    FaultyWrite { sync: "data", force: false },
+    FaultyWrite { sync: "every", force: true },
+    FaultyWrite { sync: "none", force: true },
 ];
 
-impl Target for Write {
+impl TrialTarget for FaultyWrite {
     fn env(&self) -> TestEnv {
         let env = TestEnv::new();
         std::fs::create_dir(env.file("out")).expect("a folder");
@@ -42,7 +42,7 @@ impl Target for Write {
         command
     }
 
-    fn judge(&self, trial: &FaultTrial<'_>) -> Outcome {
+    fn judge(&self, trial: &FaultTrial<'_>) -> TrialOutcome {
         let names = names(trial.env);
         if names.iter().any(|name| name != "data") {
             return Err(format!("files are left: {names:?}"));
@@ -57,7 +57,7 @@ impl Target for Write {
         if let Some(outcome) = trial.early_end() {
             return outcome;
         }
-        let checksum = format!("{:08x}", Sum::of(&data()).xor);
+        let checksum = format!("{:08x}", XorSum::over(&data()).xor);
         let has_result = [checksum.as_str(), "verdict"].iter().all(|it| trial.output.contains(it));
         match trial.status.code() {
             Some(0) if is_whole && has_result => Ok("complete"),
@@ -73,7 +73,7 @@ impl Target for Write {
 /// The data that the program writes.
 fn data() -> Vec<u8> {
     let mut bytes = vec![0; BYTES];
-    Generator::new(0).fill(0, &mut bytes);
+    FileGenerator::new(0).fill(0, &mut bytes);
     bytes
 }
 

@@ -8,8 +8,10 @@ use fathom_analysis::statistics;
 use fathom_cli::interrupt::Interrupt;
 use fathom_cli::live::LiveMachine;
 use fathom_engine::worker::Workers;
-use fathom_engine::{Audience, Outcome, Plan, Progress, RunSetup, VisitRequest, coordinate};
-use fathom_measure::clock::{Watch, monotonic_raw_ns};
+use fathom_engine::{
+    Audience, CoordinatorProgress, EngineOutcome, Plan, RunSetup, VisitRequest, coordinate,
+};
+use fathom_measure::clock::{CalibrationWatch, monotonic_raw_ns};
 use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};
 use fathom_record::{Document, Effort, Host, Protocol, Record, RunState, State, Tool};
@@ -34,14 +36,14 @@ const BLOCKS: usize = 8;
 
 /// The resources of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Usage {
+struct LeakUsage {
     descriptors: usize,
     threads: usize,
     zombies: usize,
     resident_bytes: usize,
 }
 
-impl Usage {
+impl LeakUsage {
     fn now() -> Self {
         let count = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
         let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
@@ -72,7 +74,7 @@ impl Audience for StoreWriter {
     fn begins(&mut self, document: &Document, _: Option<(&Plan, f64)>) {
         self.store.begin(document).expect("a run");
     }
-    fn progress(&mut self, _: &Progress) {}
+    fn progress(&mut self, _: &CoordinatorProgress) {}
     fn measured(&mut self, records: &[Record]) {
         self.store.replace_records(&self.run_id, records).expect("records");
     }
@@ -93,7 +95,7 @@ fn coordinator() {
     let Ok(cases) = std::env::var(CASES) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let host = host::read();
-    let watch = Watch::begin(&host).expect("a clock");
+    let watch = CalibrationWatch::begin(&host).expect("a clock");
     let interrupt = Interrupt::listen().expect("signal handlers");
     let begun_ns = monotonic_raw_ns();
     let mut machine = LiveMachine::new(workers(&[]), watch, interrupt, begun_ns);
@@ -102,7 +104,7 @@ fn coordinator() {
         let writer = StoreWriter { store, run_id: format!("{case:016x}") };
         run_case(&host, &mut machine, writer);
         run_bad_worker(&machine, case);
-        let Usage { descriptors, threads, zombies, resident_bytes } = Usage::now();
+        let LeakUsage { descriptors, threads, zombies, resident_bytes } = LeakUsage::now();
         println!("\n{MARK}{descriptors} {threads} {zombies} {resident_bytes}");
     }
 }
@@ -156,7 +158,7 @@ fn run_bad_worker(machine: &LiveMachine, case: usize) {
     ];
     let request: VisitRequest = crate::worker_calls::request(("cpu.frequency", "", 0));
     let outcome = workers(scripts[case % scripts.len()]).visit(&request, &machine.interrupt);
-    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    assert!(matches!(outcome, EngineOutcome::Failed(_)), "{outcome:?}");
 }
 
 #[test]
@@ -173,10 +175,10 @@ fn coordinator_does_not_leak() {
         .expect("it starts");
     let stdout = text(&output.stdout);
     assert!(output.status.success(), "{stdout}{}", text(&output.stderr));
-    let usages: Vec<Usage> = stdout.lines().filter_map(parsed).collect();
+    let usages: Vec<LeakUsage> = stdout.lines().filter_map(parsed).collect();
     assert_eq!(usages.len(), cases);
     let (first, last) = (usages[scaled(WARM_UP[0], WARM_UP[1])], usages[cases - 1]);
-    let countable = |usage: Usage| (usage.descriptors, usage.threads, usage.zombies);
+    let countable = |usage: LeakUsage| (usage.descriptors, usage.threads, usage.zombies);
     assert_eq!(countable(last), countable(first));
     assert_eq!(last.zombies, 0);
     if is_soak() {
@@ -185,7 +187,7 @@ fn coordinator_does_not_leak() {
 }
 
 /// The resident memory does not grow.
-fn check_memory(usages: &[Usage]) {
+fn check_memory(usages: &[LeakUsage]) {
     let (cases, [_, warm_up]) = (usages.len(), WARM_UP);
     let last = usages[cases - 1];
     let warm = &usages[(SETTLING * cases as f64) as usize..];
@@ -212,8 +214,13 @@ fn check_memory(usages: &[Usage]) {
     assert!(trend.low <= 0.0, "memory grows by {:.0} bytes per case", trend.slope);
 }
 
-fn parsed(line: &str) -> Option<Usage> {
+fn parsed(line: &str) -> Option<LeakUsage> {
     let mut words = line.strip_prefix(MARK)?.split(' ').map(|word| word.parse().expect("a number"));
     let mut next = || words.next().expect("four numbers");
-    Some(Usage { descriptors: next(), threads: next(), zombies: next(), resident_bytes: next() })
+    Some(LeakUsage {
+        descriptors: next(),
+        threads: next(),
+        zombies: next(),
+        resident_bytes: next(),
+    })
 }

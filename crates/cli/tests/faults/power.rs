@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
 
-use fathom_lab::disk::{Disk, Survivors};
-use fathom_lab::fuse::Mount;
+use fathom_lab::disk::{LabDisk, Survivors};
+use fathom_lab::fuse::FuseMount;
 use fathom_lab::processes;
 use fathom_lab::seeded::Seeded;
 use fathom_record::{Document, Record, RunState};
@@ -17,7 +17,7 @@ use crate::{is_soak, scaled, stored, text, write_section};
 const STORE: &str = "share/fathom/fathom.db";
 
 /// What the program acknowledged, after how many changes of the disk.
-struct Acknowledged {
+struct PowerAcknowledged {
     changes: usize,
     what: What,
 }
@@ -32,9 +32,9 @@ enum What {
 #[test]
 fn power_cut_keeps_printed_records() {
     fathom_lab::isolate_mounts!();
-    let disk = Disk::recording();
+    let disk = LabDisk::recording();
     let folder = tempfile::tempdir().expect("a folder");
-    let mount = Mount::new(&disk, folder.path()).expect("a mount");
+    let mount = FuseMount::new(&disk, folder.path()).expect("a mount");
     let env = TestEnv::with_store(&folder.path().join(STORE));
     let runs = [run(&env, &disk, "--jsonl"), run(&env, &disk, "--cycles")];
     assert!(env.running_processes().is_empty());
@@ -72,7 +72,7 @@ fn power_cut_keeps_printed_records() {
 }
 
 /// Runs the program; what it acknowledged.
-fn run(env: &TestEnv, disk: &Disk, format: &str) -> Vec<Acknowledged> {
+fn run(env: &TestEnv, disk: &LabDisk, format: &str) -> Vec<PowerAcknowledged> {
     let mut run = env.spawn(&[&RUN, &[format][..], &SHORT].concat());
     let mut acknowledged = Vec::new();
     for line in BufReader::new(run.stdout.take().expect("a pipe")).lines() {
@@ -84,21 +84,26 @@ fn run(env: &TestEnv, disk: &Disk, format: &str) -> Vec<Acknowledged> {
             line if line.starts_with("Kept as run") => What::WholeRun,
             _ => continue,
         };
-        acknowledged.push(Acknowledged { changes: disk.changes(), what });
+        acknowledged.push(PowerAcknowledged { changes: disk.changes(), what });
     }
     assert!(run.wait().expect("it ends").success());
-    acknowledged.push(Acknowledged { changes: disk.changes(), what: What::WholeRun });
+    acknowledged.push(PowerAcknowledged { changes: disk.changes(), what: What::WholeRun });
     acknowledged
 }
 
 /// Checks that the disk has everything that was acknowledged before the cut.
-fn check(left: &Disk, cut: usize, acknowledged: &[Vec<Acknowledged>; 2]) -> Result<(), String> {
+fn check(
+    left: &LabDisk,
+    cut: usize,
+    acknowledged: &[Vec<PowerAcknowledged>; 2],
+) -> Result<(), String> {
     // In memory, where a sync is fast.
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let folder = folder.map_err(|error| error.to_string())?;
     left.copy_to(folder.path()).map_err(|error| error.to_string())?;
-    let before = |run: &Vec<Acknowledged>| run.iter().take_while(|one| one.changes <= cut).count();
+    let before =
+        |run: &Vec<PowerAcknowledged>| run.iter().take_while(|one| one.changes <= cut).count();
     let store = folder.path().join(STORE);
     let mut runs = match stored::runs(&store) {
         Err(_) if acknowledged.iter().all(|run| before(run) == 0) => return Ok(()),
@@ -115,7 +120,11 @@ fn check(left: &Disk, cut: usize, acknowledged: &[Vec<Acknowledged>; 2]) -> Resu
 
 /// Checks the first `count` of what a run acknowledged. A whole run has the last version of each
 /// record, which may have been printed after the cut.
-fn check_run(run: &Document, acknowledged: &[Acknowledged], count: usize) -> Result<(), String> {
+fn check_run(
+    run: &Document,
+    acknowledged: &[PowerAcknowledged],
+    count: usize,
+) -> Result<(), String> {
     let before = &acknowledged[..count];
     if before.iter().any(|one| matches!(one.what, What::WholeRun)) {
         if run.run.state != RunState::Complete {
@@ -131,7 +140,7 @@ fn check_run(run: &Document, acknowledged: &[Acknowledged], count: usize) -> Res
     stored::check(run, &expected)
 }
 
-fn record(one: &Acknowledged) -> Option<&Record> {
+fn record(one: &PowerAcknowledged) -> Option<&Record> {
     match &one.what {
         What::Record(record) => Some(record),
         What::WholeRun => None,
@@ -139,9 +148,9 @@ fn record(one: &Acknowledged) -> Option<&Record> {
 }
 
 /// The program works on the disk after the cut.
-fn use_again(left: &Disk) {
+fn use_again(left: &LabDisk) {
     let folder = tempfile::tempdir().expect("a folder");
-    let _mount = Mount::new(left, folder.path()).expect("a mount");
+    let _mount = FuseMount::new(left, folder.path()).expect("a mount");
     let env = TestEnv::with_store(&folder.path().join(STORE));
     let succeeds = |command: &mut Command| {
         let output = env.redirect(command);

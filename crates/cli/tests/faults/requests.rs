@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use fathom_analysis::statistics;
-use fathom_lab::client::Client;
+use fathom_lab::client::LabClient;
 use fathom_lab::seeded::Seeded;
 
-use crate::serving::{Serving, Usage};
+use crate::serving::{Serving, ServingUsage};
 use crate::test_env::wait_for;
 use crate::{is_soak, scaled, write_section};
 
@@ -23,7 +23,7 @@ const GROWTH_MAX_BYTES: i64 = 256 << 10;
 
 /// What a request asks for, and how often in a hundred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum RequestKind {
     Small,
     Medium,
     Range,
@@ -39,23 +39,23 @@ enum Kind {
     Unread,
 }
 
-const KINDS: [(Kind, u64); 13] = [
-    (Kind::Small, 36),
-    (Kind::Medium, 10),
-    (Kind::Range, 12),
-    (Kind::Head, 8),
-    (Kind::Missing, 10),
-    (Kind::Unchanged, 10),
-    (Kind::Folder, 5),
-    (Kind::Metrics, 1),
-    (Kind::Listing, 1),
-    (Kind::Malformed, 2),
-    (Kind::Refused, 2),
-    (Kind::HalfSent, 2),
-    (Kind::Unread, 1),
+const KINDS: [(RequestKind, u64); 13] = [
+    (RequestKind::Small, 36),
+    (RequestKind::Medium, 10),
+    (RequestKind::Range, 12),
+    (RequestKind::Head, 8),
+    (RequestKind::Missing, 10),
+    (RequestKind::Unchanged, 10),
+    (RequestKind::Folder, 5),
+    (RequestKind::Metrics, 1),
+    (RequestKind::Listing, 1),
+    (RequestKind::Malformed, 2),
+    (RequestKind::Refused, 2),
+    (RequestKind::HalfSent, 2),
+    (RequestKind::Unread, 1),
 ];
 
-impl Kind {
+impl RequestKind {
     fn draw(seeds: &mut Seeded) -> Self {
         let mut left = seeds.below(100);
         for (kind, share) in KINDS {
@@ -69,13 +69,13 @@ impl Kind {
 }
 
 /// The files of the service.
-struct Files {
+struct RequestFiles {
     small: Vec<u8>,
     medium: Vec<u8>,
     etag: String,
 }
 
-impl Files {
+impl RequestFiles {
     fn write(service: &Serving) -> Self {
         let (small, medium) = (service.file("small", 100), service.file("medium", 100_000));
         service.file("large", 8 << 20);
@@ -84,28 +84,28 @@ impl Files {
     }
 
     /// Makes a request and checks the response; false if the connection ends with it.
-    fn ask(&self, client: &mut Client, kind: Kind) -> bool {
+    fn ask(&self, client: &mut LabClient, kind: RequestKind) -> bool {
         let tag = format!("If-None-Match: {}\r\n", self.etag);
         let (method, target, fields, status, body) = match kind {
-            Kind::Small => ("GET", "/small", "", 200, Some(&self.small[..])),
-            Kind::Medium => ("GET", "/medium", "", 200, Some(&self.medium[..])),
-            Kind::Range => {
+            RequestKind::Small => ("GET", "/small", "", 200, Some(&self.small[..])),
+            RequestKind::Medium => ("GET", "/medium", "", 200, Some(&self.medium[..])),
+            RequestKind::Range => {
                 let part = Some(&self.medium[500..70_000]);
                 ("GET", "/medium", "Range: bytes=500-69999\r\n", 206, part)
             }
-            Kind::Head => ("HEAD", "/large", "", 200, Some(&[][..])),
-            Kind::Missing => ("GET", "/missing", "", 404, None),
-            Kind::Unchanged => ("GET", "/small", &*tag, 304, Some(&[][..])),
-            Kind::Folder => ("GET", "/", "", 200, None),
-            Kind::Metrics => ("GET", "/.fathom/metrics", "", 200, None),
-            Kind::Listing => ("GET", "/.fathom/list", "", 200, None),
-            Kind::Malformed => ("GET", "/small", "no field\r\n", 400, None),
-            Kind::Refused => ("POST", "/small", "Content-Length: 9\r\n", 400, None),
-            Kind::HalfSent => {
+            RequestKind::Head => ("HEAD", "/large", "", 200, Some(&[][..])),
+            RequestKind::Missing => ("GET", "/missing", "", 404, None),
+            RequestKind::Unchanged => ("GET", "/small", &*tag, 304, Some(&[][..])),
+            RequestKind::Folder => ("GET", "/", "", 200, None),
+            RequestKind::Metrics => ("GET", "/.fathom/metrics", "", 200, None),
+            RequestKind::Listing => ("GET", "/.fathom/list", "", 200, None),
+            RequestKind::Malformed => ("GET", "/small", "no field\r\n", 400, None),
+            RequestKind::Refused => ("POST", "/small", "Content-Length: 9\r\n", 400, None),
+            RequestKind::HalfSent => {
                 client.send("GET /small HTTP/1.1\r\nHost: loc");
                 return false;
             }
-            Kind::Unread => {
+            RequestKind::Unread => {
                 client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
                 return false;
             }
@@ -114,7 +114,7 @@ impl Files {
         let reply = client.request(method, target, &fields);
         assert_eq!(reply.status, status, "{kind:?}: {}", reply.head);
         assert!(body.is_none_or(|body| reply.body == body), "{kind:?}");
-        !matches!(kind, Kind::Malformed | Kind::Refused)
+        !matches!(kind, RequestKind::Malformed | RequestKind::Refused)
     }
 }
 
@@ -122,10 +122,10 @@ impl Files {
 /// connections.
 fn client(
     service: &Serving,
-    files: &Files,
+    files: &RequestFiles,
     requests: usize,
     seed: u64,
-) -> (BTreeMap<Kind, usize>, usize) {
+) -> (BTreeMap<RequestKind, usize>, usize) {
     let (mut seeds, mut counts, mut connections) = (Seeded(seed), BTreeMap::new(), 0);
     let mut left = requests;
     while left > 0 {
@@ -133,7 +133,7 @@ fn client(
         connections += 1;
         // mood: no request is made again: a malformed one ends its connection
         for _ in 0..seeds.below(PER_CONNECTION) + 1 {
-            let kind = Kind::draw(&mut seeds);
+            let kind = RequestKind::draw(&mut seeds);
             *counts.entry(kind).or_insert(0) += 1;
             left -= 1;
             if !files.ask(&mut client, kind) || left == 0 {
@@ -146,7 +146,7 @@ fn client(
 
 /// What the process has when it has noticed that its connections are closed: then it has no more
 /// descriptors than before them.
-fn settled(service: &Serving, descriptors: usize) -> Usage {
+fn settled(service: &Serving, descriptors: usize) -> ServingUsage {
     wait_for(|| Some(service.usage()).filter(|usage| usage.descriptors == descriptors))
         .unwrap_or_else(|| panic!("{descriptors} descriptors before, now {:?}", service.usage()))
 }
@@ -157,7 +157,7 @@ fn requests_leave_nothing_behind() {
     let rounds = scaled(ROUNDS[0], ROUNDS[1]);
     let service = Serving::start("");
     let descriptors = service.usage().descriptors;
-    let files = Files::write(&service);
+    let files = RequestFiles::write(&service);
     let (mut counts, mut connections) = (BTreeMap::new(), 0);
     let mut usages = Vec::new();
     for round in 0..rounds {
@@ -188,7 +188,7 @@ fn requests_leave_nothing_behind() {
     service.stop();
 }
 
-fn report(warm: &[Usage], counts: &BTreeMap<Kind, usize>, connections: usize) {
+fn report(warm: &[ServingUsage], counts: &BTreeMap<RequestKind, usize>, connections: usize) {
     let [_, rounds] = ROUNDS;
     let (first, last) = (warm[0], warm[warm.len() - 1]);
     let per_round: usize = counts.values().sum::<usize>() / rounds;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fathom_lab::processes;
-use fathom_lab::strace::{self, Fault, Injection};
+use fathom_lab::strace::{self, Injection, StraceFault};
 
 use crate::test_env::TestEnv;
 use crate::{fault_plan, scaled, text, write_section};
@@ -17,7 +17,7 @@ use crate::{fault_plan, scaled, text, write_section};
 const TIME_LIMIT_S: u64 = 90;
 
 /// How a trial ended, or the promise that was broken.
-pub(crate) type Outcome = Result<&'static str, String>;
+pub(crate) type TrialOutcome = Result<&'static str, String>;
 
 /// A command that ended after a fault.
 pub(crate) struct FaultTrial<'t> {
@@ -29,9 +29,9 @@ pub(crate) struct FaultTrial<'t> {
 
 impl FaultTrial<'_> {
     /// The outcome, if it does not depend on what the command was to do.
-    pub(crate) fn early_end(&self) -> Option<Outcome> {
+    pub(crate) fn early_end(&self) -> Option<TrialOutcome> {
         match self.status.code() {
-            _ if self.injection.fault == Fault::Kill => Some(Ok("killed")),
+            _ if self.injection.fault == StraceFault::Kill => Some(Ok("killed")),
             Some(130) => Some(Ok("interrupted")),
             // Every write fails, also that of the message.
             Some(1) if self.injection.call == "write" && self.injection.times.is_none() => {
@@ -46,7 +46,7 @@ impl FaultTrial<'_> {
 }
 
 /// A command under test.
-pub(crate) trait Target: Debug + Sync {
+pub(crate) trait TrialTarget: Debug + Sync {
     /// A new environment; files that the command may create are in its folder `out`.
     fn env(&self) -> TestEnv;
     fn command(&self, env: &TestEnv) -> Command;
@@ -55,7 +55,7 @@ pub(crate) trait Target: Debug + Sync {
         env.file("out/data")
     }
     /// Checks all promises.
-    fn judge(&self, trial: &FaultTrial<'_>) -> Outcome;
+    fn judge(&self, trial: &FaultTrial<'_>) -> TrialOutcome;
 }
 
 /// Whether strace cannot inject faults here; prints why.
@@ -66,7 +66,7 @@ pub(crate) fn is_strace_missing() -> bool {
 }
 
 /// Runs a sample of the planned faults of all targets and reports; the number of each outcome.
-pub(crate) fn run<T: Target>(
+pub(crate) fn run<T: TrialTarget>(
     heading: (&str, &str),
     targets: &[T],
 ) -> BTreeMap<&'static str, usize> {
@@ -94,7 +94,7 @@ pub(crate) fn run<T: Target>(
 }
 
 /// The faults of the calls that an undisturbed run makes.
-fn planned(target: &impl Target) -> Vec<Injection> {
+fn planned(target: &impl TrialTarget) -> Vec<Injection> {
     let env = target.env();
     let log = env.file("calls");
     let mut traced = strace::under(&target.command(&env), None, &log);
@@ -103,13 +103,13 @@ fn planned(target: &impl Target) -> Vec<Injection> {
     assert!(status.success(), "undisturbed: {}", read(&output));
     let calls = strace::calls(&log);
     // The calls before are those of the loader and the Rust runtime.
-    let is_first = |call: &strace::Call| call.name == "pipe2" || call.line.contains("SIGINT");
+    let is_first = |call: &strace::StraceCall| call.name == "pipe2" || call.line.contains("SIGINT");
     let first = calls.iter().position(is_first).expect("signal handlers");
     fault_plan::plan(&calls[first..], &target.written_file(&env))
 }
 
 /// Runs a trial; `None` if the program did not reach the call.
-fn trial(target: &impl Target, injection: &Injection) -> Option<Outcome> {
+fn trial(target: &impl TrialTarget, injection: &Injection) -> Option<TrialOutcome> {
     let env = target.env();
     let log = env.file("calls");
     let mut traced = strace::under(&target.command(&env), Some(injection), &log);
@@ -140,7 +140,7 @@ pub(crate) fn names(env: &TestEnv) -> Vec<String> {
 /// Writes the section and fails on broken promises; the number of each outcome.
 pub(crate) fn report(
     (section, title): (&str, &str),
-    results: &[(String, Injection, Outcome)],
+    results: &[(String, Injection, TrialOutcome)],
 ) -> BTreeMap<&'static str, usize> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut by_call: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();

@@ -4,15 +4,15 @@
 use std::path::PathBuf;
 
 use fathom_engine::worker::Workers;
-use fathom_engine::{Outcome as VisitOutcome, VisitRequest};
-use fathom_lab::strace::{self, Fault, Injection};
+use fathom_engine::{EngineOutcome as VisitOutcome, VisitRequest};
+use fathom_lab::strace::{self, Injection, StraceFault};
 use fathom_measure::affinity;
-use fathom_measure::sampler::{Dose, Resources, Settings};
+use fathom_measure::sampler::{InjectedDose, Resources, Settings};
 use fathom_record::{Cause, Params};
 
 use crate::fault_plan::{self, TRANSIENT};
 use crate::test_env::TestEnv;
-use crate::trials::{self, Outcome, is_strace_missing};
+use crate::trials::{self, TrialOutcome, is_strace_missing};
 
 /// Metrics that run alone, with a child process, and with threads.
 const METRICS: [(&str, &str, i64); 3] =
@@ -33,7 +33,7 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
         batch_floor_ns: 2000.0,
         time_limit_ns: 1e9,
         trials: false,
-        injected: Dose::default(),
+        injected: InjectedDose::default(),
     };
     VisitRequest {
         metric: metric.to_owned(),
@@ -89,15 +89,15 @@ fn failing_calls_in_worker_give_answer_or_reason() {
 fn planned(request: &VisitRequest) -> Vec<Injection> {
     let env = TestEnv::new();
     let visited = visit(request, None, &env);
-    assert_eq!(judge(&visited, &Fault::Kill), Ok("answered"), "{visited:?}");
+    assert_eq!(judge(&visited, &StraceFault::Kill), Ok("answered"), "{visited:?}");
     let calls = strace::calls(&env.file("calls"));
     // The calls before are those of the loader and the Rust runtime.
     let first = calls.iter().position(|call| call.line.starts_with("read(0<"));
     let all = fault_plan::plan(&calls[first.expect("the request")..], env.store());
-    all.into_iter().filter(|one| one.fault != Fault::Interrupt).collect()
+    all.into_iter().filter(|one| one.fault != StraceFault::Interrupt).collect()
 }
 
-fn judge(visited: &VisitOutcome, fault: &Fault) -> Outcome {
+fn judge(visited: &VisitOutcome, fault: &StraceFault) -> TrialOutcome {
     let ending = match visited {
         VisitOutcome::Answered(answer) => match &answer.samples[..] {
             [Ok(sample)] if !sample.values.is_empty() => "answered",
@@ -119,7 +119,7 @@ fn judge(visited: &VisitOutcome, fault: &Fault) -> Outcome {
     // it would change what is timed.
     let is_wrong_work =
         ending == "answered with a reason" && format!("{visited:?}").contains("WrongWork");
-    match *fault == Fault::Error(TRANSIENT) && ending != "answered" && !is_wrong_work {
+    match *fault == StraceFault::Error(TRANSIENT) && ending != "answered" && !is_wrong_work {
         true => Err(format!("an interrupted call: {visited:?}")),
         false => Ok(ending),
     }

@@ -11,13 +11,13 @@ use crate::children::{next_line, signal_and_wait, spawn_piped};
 use crate::far::{RTT, assert_measured, run_remote};
 use crate::group::{has_ipv6, skipped};
 use crate::serve::start as serve;
-use crate::test_env::{TestEnv, assert_contains, document, text};
+use crate::test_env::{ProgramTestEnv, assert_contains, document, text};
 
 /// The second has a TCP connection, too.
 const CASES: &str = "network.icmp.rtt network.udp.rtt{bytes=1,cpus=2,mode=block}";
 
 /// A short run of round trips to a remote host.
-fn run(env: &TestEnv, options: &str) -> Document {
+fn run(env: &ProgramTestEnv, options: &str) -> Document {
     document(&run_remote(env, &format!("{CASES} {options}")))
 }
 
@@ -40,7 +40,7 @@ fn run_measures_over_ipv6() {
     if !has_ipv6() {
         return;
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut child = spawn_piped(env.command("serve . --listen [::1]:0"));
     let line = next_line(&mut child);
     let address = line.trim().trim_end_matches('/').rsplit('/').next().expect("an address");
@@ -72,7 +72,7 @@ fn relay(to: &str) -> (String, Arc<Mutex<Vec<IpAddr>>>) {
 
 #[test]
 fn run_connects_from_the_address_to_bind_to() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "");
     let (relayed, peers) = relay(&address);
     let document = run(&env, &format!("--remote {relayed} --bind 127.0.0.2"));
@@ -91,7 +91,7 @@ fn run_connects_from_the_address_to_bind_to() {
 
 #[test]
 fn unusable_address_to_bind_to_is_one_line() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "");
     env.assert_failures(
         &format!("run {RTT} --remote {address}"),

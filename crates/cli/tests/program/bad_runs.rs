@@ -6,11 +6,11 @@ use std::thread;
 use fathom_measure::clock::monotonic_raw_ns;
 
 use crate::test_env::{assert_contains, canned};
-use crate::{TestEnv, assert_failure};
+use crate::{ProgramTestEnv, assert_failure};
 
 #[test]
 fn empty_store_fails() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let connection = rusqlite::Connection::open(env.store()).expect("a file");
     drop(connection);
     drop(fathom_store::Store::open(&env.store()).expect("an empty store"));
@@ -23,7 +23,7 @@ fn empty_store_fails() {
 
 #[test]
 fn missing_records_of_a_complete_run_are_counted() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut part = canned();
     part.run.planned += 3;
     let all = part.run.planned;
@@ -39,7 +39,7 @@ fn missing_records_of_a_complete_run_are_counted() {
 #[test]
 #[ignore = "lab: waits ten seconds for a lock"]
 fn locked_store_fails_after_ten_seconds() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     env.store_run(&canned());
     let lock = rusqlite::Connection::open(env.store()).expect("the store");
     lock.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").expect("a lock");
@@ -66,7 +66,7 @@ fn locked_store_fails_after_ten_seconds() {
 #[test]
 #[ignore = "lab: a debug build parses 64 MiB in five seconds"]
 fn run_over_64_mib_is_refused_in_less_than_256_mb() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let fathom = env.fathom(&["import", "-"]);
     let mut command = Command::new("sh");
     let long = "ulimit -v 250000 && (printf '{\"schema\":3,\"tool\":\"' && cat /dev/zero) \

@@ -8,15 +8,15 @@ use rustix::process::Signal;
 
 use crate::children::{send, spawn_piped, wait_until};
 use crate::test_env::{
-    TestEnv, assert_contains, assert_message, assert_status, document, of_metric, text,
+    ProgramTestEnv, assert_contains, assert_message, assert_status, document, of_metric, text,
     unwrapped_stdout,
 };
 
-fn bench(env: &TestEnv, arguments: &[&str]) -> Output {
+fn bench(env: &ProgramTestEnv, arguments: &[&str]) -> Output {
     env.run(&[&["bench"], arguments].concat())
 }
 
-fn log(env: &TestEnv) -> String {
+fn log(env: &ProgramTestEnv) -> String {
     fs::read_to_string(env.file("log")).unwrap_or_default()
 }
 
@@ -32,7 +32,7 @@ fn values(record: &Record) -> usize {
 
 #[test]
 fn each_block_has_each_command_once_in_random_order() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let commands = ["a", "b", "c"].map(|name| format!("sh -c 'echo {name} >> log'"));
     let [a, b, c] = commands.each_ref().map(String::as_str);
     let output = bench(&env, &[a, b, c, "--runs", "20", "--seed", "3", "--json", "--samples"]);
@@ -60,7 +60,7 @@ fn each_block_has_each_command_once_in_random_order() {
 
 #[test]
 fn every_view_shows_commands() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for _ in 0..2 {
         let output = bench(&env, &["true", "-n", "nothing", "--runs", "9"]);
         assert_status(&output, 0);
@@ -98,7 +98,7 @@ fn every_view_shows_commands() {
 
 #[test]
 fn hooks_run_in_their_places() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let hook = |word: &str| format!("echo {word} >> log");
     let words = ["setup", "prepare", "conclude", "cleanup"].map(hook);
     let [setup, prepare, conclude, cleanup] = words.each_ref().map(String::as_str);
@@ -111,7 +111,7 @@ fn hooks_run_in_their_places() {
 
 #[test]
 fn failing_command_ends_the_runs_unless_accepted() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let failing = ["sh -c 'exit 7'", "--runs", "3"];
     let cleanup = ["--cleanup", "echo cleanup >> log"];
     let output = bench(&env, &[&failing[..], &cleanup].concat());
@@ -135,7 +135,7 @@ fn failing_command_ends_the_runs_unless_accepted() {
 
 #[test]
 fn wrong_requests_are_refused_before_anything_starts() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (arguments, status, parts) in [
         (&["ls | wc"][..], 2, &["`ls | wc`", "shell syntax", "--shell sh"][..]),
         (&["LANG=C sort"], 2, &["sets a variable", "env LANG=C"]),
@@ -163,7 +163,7 @@ fn wrong_requests_are_refused_before_anything_starts() {
 
 #[test]
 fn gate_passes_fails_or_is_undecided() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let [slow, fast] = ["sleep 0.3", "true"];
     let gate = |old, new, runs| {
         let output = bench(&env, &[old, new, "--runs", runs, "--fail-on", "50%"]);
@@ -183,7 +183,7 @@ fn gate_passes_fails_or_is_undecided() {
 #[test]
 fn ctrl_c_kills_the_run_and_keeps_the_others() {
     for signal in [Signal::INT, Signal::TERM] {
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         let script = "echo $$ >> log; test $(wc -l < log) -lt 3 || exec sleep 600";
         let command = format!("sh -c '{script}'");
         let cleanup = "echo cleanup >> log";
@@ -204,7 +204,7 @@ fn ctrl_c_kills_the_run_and_keeps_the_others() {
 
 #[test]
 fn killed_fathom_leaves_no_run() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let command = "sh -c 'echo $$ > log; exec sleep 600'";
     let mut child = spawn_piped(env.fathom(&["bench", command, "--runs", "1"]));
     wait_until("no run", || log(&env).ends_with('\n'));
@@ -217,7 +217,7 @@ fn killed_fathom_leaves_no_run() {
 
 #[test]
 fn parameters_make_a_case_for_each_value() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let scan = ["-P", "n", "1..4", "-L", "word", "a,b c", "--runs", "5", "--json", "--samples"];
     let output = bench(&env, &[&["sh -c 'echo $1 >> log' x {word}-{n}"], &scan[..]].concat());
     assert_status(&output, 0);
@@ -231,7 +231,7 @@ fn parameters_make_a_case_for_each_value() {
 
 #[test]
 fn input_output_and_shell_are_those_asked_for() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     fs::write(env.file("in"), "words\n").expect("a file");
     let files = ["--input", "in", "--output", "out", "--runs", "3"];
     assert_status(&bench(&env, &[&files[..], &["--", "cat", "-"]].concat()), 0);
@@ -249,7 +249,7 @@ fn input_output_and_shell_are_those_asked_for() {
 
 #[test]
 fn cold_files_are_proved_before_each_run() {
-    let Some(env) = TestEnv::on_device() else { return };
+    let Some(env) = ProgramTestEnv::on_device() else { return };
     fs::write(env.file("data"), vec![7; 1 << 20]).expect("a file");
     let output = bench(&env, &["cat data", "--cold", "data", "--runs", "5", "--json"]);
     assert_status(&output, 0);
@@ -260,7 +260,7 @@ fn cold_files_are_proved_before_each_run() {
 
 #[test]
 fn pilot_sets_the_runs_and_pinned_runs_are_selected() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let output = bench(&env, &["sleep 0.05", "--time", "0.2", "--cpu", "0", "--json"]);
     assert_status(&output, 0);
     let record = document(&output).records.swap_remove(0);
@@ -271,7 +271,7 @@ fn pilot_sets_the_runs_and_pinned_runs_are_selected() {
     assert_eq!(record.text_of("cpu"), Some("0"));
 }
 
-impl TestEnv {
+impl ProgramTestEnv {
     fn latest_bench(&self) -> fathom_record::Document {
         self.document_of("latest:bench")
     }
@@ -296,7 +296,7 @@ const FILE: &str = "
 
 #[test]
 fn file_has_commands_checks_and_limits() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let run = |text: &str, options: &[&str]| {
         fs::write(env.file("bench.toml"), text).expect("a file");
         bench(&env, &[&["-f", "bench.toml"], options].concat())
@@ -336,7 +336,7 @@ fn file_has_commands_checks_and_limits() {
 
 #[test]
 fn examples_run() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (name, records) in [("sorting", 12), ("flags", 4)] {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let file = format!("{root}/examples/{name}.toml");
@@ -352,7 +352,7 @@ fn examples_run() {
 
 #[test]
 fn runs_before_a_failure_are_doubtful() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let command = "sh -c 'echo run >> log; test \"$(wc -l < log)\" -lt 7'";
     failed(&bench(&env, &[command, "-n", "late", "--runs", "20"]), &["status 1, expected 0"]);
     let document = env.latest();
@@ -364,7 +364,7 @@ fn runs_before_a_failure_are_doubtful() {
 
 #[test]
 fn words_that_are_not_unicode_are_refused_in_one_line() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut command = env.command("bench");
     command.arg(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9"));
     let output = command.output().expect("it starts");
@@ -373,7 +373,7 @@ fn words_that_are_not_unicode_are_refused_in_one_line() {
 
 #[test]
 fn names_that_no_parameter_has_are_said() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let output = bench(&env, &["echo {n} {m}", "-P", "n", "1,2", "--runs", "1"]);
     assert_message(&output, 0, &["{m} stays as it is"]);
 }

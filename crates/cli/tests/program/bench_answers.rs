@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::children::spawn_piped;
-use crate::test_env::{TestEnv, assert_status, document, of_metric};
+use crate::test_env::{ProgramTestEnv, assert_status, document, of_metric};
 
 /// A program that counts to a number, times what the file `drift` says.
 fn counting(to: u32) -> String {
@@ -17,7 +17,12 @@ fn counting(to: u32) -> String {
 }
 
 /// The ratio of the second command to the first, with its interval.
-fn ratio(env: &TestEnv, [old, new]: [u32; 2], time: &str, drift: Option<Duration>) -> [f64; 3] {
+fn ratio(
+    env: &ProgramTestEnv,
+    [old, new]: [u32; 2],
+    time: &str,
+    drift: Option<Duration>,
+) -> [f64; 3] {
     fs::write(env.file("drift"), "1\n").expect("a file");
     let (old, new) = (counting(old), counting(new));
     let line = ["bench", &old, &new, "-n", "old", "-n", "new", "--time", time, "--json"];
@@ -43,7 +48,7 @@ fn differ([low, ratio, high]: [f64; 3]) -> bool {
 #[test]
 #[ignore = "lab: compares times of programs"]
 fn doubled_work_takes_twice_the_time() {
-    let found = ratio(&TestEnv::new(), [40_000, 80_000], "10s", None);
+    let found = ratio(&ProgramTestEnv::new(), [40_000, 80_000], "10s", None);
     // The start of the shell is less than a hundredth of the shorter run.
     assert!((1.98..2.01).contains(&found[1]), "{found:?}");
 }
@@ -51,7 +56,7 @@ fn doubled_work_takes_twice_the_time() {
 #[test]
 #[ignore = "lab: compares times of programs"]
 fn equal_programs_are_not_called_different() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let pairs = (0..20).map(|_| ratio(&env, [10_000, 10_000], "3s", None));
     let wrong: Vec<[f64; 3]> = pairs.filter(|found| differ(*found)).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
@@ -60,7 +65,7 @@ fn equal_programs_are_not_called_different() {
 #[test]
 #[ignore = "lab: compares times of programs"]
 fn three_per_cent_are_found_also_in_a_drift() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for drift in [None, Some(Duration::from_secs(9))] {
         let pairs = (0..10).map(|_| ratio(&env, [10_000, 10_300], "10s", drift));
         let found: Vec<[f64; 3]> = pairs.collect();
@@ -83,7 +88,7 @@ fn recipe() -> String {
 #[test]
 #[ignore = "lab: compares times of programs"]
 fn recipe_for_ci_passes_and_fails() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let shell = |script: &str| {
         let fathom = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().expect("a folder");
         let path = std::env::var("PATH").unwrap_or_default();

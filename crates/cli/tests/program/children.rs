@@ -11,7 +11,7 @@ use fathom_measure::condition::RUN_MARK;
 use fathom_store::Store;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::test_env::{Folder, TestEnv};
+use crate::test_env::{ProgramTestEnv, TestEnvFolder};
 
 /// The longest wait for an event that must happen.
 const WAIT_S: u64 = 300;
@@ -21,7 +21,7 @@ pub(crate) fn spawn_piped(mut command: Command) -> Child {
 }
 
 /// Starts a command and waits for a line of output that contains `part`.
-pub(crate) fn spawn_until_line(env: &TestEnv, line: &str, part: &str) -> Child {
+pub(crate) fn spawn_until_line(env: &ProgramTestEnv, line: &str, part: &str) -> Child {
     let mut command = env.command(line);
     command.env("FATHOM_TEST_ENV", env.path());
     let mut child = spawn_piped(command);
@@ -37,7 +37,7 @@ pub(crate) fn next_line(child: &mut Child) -> String {
 }
 
 /// Starts a command and waits until a counter of `/proc/PID/io` exceeds a value.
-pub(crate) fn spawn_until_io(env: &TestEnv, line: &str, counter: &str, value: u64) -> Child {
+pub(crate) fn spawn_until_io(env: &ProgramTestEnv, line: &str, counter: &str, value: u64) -> Child {
     let child = spawn_piped(env.command(line));
     wait_for_io(&child, counter, value);
     child
@@ -92,15 +92,15 @@ pub(crate) fn assert_interrupted(child: Child, signal: Signal) {
 }
 
 /// Asserts that no process of [`spawn_until_line`] is left.
-pub(crate) fn assert_no_process_left(env: &TestEnv) {
+pub(crate) fn assert_no_process_left(env: &ProgramTestEnv) {
     let marker = format!("FATHOM_TEST_ENV={}", env.path().display());
     assert_eq!(processes::left_after(&marker, WAIT_S), [0_u32; 0], "processes are left");
 }
 
 /// Asserts that SIGKILL after a line with `part` leaves no process and no file.
 pub(crate) fn assert_kill_leaves_nothing(line: &str, part: &str) {
-    let Some(disk) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(disk) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let mut child = spawn_until_line(&env, &format!("{line} --folder {}", disk.path_text()), part);
     wait_for_io(&child, "wchar", 16 << 20);
     assert!(child.try_wait().expect("a child").is_none(), "it ended before the kill");
@@ -121,7 +121,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Waits until the store has a record.
-pub(crate) fn wait_for_record(env: &TestEnv) {
+pub(crate) fn wait_for_record(env: &ProgramTestEnv) {
     wait_until("no record is stored", || {
         let runs = Store::open_existing(&env.store()).and_then(|store| store.runs());
         runs.is_ok_and(|runs| runs.first().is_some_and(|run| run.counts.total() > 0))

@@ -2,7 +2,7 @@
 
 use fathom_record::{Document, Stratum, Verdict};
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::test_env::{canned, json, stored_run};
 
 /// A run of a metric of which a smaller value is better: ten process medians around a headline.
@@ -21,13 +21,13 @@ fn run(number: usize, headline: f64) -> Document {
     document
 }
 
-fn write(env: &TestEnv, document: &Document) -> String {
+fn write(env: &ProgramTestEnv, document: &Document) -> String {
     env.write_document(&format!("{}.json", document.run.id), document)
 }
 
 #[test]
 fn change_within_run_to_run_noise_is_unchanged() {
-    let (env, other) = (TestEnv::new(), TestEnv::new());
+    let (env, other) = (ProgramTestEnv::new(), ProgramTestEnv::new());
     let (before, after) = (run(1, 100.0), run(2, 104.0));
     let names = [write(&env, &before), write(&env, &after)];
     let compared = || {

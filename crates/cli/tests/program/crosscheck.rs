@@ -10,13 +10,13 @@ use rustix::process::Signal;
 use crate::children::{send, spawn_piped, wait_until};
 use crate::group::skipped;
 use crate::test_env::{assert_schema, assert_status, entries, json, path_text};
-use crate::{TestEnv, text};
+use crate::{ProgramTestEnv, text};
 
 /// An environment variable by which left processes are found.
 const MARK: &str = "CROSSCHECK_TEST";
 
 /// The program with a PATH that has only these scripts.
-fn fathom(env: &TestEnv, scripts: &[(&str, &str)], arguments: &[&str]) -> Command {
+fn fathom(env: &ProgramTestEnv, scripts: &[(&str, &str)], arguments: &[&str]) -> Command {
     let folder = env.path().join("bin");
     std::fs::create_dir_all(&folder).expect("a folder");
     for (name, script) in scripts {
@@ -34,7 +34,7 @@ fn perf(what: &str) -> String {
     format!("case \"$1\" in --version) echo perf version 9.8.7;; *) {what};; esac")
 }
 
-fn files(env: &TestEnv) -> PathBuf {
+fn files(env: &ProgramTestEnv) -> PathBuf {
     let folder = env.path().join("files");
     std::fs::create_dir_all(&folder).expect("a folder");
     folder
@@ -46,7 +46,7 @@ fn document(output: &Output) -> Crosscheck {
 
 #[test]
 fn missing_library_names_its_package() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let compiler = [("c++", "echo 'fatal error: benchmark/benchmark.h' >&2; exit 1")];
     let output = fathom(&env, &compiler, &["google-benchmark", "--json"]).output();
     let document = document(&output.expect("it starts"));
@@ -56,7 +56,7 @@ fn missing_library_names_its_package() {
 
 #[test]
 fn unparsable_output_fails_the_row() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (what, reason) in [
         ("echo garbage 42", "no `usecs/op` in the output: garbage 42"),
         ("echo broken >&2; exit 7", "perf: exited with status 7: broken"),
@@ -81,7 +81,7 @@ fn unparsable_output_fails_the_row() {
 
 #[test]
 fn hanging_program_is_killed_at_time_limit() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let value = format!("{}-hangs", std::process::id());
     let script = perf("/bin/sleep 1000 & /bin/sleep 1000");
     let words = ["os.pipe.rtt", "--json", "--limit", "1"];
@@ -116,7 +116,7 @@ fn assert_interrupted(
 
 #[test]
 fn ctrl_c_leaves_no_process_and_no_file() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let folder = files(&env);
     let started = env.path().join("started");
     let hang = format!("echo 1 > {}; /bin/sleep 1000", started.display());
@@ -134,7 +134,7 @@ fn ctrl_c_leaves_no_process_and_no_file() {
 
 #[test]
 fn document_has_every_pair_and_fits_schema() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let log = env.path().join("log");
     // The output of perf 6.1.187, and a line in the log for each call.
     let printed = "# Running 'sched/pipe' benchmark:\n       6.853960 usecs/op";
@@ -166,7 +166,7 @@ fn document_has_every_pair_and_fits_schema() {
 
 #[test]
 fn dd_is_compared_and_leaves_no_file() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     if !fathom_peers::is_there("dd") {
         return skipped("dd is missing; install with: sudo apt-get install coreutils");
     }
@@ -202,7 +202,7 @@ const NETWORK_PEERS: [(&str, &str); 4] = [
 #[test]
 #[ignore = "lab: real peers run for seconds"]
 fn network_peers_are_compared_and_leave_no_server() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (program, case) in NETWORK_PEERS {
         let peer = fathom_peers::PEERS.iter().find(|peer| peer.name() == program).expect("a peer");
         if !fathom_peers::is_there(peer.program()) {
@@ -249,7 +249,7 @@ fn sockperf(client: &str) -> Option<String> {
 
 #[test]
 fn peer_with_server_is_compared_and_its_server_ends() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let recorded =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../peers/tests/outputs/sockperf-3.7-tcp.txt");
     let Some(script) = sockperf(&format!("/bin/cat '{recorded}'")) else { return };
@@ -268,7 +268,7 @@ fn peer_with_server_is_compared_and_its_server_ends() {
 
 #[test]
 fn ctrl_c_and_a_failing_server_leave_no_process() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let folder = files(&env);
     let words = ["network.tcp.rtt{bytes=56,cpus=1}", "--json", "--pairs", "1"];
     let failing = "case \"$1\" in --version) echo 3.7;; *) echo no socket >&2; exit 4;; esac";

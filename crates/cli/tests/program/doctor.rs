@@ -8,7 +8,7 @@ use fathom_record::{Diagnosis, Finding, Fix, Severity};
 use crate::children::hold_run_mark;
 use crate::group::group;
 use crate::test_env::{assert_schema, json};
-use crate::{TestEnv, text};
+use crate::{ProgramTestEnv, text};
 
 fn diagnosis(output: &Output) -> Diagnosis {
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
@@ -22,7 +22,7 @@ fn finding_of(output: &Output, id: &str) -> Finding {
 
 #[test]
 fn exit_status_is_highest_severity() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let output = env.run(&["doctor", "--json"]);
     let diagnosis = diagnosis(&output);
     let status = match diagnosis.severity {
@@ -41,7 +41,7 @@ fn exit_status_is_highest_severity() {
 
 #[test]
 fn text_fits_terminal_and_names_next_step() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (columns, arguments) in
         [("80", &["doctor"][..]), ("140", &["doctor", "-a"]), ("60", &["doctor", "--all"])]
     {
@@ -59,7 +59,7 @@ fn text_fits_terminal_and_names_next_step() {
 
 #[test]
 fn active_run_is_a_warning() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let _mark = hold_run_mark();
     let output = env.run(&["doctor", "--json"]);
     assert_eq!(finding_of(&output, "another-run").severity, Severity::Warning);
@@ -68,7 +68,7 @@ fn active_run_is_a_warning() {
 
 #[test]
 fn cpu_quota_severity_depends_on_its_size() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (name, quota_us, severity, figure) in [
         ("low", 40_000, Severity::Severe, "0.40 CPU"),
         ("high", 80_000, Severity::Warning, "0.80 CPU"),

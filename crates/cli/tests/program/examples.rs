@@ -5,7 +5,7 @@ use std::fs;
 use clap::{CommandFactory as _, Parser as _};
 use fathom_cli::arguments::Arguments;
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::test_env::{stored_run, text};
 
 /// Commands of examples that take longer, need another program or other hosts.
@@ -84,7 +84,7 @@ fn examples_of_help_are_valid() {
 #[test]
 fn short_examples_of_help_succeed() {
     // Cold reads need a disk.
-    let Some(env) = TestEnv::on_device() else { return };
+    let Some(env) = ProgramTestEnv::on_device() else { return };
     for (number, label) in (1..).zip(["rack1", "before", "after", "before-upgrade", "b", "c", "d"])
     {
         let mut document = stored_run(number);

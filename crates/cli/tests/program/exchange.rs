@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fathom_record::{Document, Sample};
 
 use crate::test_env::{assert_contains, assert_failure, assert_status, canned, text};
-use crate::{TestEnv, assert_usage_error};
+use crate::{ProgramTestEnv, assert_usage_error};
 
 fn without_samples() -> Document {
     let mut document = canned();
@@ -17,8 +17,8 @@ fn without_samples() -> Document {
 const CANNED_RUN: &str = "01a210e795096169";
 
 /// A store with two runs of one label; the second result of each has five raw values.
-fn env_with_samples() -> TestEnv {
-    let env = TestEnv::new();
+fn env_with_samples() -> ProgramTestEnv {
+    let env = ProgramTestEnv::new();
     for number in 1..=2 {
         let mut document = without_samples();
         document.run.id = format!("{number:012x}abcd");
@@ -63,7 +63,7 @@ fn table_of_samples_is_written_whole_or_not_at_all() {
 
 #[test]
 fn tables_of_samples_need_samples_and_their_format() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     env.store_run(&without_samples());
     let refused = env.exec("export --format markdown --samples");
     assert_usage_error(&refused, &["--samples", "CSV", "--format csv"]);

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use fathom_far::{
-    Channel, Far, FarError, Hello, LINE_BYTES_MAX, Message, Orders, Program, Remote, SetUp, Side,
-    Token, UPGRADE, WAIT_NS, Work, nonce, proof,
+    Channel, Far, FarError, LINE_BYTES_MAX, Orders, ProcessProgram, ProtocolHello, ProtocolMessage,
+    ProtocolWork, Remote, SetUp, Side, Token, UPGRADE, WAIT_NS, nonce, proof,
 };
-use fathom_lab::link::Link;
+use fathom_lab::link::LabLink;
 use fathom_lab::processes::{children, descendants};
 use fathom_measure::affinity;
 use fathom_measure::process::Running;
@@ -25,7 +25,9 @@ use crate::children::{
 use crate::group::skipped;
 use crate::limits::{one_cpu, under};
 use crate::serve::start as serve;
-use crate::test_env::{TestEnv, assert_contains, assert_usage_error, document, of_metric, text};
+use crate::test_env::{
+    ProgramTestEnv, assert_contains, assert_usage_error, document, of_metric, text,
+};
 
 pub(crate) const RTT: &str = "network.tcp.rtt";
 const SHORT_NS: u64 = 400_000_000;
@@ -34,7 +36,7 @@ const SHORT_NS: u64 = 400_000_000;
 fn start(idle_ns: u64) -> (Running, Channel) {
     let (near, far) = UnixStream::pair().expect("sockets");
     let path = PathBuf::from(env!("CARGO_BIN_EXE_fathom"));
-    let program = Program { path, arguments: vec!["far".to_owned()] };
+    let program = ProcessProgram { path, arguments: vec!["far".to_owned()] };
     let orders = Orders { idle_ns, ..Orders::new(None) };
     (program.start(far.into(), &orders).expect("it starts"), Channel::new(near.into()))
 }
@@ -42,19 +44,19 @@ fn start(idle_ns: u64) -> (Running, Channel) {
 /// One that was greeted.
 fn greeted(idle_ns: u64) -> (Running, Channel) {
     let (far, mut channel) = start(idle_ns);
-    channel.send(&Message::Hello(Hello::new(None, None))).expect("sent");
-    assert!(matches!(channel.receive(WAIT_NS), Ok(Message::Hello(_))));
+    channel.send(&ProtocolMessage::Hello(ProtocolHello::new(None, None))).expect("sent");
+    assert!(matches!(channel.receive(WAIT_NS), Ok(ProtocolMessage::Hello(_))));
     (far, channel)
 }
 
-fn set_up(bytes: u32) -> Message {
-    let (work, cpu) = (Work::Echo { bytes, busy: false }, affinity::allowed()[0]);
-    Message::SetUp(SetUp { work, cpu, congestion: None })
+fn set_up(bytes: u32) -> ProtocolMessage {
+    let (work, cpu) = (ProtocolWork::Echo { bytes, busy: false }, affinity::allowed()[0]);
+    ProtocolMessage::SetUp(SetUp { work, cpu, congestion: None })
 }
 
 fn ready(channel: &mut Channel) -> (TcpStream, String) {
     channel.send(&set_up(4)).expect("sent");
-    let Ok(Message::Ready { port, nonce, .. }) = channel.receive(WAIT_NS) else {
+    let Ok(ProtocolMessage::Ready { port, nonce, .. }) = channel.receive(WAIT_NS) else {
         panic!("not ready")
     };
     (TcpStream::connect(("127.0.0.1", port)).expect("it listens"), nonce)
@@ -76,7 +78,7 @@ fn far_end_echoes_and_reports_its_counters() {
     let (mut far, mut channel) = greeted(WAIT_NS);
     let (mut data, nonce) = ready(&mut channel);
     data.write_all(nonce.as_bytes()).expect("sent");
-    channel.send(&Message::Go).expect("sent");
+    channel.send(&ProtocolMessage::Go).expect("sent");
     for request in [*b"abcd", *b"efgh"] {
         data.write_all(&request).expect("sent");
         let mut answer = [0; 4];
@@ -84,7 +86,9 @@ fn far_end_echoes_and_reports_its_counters() {
         assert_eq!(answer, request);
     }
     drop(data);
-    let Ok(Message::Result(outcome)) = channel.receive(WAIT_NS) else { panic!("no result") };
+    let Ok(ProtocolMessage::Result(outcome)) = channel.receive(WAIT_NS) else {
+        panic!("no result")
+    };
     assert_eq!((outcome.count, outcome.far.checks[0].passed), (2, true));
     assert!(outcome.far.disturbance.wall_ns > 0 && !outcome.congestion.is_empty());
     assert_ends(&mut far);
@@ -99,7 +103,7 @@ fn data_connection_needs_the_nonce() {
     assert_eq!(data.read(&mut [0]).expect("it is closed"), 0);
     let mut data = TcpStream::connect(("127.0.0.1", port)).expect("it still listens");
     data.write_all(nonce.as_bytes()).expect("sent");
-    channel.send(&Message::Go).expect("sent");
+    channel.send(&ProtocolMessage::Go).expect("sent");
     data.write_all(b"abcd").expect("sent");
     data.read_exact(&mut [0; 4]).expect("an answer");
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "one connection only");
@@ -132,12 +136,14 @@ fn silent_near_end_is_not_waited_for() {
     assert_ends(&mut far);
     // During the work, too, or before it if this test is slow.
     let (mut far, mut channel) = start(SHORT_NS);
-    for message in [Message::Hello(Hello::new(None, None)), set_up(4), Message::Go] {
+    for message in
+        [ProtocolMessage::Hello(ProtocolHello::new(None, None)), set_up(4), ProtocolMessage::Go]
+    {
         let _ = channel.send(&message);
     }
     let _ = channel.receive(WAIT_NS);
     let data = match channel.receive(WAIT_NS) {
-        Ok(Message::Ready { port, nonce, .. }) => {
+        Ok(ProtocolMessage::Ready { port, nonce, .. }) => {
             let data = TcpStream::connect(("127.0.0.1", port));
             data.and_then(|mut data| data.write_all(nonce.as_bytes()).map(|()| data)).ok()
         }
@@ -149,7 +155,7 @@ fn silent_near_end_is_not_waited_for() {
 
 #[test]
 fn far_end_ends_with_a_killed_worker() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut run = spawn_piped(env.command(&format!("run -q --only --thorough {RTT}")));
     // At work it has a second thread.
     let is_far = |pid: &u32| {
@@ -206,14 +212,14 @@ pub(crate) fn greeted_service(address: &str) -> TcpStream {
     let stream = switched(address);
     let own = stream.try_clone().expect("a descriptor");
     let mut channel = Channel::new(own.into());
-    channel.send(&Message::Hello(Hello::new(None, None))).expect("sent");
-    assert!(matches!(channel.receive(WAIT_NS), Ok(Message::Hello(_))));
+    channel.send(&ProtocolMessage::Hello(ProtocolHello::new(None, None))).expect("sent");
+    assert!(matches!(channel.receive(WAIT_NS), Ok(ProtocolMessage::Hello(_))));
     stream
 }
 
 #[test]
 fn both_ends_prove_the_token() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "--token-file token");
     let token = Token::read(&env.file("token")).expect("a token");
     let mut far = Far::connect(&remote(&address, Some(token.clone()))).expect("accepted");
@@ -225,25 +231,29 @@ fn both_ends_prove_the_token() {
 
     let near = nonce().expect("a nonce");
     let challenge = |channel: &mut Channel| {
-        channel.send(&Message::Hello(Hello::new(Some(near.clone()), None))).expect("sent");
-        let Ok(Message::Hello(hello)) = channel.receive(WAIT_NS) else { panic!("no hello") };
+        channel
+            .send(&ProtocolMessage::Hello(ProtocolHello::new(Some(near.clone()), None)))
+            .expect("sent");
+        let Ok(ProtocolMessage::Hello(hello)) = channel.receive(WAIT_NS) else {
+            panic!("no hello")
+        };
         let far = hello.challenge.expect("a challenge");
         assert_eq!(hello.proof, Some(proof(&token, Side::Far, &near, &far)));
         far
     };
     let mut first = control(&address);
     let far = challenge(&mut first);
-    let right = Message::Proof { proof: proof(&token, Side::Near, &near, &far) };
+    let right = ProtocolMessage::Proof { proof: proof(&token, Side::Near, &near, &far) };
     first.send(&right).expect("sent");
-    first.send(&Message::Host).expect("sent");
-    assert!(matches!(first.receive(WAIT_NS), Ok(Message::Facts { .. })));
+    first.send(&ProtocolMessage::Host).expect("sent");
+    assert!(matches!(first.receive(WAIT_NS), Ok(ProtocolMessage::Facts { .. })));
     // The same again, the far end's own proof, and none at all.
     let mut own = control(&address);
     let of_far = challenge(&mut own);
-    let reflected = Message::Proof { proof: proof(&token, Side::Far, &near, &of_far) };
+    let reflected = ProtocolMessage::Proof { proof: proof(&token, Side::Far, &near, &of_far) };
     own.send(&reflected).expect("sent");
     assert_eq!(refusal(&mut own), "wrong token");
-    for (message, expected) in [(right, "wrong token"), (Message::Host, "expected proof")] {
+    for (message, expected) in [(right, "wrong token"), (ProtocolMessage::Host, "expected proof")] {
         let mut other = control(&address);
         challenge(&mut other);
         other.send(&message).expect("sent");
@@ -254,7 +264,7 @@ fn both_ends_prove_the_token() {
 
 #[test]
 fn service_starts_a_bounded_number_of_far_ends() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "");
     for field in ["X: y", "Upgrade: fathom-far/1", "Connection: upgrade\r\nUpgrade: fathom-far/2"] {
         assert!(upgrade(&address, field).0.starts_with("HTTP/1.1 426 "), "{field}");
@@ -308,7 +318,7 @@ pub(crate) fn assert_measured(record: &Record) {
 }
 
 /// A short run to a remote host. On one CPU: most of the cases on this host need two.
-pub(crate) fn run_remote(env: &TestEnv, words: &str) -> Output {
+pub(crate) fn run_remote(env: &ProgramTestEnv, words: &str) -> Output {
     let line = format!("run --quick --processes 3 --only --json --samples {words}");
     under(env.command(&line), one_cpu)
 }
@@ -316,14 +326,14 @@ pub(crate) fn run_remote(env: &TestEnv, words: &str) -> Output {
 #[test]
 fn run_measures_both_ends_on_this_host() {
     let line = format!("run --quick --processes 3 --only {RTT}{{bytes=1}} --json --samples");
-    let document = document(&TestEnv::new().exec(&line));
+    let document = document(&ProgramTestEnv::new().exec(&line));
     assert_eq!((document.records.len(), document.far.len()), (3, 0));
     document.records.iter().for_each(assert_measured);
 }
 
 #[test]
 fn run_to_a_remote_host_has_its_facts() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "--token-file token");
     let words = format!("{RTT}{{bytes=1,cpus=2}} --remote {address} --token-file token");
     let document = document(&run_remote(&env, &words));
@@ -353,7 +363,7 @@ fn answering(answer: &'static str) -> String {
 
 #[test]
 fn unusable_remote_host_is_one_line() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "--token-file token");
     let (open, at_open) = serve(&env, "");
     std::fs::write(env.file("other"), "0".repeat(64)).expect("a file");
@@ -404,7 +414,7 @@ fn lost_after_one_connection(to: &str) -> String {
 
 #[test]
 fn lost_far_end_is_a_failure_with_its_cause() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "");
     let lost = lost_after_one_connection(&address);
     let output = run_remote(&env, &format!("{RTT}{{bytes=1,cpus=2}} --remote {lost}"));
@@ -422,14 +432,14 @@ fn lost_far_end_is_a_failure_with_its_cause() {
 }
 
 /// A link between network namespaces; `None` if it cannot be made.
-pub(crate) fn link(name: &str) -> Option<Link> {
-    Link::new(name).map_err(|why| skipped(&why.to_string())).ok()
+pub(crate) fn link(name: &str) -> Option<LabLink> {
+    LabLink::new(name).map_err(|why| skipped(&why.to_string())).ok()
 }
 
 #[test]
 fn run_measures_between_network_namespaces() {
     let Some(link) = link("run") else { return };
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let line = "serve . --listen 10.213.7.2:7000 --token-file token";
     let mut child = spawn_piped(link.at(1, &env.command(line)));
     assert!(next_line(&mut child).contains("http://10.213.7.2:7000/"));

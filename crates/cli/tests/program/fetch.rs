@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 
-use fathom_fileio::Sum;
+use fathom_fileio::XorSum;
 use fathom_record::{Document, FactValue};
 use fathom_testing::{listen, read_head};
 use rustix::process::Signal;
@@ -16,20 +16,20 @@ use crate::children::{send, signal_and_wait, spawn_piped, wait_until};
 use crate::forbidden::in_mount_namespace;
 use crate::serve::start as serve;
 use crate::test_env::{
-    TestEnv, assert_contains, assert_failure, assert_message, assert_status, document, entries,
-    generated, text,
+    ProgramTestEnv, assert_contains, assert_failure, assert_message, assert_status, document,
+    entries, generated, text,
 };
 
 mod malformed;
 
 /// A server whose answers the test makes. Each connection has one request.
-struct Server {
+struct FetchServer {
     address: SocketAddr,
     /// The heads of all requests.
     heads: Arc<Mutex<Vec<String>>>,
 }
 
-impl Server {
+impl FetchServer {
     /// `answer` gets the number and head of a request.
     fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let heads = Arc::<Mutex<Vec<String>>>::default();
@@ -92,25 +92,25 @@ fn stall(head: &str, stream: &mut TcpStream, (bytes, count): (&[u8], usize), eta
 }
 
 /// The names in the folder of downloads, sorted.
-fn names(env: &TestEnv) -> Vec<String> {
+fn names(env: &ProgramTestEnv) -> Vec<String> {
     let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
     let mut names: Vec<_> = entries(&env.file("to")).iter().filter_map(|it| name(it)).collect();
     names.sort();
     names
 }
 
-fn new_env() -> TestEnv {
-    let env = TestEnv::new();
+fn new_env() -> ProgramTestEnv {
+    let env = ProgramTestEnv::new();
     std::fs::create_dir(env.file("to")).expect("a folder");
     env
 }
 
-fn content(env: &TestEnv, name: &str) -> Vec<u8> {
+fn content(env: &ProgramTestEnv, name: &str) -> Vec<u8> {
     std::fs::read(env.file("to").join(name)).expect("a file")
 }
 
 /// Starts a download and kills it when its state says that `least` bytes are received.
-fn kill_after(env: &TestEnv, line: &str, least: u64) {
+fn kill_after(env: &ProgramTestEnv, line: &str, least: u64) {
     let child = spawn_piped(env.command(line));
     let state = env.file("to/f.part.state");
     let received = || {
@@ -136,7 +136,7 @@ fn whole_file_has_its_sums_by_every_path() {
     let bytes = generated(9, 17_000_003);
     std::fs::write(env.file("f"), &bytes).expect("a file");
     std::fs::write(env.file("empty"), "").expect("a file");
-    let sum = Sum::of(&bytes);
+    let sum = XorSum::over(&bytes);
     let (child, address) = serve(&env, "");
     for receive in ["copy", "mmap", "splice"] {
         for connections in [1, 2] {
@@ -169,7 +169,7 @@ fn killed_download_resumes() {
         // Two ranges, each of which stalls.
         ("--connections 2", 10 << 20),
     ] {
-        let server = Server::start(move |number, head, stream| match number {
+        let server = FetchServer::start(move |number, head, stream| match number {
             0 | 1 if head.contains("/f ") && field(head, "X-Stall").is_some() => {
                 stall(head, stream, (bytes, (5 << 20) + 7), "\"a\"");
             }
@@ -192,7 +192,7 @@ fn killed_download_resumes() {
         let resumed = fact(&document, "resumed after");
         let Some(FactValue::Quantity { value, .. }) = resumed else { panic!("{resumed:?}") };
         assert!(value >= least as f64, "{value}");
-        let xor = FactValue::Text { text: format!("{:08x}", Sum::of(bytes).xor) };
+        let xor = FactValue::Text { text: format!("{:08x}", XorSum::over(bytes).xor) };
         assert_eq!(fact(&document, "XOR-32"), Some(xor), "{options}");
     }
 }
@@ -206,7 +206,7 @@ fn other_etag_or_none_starts_anew() {
         ("\"a\"", "W/\"a\"", "the file changed on the server"),
         ("W/\"a\"", "W/\"a\"", "no strong ETag"),
     ] {
-        let server = Server::start(move |number, head, stream| match number {
+        let server = FetchServer::start(move |number, head, stream| match number {
             0 => stall(head, stream, (old, 3 << 20), before),
             _ => send_file(head, stream, new, after),
         });
@@ -234,7 +234,7 @@ fn other_etag_or_none_starts_anew() {
 #[test]
 fn server_without_ranges_is_one_connection() {
     let bytes: &[u8] = generated(4, 20 << 20).leak();
-    let server = Server::start(move |number, _, stream| {
+    let server = FetchServer::start(move |number, _, stream| {
         let length = bytes.len();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nETag: \"a\"\r\n\r\n");
         // A lost connection, twice.
@@ -253,7 +253,7 @@ fn server_without_ranges_is_one_connection() {
 #[test]
 fn retries_from_the_first_byte_are_bounded() {
     let bytes: &[u8] = generated(4, 3 << 20).leak();
-    let server = Server::start(move |_, _, stream| {
+    let server = FetchServer::start(move |_, _, stream| {
         let length = bytes.len() + 1;
         let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
         let _ = stream.write_all(bytes);
@@ -268,7 +268,7 @@ fn retries_from_the_first_byte_are_bounded() {
 #[test]
 fn shorter_part_than_its_state_starts_anew() {
     let bytes: &[u8] = generated(3, 8 << 20).leak();
-    let server = Server::start(move |number, head, stream| match number {
+    let server = FetchServer::start(move |number, head, stream| match number {
         0 => stall(head, stream, (bytes, 5 << 20), "\"a\""),
         _ => send_file(head, stream, bytes, "\"a\""),
     });
@@ -287,7 +287,7 @@ fn part_with_another_etag_starts_anew() {
     let (old, new): (&[u8], &[u8]) = (generated(1, 24 << 20).leak(), generated(2, 24 << 20).leak());
     // The file changes after the first response began. Another server ignores If-Range.
     for ignores in [false, true] {
-        let server = Server::start(move |number, head, stream| match number {
+        let server = FetchServer::start(move |number, head, stream| match number {
             0 => send_file(head, stream, old, "\"a\""),
             _ if ignores => send_file(&head.replace("\"a\"", "\"b\""), stream, new, "\"b\""),
             _ => send_file(head, stream, new, "\"b\""),
@@ -302,9 +302,10 @@ fn part_with_another_etag_starts_anew() {
 
 #[test]
 fn redirects_stay_on_the_host() {
-    let other = Server::start(move |_, head, stream| send_file(head, stream, b"other", "\"a\""));
+    let other =
+        FetchServer::start(move |_, head, stream| send_file(head, stream, b"other", "\"a\""));
     let target = other.url("/stolen");
-    let server = Server::start(move |_, head, stream| {
+    let server = FetchServer::start(move |_, head, stream| {
         let path = head.split(' ').nth(1).unwrap_or_default();
         let to = match path {
             "/away" => target.as_str(),
@@ -340,7 +341,7 @@ fn redirects_stay_on_the_host() {
 
 #[test]
 fn only_passing_statuses_are_retried() {
-    let server = Server::start(move |number, head, stream| {
+    let server = FetchServer::start(move |number, head, stream| {
         let path = head.split(' ').nth(1).unwrap_or_default();
         let status = match path {
             "/busy" if number == 0 => "503 x\r\nRetry-After: 0",
@@ -385,7 +386,8 @@ fn only_passing_statuses_are_retried() {
 #[test]
 fn bad_requests_are_one_line() {
     let env = new_env();
-    let server = Server::start(move |_, head, stream| send_file(head, stream, b"content", "\"a\""));
+    let server =
+        FetchServer::start(move |_, head, stream| send_file(head, stream, b"content", "\"a\""));
     let url = server.url("");
     std::fs::write(env.file("to/f"), "mine").expect("a file");
     std::fs::write(env.file("to/g.part"), "mine").expect("a file");
@@ -429,7 +431,7 @@ fn bad_requests_are_one_line() {
 #[test]
 fn interrupted_download_says_how_to_resume() {
     let bytes: &[u8] = generated(6, 2 << 20).leak();
-    let server = Server::start(move |number, head, stream| {
+    let server = FetchServer::start(move |number, head, stream| {
         let count = if number == 0 { 1 << 20 } else { 0 };
         stall(head, stream, (bytes, count), "\"a\"");
     });
@@ -460,7 +462,7 @@ fn interrupted_download_says_how_to_resume() {
 
 #[test]
 fn silent_server_is_a_timeout() {
-    let server = Server::start(move |_, head, stream| match head.contains("/f") {
+    let server = FetchServer::start(move |_, head, stream| match head.contains("/f") {
         true => stall(head, stream, (&[7; 1000], 10), "\"a\""),
         false => _ = stream.write_all(b"HTTP/1.1 200").and_then(|()| stream.read(&mut [0])),
     });
@@ -478,7 +480,7 @@ fn silent_server_is_a_timeout() {
 #[test]
 fn lost_connection_is_resumed_at_once() {
     let bytes: &[u8] = generated(7, 1000).leak();
-    let server = Server::start(move |number, head, stream| {
+    let server = FetchServer::start(move |number, head, stream| {
         let (head, body) = part(head, bytes, "\"a\"");
         let body = if number == 0 { &body[..10] } else { body };
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
@@ -500,7 +502,7 @@ fn kills_leave_no_partial_file() {
     let bytes: &[u8] = generated(8, 3 << 20).leak();
     let (sent, answers) = mpsc::channel();
     // Of each answer nothing, a part or all, and then no end of the connection.
-    let server = Server::start(move |number, head, stream| {
+    let server = FetchServer::start(move |number, head, stream| {
         let parts = if field(head, "X-All").is_some() { 4 } else { number % 5 };
         let (head, body) = part(head, bytes, "\"a\"");
         let _ = stream.write_all(head.as_bytes());
@@ -532,7 +534,7 @@ fn kills_leave_no_partial_file() {
 #[test]
 fn full_disk_keeps_what_is_received() {
     let bytes: &[u8] = generated(5, 4 << 20).leak();
-    let server = Server::start(move |_, head, stream| {
+    let server = FetchServer::start(move |_, head, stream| {
         if head.starts_with("GET /length") {
             return send_file(head, stream, bytes, "\"a\"");
         }

@@ -8,16 +8,16 @@ use crate::children::{
     assert_interrupted, assert_no_process_left, signal_and_wait, spawn_piped, spawn_until_io,
     spawn_until_line, wait_for_record, wait_until,
 };
-use crate::test_env::{Folder, assert_contains, document, median};
-use crate::{TestEnv, text};
+use crate::test_env::{TestEnvFolder, assert_contains, document, median};
+use crate::{ProgramTestEnv, text};
 
 const SHORT: &str = "file calls --calls 1e3,1e4 --repeat 3 --blocks";
 const CONTEND: &str = "file contend --bytes 1MiB --time-limit 3s --repeat 2 --processes 1..3";
 
 #[test]
 fn each_call_is_a_stored_record() {
-    let Some(disk) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(disk) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let line = format!("{SHORT} 1,64K --json --folder {}", disk.path_text());
     let document = document(&env.exec(&line));
     let names: Vec<String> = document.records.iter().map(Record::name).collect();
@@ -47,7 +47,7 @@ fn each_call_is_a_stored_record() {
 
 #[test]
 fn calls_on_named_file_leave_it_unchanged() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let file = env.path().join("file");
     std::fs::write(&file, vec![1; 100_000]).expect("a file");
     let printed = env.stdout(&format!("{SHORT} 1,4096 {}", env.path_text("file")));
@@ -57,7 +57,7 @@ fn calls_on_named_file_leave_it_unchanged() {
 
 #[test]
 fn ctrl_c_keeps_finished_calls() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let file = env.path().join("file");
     std::fs::write(&file, vec![1; 100_000]).expect("a file");
     let calls = format!("file calls {} --calls 1e10", env.path_text("file"));
@@ -71,7 +71,7 @@ fn ctrl_c_keeps_finished_calls() {
 
 #[test]
 fn killed_commands_keep_finished_steps() {
-    let Some(disk) = Folder::on_disk() else { return };
+    let Some(disk) = TestEnvFolder::on_disk() else { return };
     const WRITE: &str = "file write --block 4K --count 100 --force --sync none --repeat 100000";
     let contend = "file contend --processes 2 --bytes 1MiB --repeat 1000 --time-limit 500s";
     let named = disk.path().join("file");
@@ -85,7 +85,7 @@ fn killed_commands_keep_finished_steps() {
         (WRITE, &file, "file.write.throughput"),
         ("run --thorough --only os.syscall", &String::new(), "os.syscall"),
     ] {
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         let line = format!("{line} {place}");
         let child = spawn_piped(env.command(&line));
         wait_for_record(&env);
@@ -99,8 +99,8 @@ fn killed_commands_keep_finished_steps() {
 
 #[test]
 fn contention_has_a_record_per_process_count() {
-    let Some(disk) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(disk) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let line = format!("{CONTEND} --json --samples --folder {}", disk.path_text());
     let document = document(&env.exec(&line));
     let names: Vec<&str> = document.records.iter().map(|one| one.metric.as_str()).collect();
@@ -120,8 +120,8 @@ fn contention_has_a_record_per_process_count() {
 
 #[test]
 fn signal_ends_all_contending_processes() {
-    let Some(disk) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(disk) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let line = format!("file contend --processes 3 --repeat 1000 --folder {}", disk.path_text());
     let child = spawn_until_line(&env, &line, "temporary");
     wait_until("no readers", || children(child.id()).len() >= 3);

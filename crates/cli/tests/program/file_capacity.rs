@@ -5,18 +5,18 @@ use rustix::process::Signal;
 
 use crate::children::{assert_interrupted, assert_kill_leaves_nothing, spawn_until_io};
 use crate::group::group;
-use crate::test_env::{Folder, assert_contains, document, median};
-use crate::{TestEnv, text};
+use crate::test_env::{TestEnvFolder, assert_contains, document, median};
+use crate::{ProgramTestEnv, text};
 
 const LIMIT: u64 = 256 << 20;
 
 #[test]
 #[ignore = "lab: other memory of the group varies"]
 fn capacity_matches_cgroup_memory_limit() {
-    let Some(disk) = Folder::on_disk() else { return };
+    let Some(disk) = TestEnvFolder::on_disk() else { return };
     let limits = [("memory.limit_in_bytes", LIMIT)];
     let Some(group) = group("memory", "capacity", &limits) else { return };
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let line = format!("file capacity --yes --json --folder {}", disk.path_text());
     let document = document(&env.exec_in(&group, &line));
     let record = &document.records[0];
@@ -39,8 +39,8 @@ fn capacity_matches_cgroup_memory_limit() {
 
 #[test]
 fn sizes_are_tried_up_to_max() {
-    let Some(disk) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(disk) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let output = env.exec(&format!("file capacity --max 16MiB --folder {}", disk.path_text()));
     assert_contains(&text(&output.stdout), &["writes 16 MiB at most", "file.capacity.block_time"]);
     let records = &env.latest().records;
@@ -59,8 +59,8 @@ fn sizes_are_tried_up_to_max() {
 
 #[test]
 fn ctrl_c_stores_the_interrupted_search() {
-    let Some(disk) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(disk) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let line = format!("file capacity --max 2GiB --yes --folder {}", disk.path_text());
     assert_interrupted(spawn_until_io(&env, &line, "wchar", 32 << 20), Signal::INT);
     let document = env.latest();

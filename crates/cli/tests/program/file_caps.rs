@@ -5,9 +5,9 @@ use std::path::Path;
 
 use fathom_record::{Cause, Document, Record, Remedy};
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::group::{group, skipped};
-use crate::test_env::{Folder, json, median};
+use crate::test_env::{TestEnvFolder, json, median};
 
 const BYTES_A_SECOND: f64 = 50e6;
 const READS_A_SECOND: f64 = 1000.0;
@@ -31,7 +31,7 @@ fn read_near(limit: (&str, f64), rate: f64, bytes: u64, arguments: &str) -> Opti
 
 /// Reads a new file in a group with a limit.
 fn read_under(limit: (&str, f64), bytes: u64, arguments: &str) -> Option<Record> {
-    let disk = Folder::on_disk()?;
+    let disk = TestEnvFolder::on_disk()?;
     let group = group("blkio", &format!("caps-{}", limit.1), &[])?;
     let Some(device) = whole_disk(disk.path()) else {
         skipped("the folder is not on a disk");
@@ -42,7 +42,7 @@ fn read_under(limit: (&str, f64), bytes: u64, arguments: &str) -> Option<Record>
         skipped(&format!("write {}: {error}", file.display()));
         return None;
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let path = format!("{}/file", disk.path_text());
     env.stdout(&format!("file write {path} --block 1M --count {}", bytes >> 20));
     let line = format!("file read {path} --json {arguments}");

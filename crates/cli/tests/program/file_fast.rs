@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fathom_fileio::Sum;
+use fathom_fileio::XorSum;
 use fathom_record::{Document, State};
 
 use crate::children::spawn_until_io;
@@ -11,17 +11,17 @@ use crate::forbidden::in_mount_namespace;
 use crate::test_env::{
     assert_contains, assert_failure, assert_status, generated, json, path_text, unwrapped_stdout,
 };
-use crate::{TestEnv, text};
+use crate::{ProgramTestEnv, text};
 
-fn write(path: &Path, seed: u64, length: usize) -> Sum {
+fn write(path: &Path, seed: u64, length: usize) -> XorSum {
     let bytes = generated(seed, length);
     fs::write(path, &bytes).expect("a file");
-    Sum::of(&bytes)
+    XorSum::over(&bytes)
 }
 
 #[test]
 fn every_path_gives_the_same_checksum() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let path = env.path().join("data");
     let sum = write(&path, 3, 5_000_003);
     for more in [
@@ -47,7 +47,7 @@ fn every_path_gives_the_same_checksum() {
 
 #[test]
 fn directory_gives_a_line_per_regular_file() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let folder = env.path().join("many");
     fs::create_dir_all(folder.join("deep")).expect("a folder");
     let mut sums = Vec::new();
@@ -72,7 +72,7 @@ fn directory_gives_a_line_per_regular_file() {
 
 #[test]
 fn empty_file_is_unavailable_with_checksum() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let path = env.path().join("empty");
     write(&path, 1, 0);
     let document: Document = json(&env.run(&["file", "fast", path_text(&path), "--json"]));
@@ -83,7 +83,7 @@ fn empty_file_is_unavailable_with_checksum() {
 /// It has no end that a read could wait for: 256 GiB of entries on x86-64.
 #[test]
 fn file_without_an_end_is_skipped_by_name() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (good, endless) = (env.path().join("good"), "/proc/self/pagemap");
     let sum = write(&good, 1, 1000);
     let both = env.stdout(&format!("file fast {} {endless}", good.display()));
@@ -95,7 +95,7 @@ fn file_without_an_end_is_skipped_by_name() {
 
 #[test]
 fn ceiling_share_or_its_remedy_is_shown() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let path = env.path().join("data");
     write(&path, 1, 1 << 20);
     let fast = format!("file fast {}", path.display());
@@ -106,7 +106,7 @@ fn ceiling_share_or_its_remedy_is_shown() {
 
 #[test]
 fn holes_are_named() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let path = env.path().join("holes");
     fs::File::create(&path).expect("a file").set_len(64 << 20).expect("a length");
     let printed = text(&env.run(&["file", "fast", path_text(&path)]).stdout);
@@ -115,7 +115,7 @@ fn holes_are_named() {
 
 #[test]
 fn file_changed_between_passes_has_no_checksum() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let path = env.path().join("data");
     write(&path, 1, 1 << 20);
     let line = format!("file fast {} --path pread --repeat 1000000 --json", path.display());
@@ -137,7 +137,7 @@ fn file_changed_between_passes_has_no_checksum() {
 
 #[test]
 fn keep_going_reads_on_after_an_error() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let good = env.path().join("good");
     let sum = write(&good, 1, 1000);
     let bad = "/proc/self/mem";
@@ -151,7 +151,7 @@ fn keep_going_reads_on_after_an_error() {
 /// Looks through the overlay, whatever the command.
 #[test]
 fn overlay_in_memory_is_no_device() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let at = env.path().display();
     let mounts = format!(
         "mount -t tmpfs none {at} && mkdir {at}/l {at}/u {at}/w {at}/m && mount -t overlay none \

@@ -11,14 +11,14 @@ use crate::children::{assert_all_end, signal, spawn_piped, wait_until};
 use crate::forbidden::{in_mount_namespace, is_measured, missing_records};
 use crate::group::skipped;
 use crate::test_env::{document, entries, json, of_metric, unwrapped_stdout};
-use crate::{TestEnv, assert_failure, assert_usage_error, text};
+use crate::{ProgramTestEnv, assert_failure, assert_usage_error, text};
 
 /// A folder for test files on a disk.
-fn folder_on_disk(env: &TestEnv) -> Option<PathBuf> {
+fn folder_on_disk(env: &ProgramTestEnv) -> Option<PathBuf> {
     let folder = env.path().join("files");
     std::fs::create_dir(&folder).expect("a folder");
     let class = fathom_fileio::inspect(&folder).map(|found| found.file_system.class);
-    if class.is_ok_and(|class| class == fathom_fileio::filesystem::Class::Memory) {
+    if class.is_ok_and(|class| class == fathom_fileio::filesystem::FilesystemClass::Memory) {
         skipped("the folder for temporary files is in memory; set TMPDIR to one on a disk");
         return None;
     }
@@ -35,7 +35,7 @@ const FILE: &str =
 
 #[test]
 fn file_metrics_are_measured_and_leave_no_file() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
     let document =
         document(&env.exec(&run_line(&folder, &format!("{FILE} --quick --processes 3 --json"))));
@@ -54,7 +54,7 @@ fn file_metrics_are_measured_and_leave_no_file() {
 
 #[test]
 fn announcement_names_folder_and_size() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
     let printed = unwrapped_stdout(
         &env.exec(&run_line(&folder, "file.delete{bytes=10K} --quick --processes 3")),
@@ -68,10 +68,10 @@ fn announcement_names_folder_and_size() {
 
 #[test]
 fn memory_folder_needs_allow_memory() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let memory = Path::new("/dev/shm");
     let class = fathom_fileio::inspect(memory).map(|found| found.file_system.class);
-    if !class.is_ok_and(|class| class == fathom_fileio::filesystem::Class::Memory) {
+    if !class.is_ok_and(|class| class == fathom_fileio::filesystem::FilesystemClass::Memory) {
         return skipped("/dev/shm is not in memory here");
     }
     let wanted = ["file.delete{bytes=0}", "file.read.latency{state=cold,file_bytes=4K}"];
@@ -91,7 +91,7 @@ fn memory_folder_needs_allow_memory() {
 
 #[test]
 fn full_disk_makes_file_metrics_unavailable() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let folder = env.path().join("files");
     std::fs::create_dir(&folder).expect("a folder");
     let mount = format!("mount -t tmpfs -o size=8m none {}", folder.display());
@@ -110,7 +110,7 @@ fn full_disk_makes_file_metrics_unavailable() {
 }
 
 /// Starts a long run that creates and syncs small files.
-fn long_run(env: &TestEnv, folder: &Path) -> Child {
+fn long_run(env: &ProgramTestEnv, folder: &Path) -> Child {
     spawn_piped(env.command(&run_line(folder, "file.create --thorough --json")))
 }
 
@@ -122,7 +122,7 @@ fn count_files(folder: &Path) -> usize {
 
 #[test]
 fn killed_worker_leaves_no_file() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
     let child = long_run(&env, &folder);
     wait_until("no worker creates files", || count_files(&folder) > 0);
@@ -137,7 +137,7 @@ fn killed_worker_leaves_no_file() {
 
 #[test]
 fn next_run_removes_files_of_killed_run() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
     std::fs::write(folder.join("letter"), "foreign").expect("a file");
     let mut child = long_run(&env, &folder);

@@ -10,9 +10,9 @@ use crate::children::{assert_interrupted, spawn_until_io};
 use crate::forbidden::in_mount_namespace;
 use crate::group::skipped;
 use crate::test_env::{
-    Folder, assert_contains, assert_status, document, median, of_metric, unwrapped_stdout,
+    TestEnvFolder, assert_contains, assert_status, document, median, of_metric, unwrapped_stdout,
 };
-use crate::{TestEnv, assert_failure, text};
+use crate::{ProgramTestEnv, assert_failure, text};
 
 fn reads(document: &Document) -> Vec<&Record> {
     of_metric(document, "file.read.throughput")
@@ -20,7 +20,7 @@ fn reads(document: &Document) -> Vec<&Record> {
 
 #[test]
 fn found_size_is_stored_with_prediction() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let size = "file size --block 16 --between 1ms..60s --json";
     let document = document(&env.exec(&format!("{size} --folder {}", folder.path_text())));
     let [found] = of_metric(&document, "file.reasonable_size")[..] else {
@@ -46,7 +46,7 @@ fn found_size_is_stored_with_prediction() {
 
 #[test]
 fn large_writes_need_confirmation_on_terminal() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let exec = |answer: &str, more: &str| {
         let size = "file size --block 16 --max 2GiB --between 1ms..60s";
         let line = format!("'{}' {size} {more}", env!("CARGO_BIN_EXE_fathom"));
@@ -73,7 +73,7 @@ fn large_writes_need_confirmation_on_terminal() {
 
 #[test]
 fn no_fitting_size_is_unavailable() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let size = "file size --block 64K --max 300K --between 5s..15s --folder";
     let output = env.exec(&format!("{size} {}", folder.path_text()));
     let printed = unwrapped_stdout(&output);
@@ -91,7 +91,7 @@ fn no_fitting_size_is_unavailable() {
 
 #[test]
 fn keep_never_replaces_a_file() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let size = "file size --block 16 --between 1ms..60s --keep kept --folder";
     let run = || env.exec(&format!("{size} {}", folder.path_text()));
     assert_status(&run(), 0);
@@ -103,7 +103,7 @@ fn keep_never_replaces_a_file() {
 
 #[test]
 fn sweep_measures_every_point() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let path = folder.file("data", 3_000_000);
     let points = "--blocks 4K,64K,8M --threads 1,2 --state warm,cold";
     let sweep = format!("file sweep {path} {points} --each 1ms --passes 2 --json --samples");
@@ -128,11 +128,11 @@ fn sweep_measures_every_point() {
 
 #[test]
 fn sweep_covers_several_files_and_sizes() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let [a, b] = ["a", "b"].map(|name| folder.file(name, 100_000));
     let quick = "file sweep --blocks 4K --threads 1 --state warm --each 1ms --json";
     assert_eq!(reads(&document(&env.exec(&format!("{quick} {a} {b}")))).len(), 2);
-    let emptied = Folder::new();
+    let emptied = TestEnvFolder::new();
     let sizes = format!("{quick} --sizes 100K..400K --folder {}", emptied.path_text());
     let document = document(&env.exec(&sizes));
     let sizes =
@@ -143,7 +143,7 @@ fn sweep_covers_several_files_and_sizes() {
 
 #[test]
 fn sized_sweep_finds_its_file_size_first() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let sized = "file sweep --sized --block 16 --between 1ms..60s --blocks 100,4K";
     let each = "--state warm --threads 1 --each 1ms --json --folder";
     let document = document(&env.exec(&format!("{sized} {each} {}", folder.path_text())));
@@ -156,7 +156,7 @@ fn sized_sweep_finds_its_file_size_first() {
 }
 
 /// A sweep beside dd.
-fn with_dd(env: &TestEnv, folder: &Folder, bytes: usize, each: &str) -> Command {
+fn with_dd(env: &ProgramTestEnv, folder: &TestEnvFolder, bytes: usize, each: &str) -> Command {
     let path = folder.file("data", bytes);
     let points = format!("--blocks 4K,64K --threads 1 --state warm --each {each}");
     env.command(&format!("file sweep {path} {points} --with-dd"))
@@ -165,14 +165,14 @@ fn with_dd(env: &TestEnv, folder: &Folder, bytes: usize, each: &str) -> Command 
 #[test]
 #[ignore = "lab: beside load the startup time of dd dominates"]
 fn with_dd_adds_ratios() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let output = with_dd(&env, &folder, 32 << 20, "20ms").output().expect("it starts");
     assert_contains(&text(&output.stdout), &["ours ÷ dd"]);
 }
 
 #[test]
 fn missing_dd_names_its_package() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let mut sweep = with_dd(&env, &folder, 1 << 20, "1ms");
     let found = sweep.output().expect("it starts");
     assert!(!text(&found.stderr).contains("coreutils"), "{}", text(&found.stderr));
@@ -183,7 +183,7 @@ fn missing_dd_names_its_package() {
 
 #[test]
 fn cache_compares_cold_and_warm_reads() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let path = folder.file("data", 4 << 20);
     let printed = text(&env.exec(&format!("file cache {path} --blocks 4K,1M --rounds 2")).stdout);
     assert!(printed.contains("file.cache.speedup"), "{printed}");
@@ -196,7 +196,7 @@ fn cache_compares_cold_and_warm_reads() {
 
 #[test]
 fn file_larger_than_memory_is_not_warmed() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let large = std::fs::File::create(folder.path().join("large")).expect("a file");
     if large.set_len(1 << 43).is_err() {
         return skipped("the file system does not support a file of 8 TiB");
@@ -215,7 +215,7 @@ const LONG: &str = "file sweep --sizes 8MiB --blocks 64..64K --state cold --each
 
 #[test]
 fn ctrl_c_leaves_no_valid_point() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let line = format!("{LONG} {}", folder.path_text());
     assert_interrupted(spawn_until_io(&env, &line, "rchar", 64 << 20), Signal::INT);
     assert!(folder.is_empty());
@@ -230,7 +230,7 @@ fn ctrl_c_leaves_no_valid_point() {
 
 #[test]
 fn small_disk_is_not_filled() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
+    let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
     let at = folder.path_text();
     let mount = format!("mount -t tmpfs -o size=16m none {at}");
     let mounted = |line: &str| in_mount_namespace(&env, &mount, &format!("{line} --folder {at}"));
@@ -246,7 +246,7 @@ fn small_disk_is_not_filled() {
 
 #[test]
 fn without_disk_a_folder_must_be_named() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     // The mount hides the program too, if the tree is below /var/tmp.
     let mounts = "exec 9<\"$1\" && mount -t tmpfs none /var/tmp && cd /var/tmp && shift \
                   && set -- /proc/self/fd/9 \"$@\"";

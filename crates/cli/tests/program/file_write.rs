@@ -10,9 +10,9 @@ use rustix::process::{Resource, Signal};
 use crate::children::{send, spawn_until_io};
 use crate::limits::{at_most, under};
 use crate::test_env::{
-    Folder, assert_contains, assert_message, assert_status, entries, json, median,
+    TestEnvFolder, assert_contains, assert_message, assert_status, entries, json, median,
 };
-use crate::{TestEnv, text};
+use crate::{ProgramTestEnv, text};
 
 /// The names in a folder, without those of the store.
 fn names(folder: &Path) -> Vec<String> {
@@ -25,7 +25,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn written_checksum_matches_read_checksum() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (name, block, count, sync) in
         [("a", "1000", "17", "none"), ("b", "64K", "3", "data"), ("c", "1", "100", "every")]
     {
@@ -43,7 +43,7 @@ fn written_checksum_matches_read_checksum() {
 
 #[test]
 fn headline_includes_sync_and_close() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let path = env.path_text("data");
     let output = env.exec(&format!("file write {path} --block 64K --count 16 --sync data"));
     let parts = ["data ", "sync ", "close ", "total ", "naming the file", "XOR-32", "iB/s"];
@@ -62,8 +62,8 @@ fn headline_includes_sync_and_close() {
 
 #[test]
 fn sync_on_tmpfs_is_named() {
-    let env = TestEnv::new();
-    let Some(folder) = Folder::in_memory() else { return };
+    let env = ProgramTestEnv::new();
+    let Some(folder) = TestEnvFolder::in_memory() else { return };
     let write = format!("file write {}/data --block 64K --count 4 --sync data", folder.path_text());
     assert_contains(&text(&env.exec(&write).stdout), &["tmpfs is not on a device"]);
 }
@@ -71,7 +71,7 @@ fn sync_on_tmpfs_is_named() {
 #[test]
 fn signals_leave_no_file() {
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         let path = env.path_text("large");
         let write = format!("file write {path} --block 4K --count 1e6 --sync every");
         let child = spawn_until_io(&env, &write, "wchar", 64 << 10);
@@ -91,7 +91,7 @@ fn signals_leave_no_file() {
 #[test]
 fn too_large_file_is_refused_first() {
     fathom_lab::isolate_mounts!();
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let small = tempfile::tempdir().expect("a folder");
     mount("none", small.path(), "tmpfs", MountFlags::empty(), c"size=1m").expect("a mount");
     let refused = "62.50 MiB to write | 1 MiB free";
@@ -103,7 +103,7 @@ fn too_large_file_is_refused_first() {
 #[test]
 fn read_only_file_system_fails() {
     fathom_lab::isolate_mounts!();
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let fixed = tempfile::tempdir().expect("a folder");
     mount("none", fixed.path(), "tmpfs", MountFlags::RDONLY, c"size=1m").expect("a mount");
     let at = fixed.path().display();
@@ -113,7 +113,7 @@ fn read_only_file_system_fails() {
 
 #[test]
 fn file_size_limit_leaves_no_file() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let write = format!("file write {} --block 64K --count 1000", env.path_text("data"));
     let output = under(env.command(&write), at_most(Resource::Fsize, 1 << 20));
     assert_message(&output, 1, &["File too large", "nothing is left"]);

@@ -6,7 +6,7 @@ use std::process::Command;
 use fathom_record::{Better, Document, Record, Stratum};
 use serde_json::Value;
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::test_env::{
     assert_contains, assert_error, assert_failure, assert_status, assert_usage_error, json, text,
 };
@@ -47,14 +47,14 @@ pub(crate) fn fleet(prefix: &str, hosts: usize) -> Vec<Document> {
 }
 
 /// Writes each run to a file with the name of its host.
-pub(crate) fn write(env: &TestEnv, runs: &[Document]) -> String {
+pub(crate) fn write(env: &ProgramTestEnv, runs: &[Document]) -> String {
     let name = |run: &Document| env.write_document(&format!("{}.json", run.host.name), run);
     runs.iter().map(name).collect::<Vec<String>>().join(" ")
 }
 
 /// Eight hosts of which one has slow memory and another governor, and three of another kind.
-pub(crate) fn env_with_odd_host() -> TestEnv {
-    let env = TestEnv::new();
+pub(crate) fn env_with_odd_host() -> ProgramTestEnv {
+    let env = ProgramTestEnv::new();
     let mut hosts = fleet("node", 8);
     hosts.iter_mut().for_each(|run| run.host.cpu.governor = Some("performance".to_owned()));
     let odd = &mut hosts[4];
@@ -120,7 +120,7 @@ fn facts_are_compared_without_numbers() {
 
 #[test]
 fn equal_hosts_are_not_odd() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let files = write(&env, &fleet("node", 8));
     assert_contains(&env.stdout(&format!("fleet judge {files}")), &["no odd host: 8 hosts judged"]);
 }

@@ -5,26 +5,29 @@ use std::os::fd::AsFd as _;
 use std::process::Child;
 
 use fathom_far::Token;
-use fathom_fleet::{Audience, Counts, Joined, LoadShare, Plan, Skew, Work, coordinate};
+use fathom_fleet::{
+    CoordinatorAudience, CoordinatorPlan, FleetWork, Joined, LoadShare, PlanCounts, Skew,
+    coordinate,
+};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::{Cause, Document, Histogram, Record, State};
 use rustix::process::Signal;
 
 use crate::children::{signal_and_wait, wait_until};
-use crate::fleet_run::{Coordinator, TOKEN, ended, started};
-use crate::load::{Server, Serving};
+use crate::fleet_run::{FleetRunCoordinator, TOKEN, ended, started};
+use crate::load::{LoadServer, LoadServing};
 use crate::test_env::{
-    TestEnv, assert_contains, assert_message, assert_status, document, of_metric, text,
+    ProgramTestEnv, assert_contains, assert_message, assert_status, document, of_metric, text,
 };
 
 /// Members that have joined a coordinator.
-fn members(env: &TestEnv, coordinator: &Coordinator, names: &[&str]) -> Vec<Child> {
+fn members(env: &ProgramTestEnv, coordinator: &FleetRunCoordinator, names: &[&str]) -> Vec<Child> {
     names.iter().map(|name| started(env, &coordinator.join, name)).collect()
 }
 
-fn coordinator(env: &TestEnv, server: &Server, options: &str) -> Coordinator {
+fn coordinator(env: &ProgramTestEnv, server: &LoadServer, options: &str) -> FleetRunCoordinator {
     let url = server.url("/f1");
-    Coordinator::begin(env, &format!("fleet load {url} --same-host --json {options}"))
+    FleetRunCoordinator::begin(env, &format!("fleet load {url} --same-host --json {options}"))
 }
 
 /// The counted times of a record.
@@ -39,7 +42,7 @@ fn is_from_due(record: &&Record) -> bool {
 
 #[test]
 fn shares_are_merged_to_one_load() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let options = "--members 3 --clients 2,5 --rate 60 --arrivals uniform --time 900ms \
                    --label whole --samples --fail-if errors>50%";
     let coordinator = coordinator(&env, &server, options);
@@ -98,7 +101,7 @@ fn shares_are_merged_to_one_load() {
 
 #[test]
 fn lost_member_is_missing_by_name() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let mut coordinator = coordinator(&env, &server, "--members 2 --clients 4 --time 900ms");
     let mut all = members(&env, &coordinator, &["m1", "m2"]);
     let second = all.pop().expect("two");
@@ -120,7 +123,7 @@ fn lost_member_is_missing_by_name() {
 
 #[test]
 fn options_that_are_not_for_members_start_nothing() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (options, part) in [
         ("--prove", "--prove: not with several members"),
         ("--find-max --slo p99<1ms", "--find-max: not with several members"),
@@ -137,12 +140,13 @@ fn options_that_are_not_for_members_start_nothing() {
 
 #[test]
 fn token_of_the_server_reaches_the_members() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     std::fs::create_dir(env.file("set")).expect("a folder");
     std::fs::write(env.file("set/f0"), "hello").expect("a file");
-    let (_serving, url) = Serving::spawn(env.command("serve set --listen 0 --token-file token"));
+    let (_serving, url) =
+        LoadServing::spawn(env.command("serve set --listen 0 --token-file token"));
     let options = "--members 2 --same-host --clients 2 --time 900ms --json --token-file token";
-    let coordinator = Coordinator::begin(&env, &format!("fleet load {url} {options}"));
+    let coordinator = FleetRunCoordinator::begin(&env, &format!("fleet load {url} {options}"));
     let members = members(&env, &coordinator, &["m1", "m2"]);
     let output = coordinator.end();
     assert!(members.into_iter().map(ended).all(|(status, _)| status.success()));
@@ -162,17 +166,17 @@ fn hostile_order_reads_no_file() {
     for option in ["--token-file=/etc/shadow", "--cacert=/etc/passwd", "--make=1x1MB", "--store=x"]
     {
         let (url, options) = ("http://127.0.0.1:1/".to_owned(), vec![option.to_owned()]);
-        let work = Work::Load(LoadShare { url, options, place: 0, of: 1, token: None });
+        let work = FleetWork::Load(LoadShare { url, options, place: 0, of: 1, token: None });
         assert_contains(&refusal(&work), &["refused an order: ", "is not accepted"]);
     }
 }
 
 /// Why a member does not do this work.
-fn refusal(work: &Work) -> String {
-    let env = TestEnv::new();
+fn refusal(work: &FleetWork) -> String {
+    let env = ProgramTestEnv::new();
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let member = started(&env, &listener.local_addr().expect("an address").to_string(), "m1");
-    let plan = Plan {
+    let plan = CoordinatorPlan {
         token: Token::new(TOKEN),
         expected: 1,
         join_ns: u64::MAX,
@@ -194,7 +198,7 @@ fn refusal(work: &Work) -> String {
 /// Why members were lost.
 struct Lost(Vec<String>);
 
-impl Audience for Lost {
+impl CoordinatorAudience for Lost {
     fn joined(&mut self, _: &Joined) {}
 
     fn delivered(
@@ -215,7 +219,7 @@ impl Audience for Lost {
         panic!("{reason}")
     }
 
-    fn tick(&mut self, _: &Counts) -> usize {
+    fn tick(&mut self, _: &PlanCounts) -> usize {
         0
     }
 }

@@ -10,22 +10,22 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::children::{signal_and_wait, wait_until};
-use crate::fleet_run::{Coordinator, ended, started};
+use crate::fleet_run::{FleetRunCoordinator, ended, started};
 use crate::test_env::{
-    TestEnv, assert_contains, assert_status, assert_usage_error, document, json, text,
+    ProgramTestEnv, assert_contains, assert_status, assert_usage_error, document, json, text,
 };
 
 const PAIRS: &str = "fleet pairs --same-host --quick --label mesh --members";
 const TRIP: &str = "network.tcp.rtt{bytes=1,cpus=2,mode=block}";
 
-fn members<const N: usize>(env: &TestEnv, join: &str, names: [&str; N]) -> [Child; N] {
+fn members<const N: usize>(env: &ProgramTestEnv, join: &str, names: [&str; N]) -> [Child; N] {
     names.map(|name| started(env, join, name))
 }
 
 #[test]
 fn each_two_members_measure_to_each_other() {
-    let env = TestEnv::new();
-    let coordinator = Coordinator::begin(&env, &format!("{PAIRS} 3 --at-once 1 {TRIP}"));
+    let env = ProgramTestEnv::new();
+    let coordinator = FleetRunCoordinator::begin(&env, &format!("{PAIRS} 3 --at-once 1 {TRIP}"));
     let members = members(&env, &coordinator.join, ["m1", "m2", "m3"]);
     let output = coordinator.end();
     for (status, errors) in members.map(ended) {
@@ -65,8 +65,8 @@ fn each_two_members_measure_to_each_other() {
 
 #[test]
 fn lost_member_is_left_out_of_its_pairs() {
-    let env = TestEnv::new();
-    let coordinator = Coordinator::begin(&env, &format!("{PAIRS} 3 --json {TRIP}"));
+    let env = ProgramTestEnv::new();
+    let coordinator = FleetRunCoordinator::begin(&env, &format!("{PAIRS} 3 --json {TRIP}"));
     let [m1, m2, m3] = members(&env, &coordinator.join, ["m1", "m2", "m3"]);
     // It serves, or measures.
     wait_until("m3 has no order", || fathom_lab::processes::descendants(m3.id()).len() > 1);
@@ -87,7 +87,7 @@ fn lost_member_is_left_out_of_its_pairs() {
 const SECRET: &str = "a-secret-of-this-far-end";
 
 /// A far end as a member starts one, with its port. It ends with the test.
-fn far_end(env: &TestEnv) -> (Running, u16) {
+fn far_end(env: &ProgramTestEnv) -> (Running, u16) {
     std::fs::write(env.file("token"), format!("{SECRET}\n")).expect("a file");
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(env.file("token"), private).expect("its mode");
@@ -101,7 +101,7 @@ fn far_end(env: &TestEnv) -> (Running, u16) {
 
 #[test]
 fn far_end_serves_no_file_and_nobody_without_the_token() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (mut child, port) = far_end(&env);
     let ask = |path: &str, token: &str| {
         let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("connected");
@@ -132,7 +132,7 @@ fn far_end_serves_no_file_and_nobody_without_the_token() {
 
 #[test]
 fn only_numbers_between_hosts_are_asked_for() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (line, part) in [
         ("fleet pairs cpu.call --members 2", "cpu.call is not measured between two hosts"),
         ("fleet pairs network.http.get --members 2", "sends the token unencrypted"),

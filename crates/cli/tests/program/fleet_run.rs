@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::children::{assert_all_end, send, signal_and_wait};
 use crate::test_env::{
-    TestEnv, assert_contains, assert_failure, assert_status, assert_usage_error, canned, json, text,
+    ProgramTestEnv, assert_contains, assert_failure, assert_status, assert_usage_error, canned,
+    json, text,
 };
 
 pub(crate) const TOKEN: &str = "a-token-of-this-test";
@@ -23,26 +24,26 @@ const CHEAP: &str = "--quick --only cpu.clock.resolution";
 const LONG: &str = "--thorough";
 
 /// A running coordinator, and where members join.
-pub(crate) struct Coordinator {
+pub(crate) struct FleetRunCoordinator {
     child: Child,
     errors: BufReader<ChildStderr>,
     pub(crate) join: String,
     token_file: Option<String>,
 }
 
-impl Coordinator {
-    fn start(env: &TestEnv, options: &str) -> Self {
+impl FleetRunCoordinator {
+    fn start(env: &ProgramTestEnv, options: &str) -> Self {
         Self::begin(env, &format!("fleet run {options}"))
     }
 
-    pub(crate) fn begin(env: &TestEnv, line: &str) -> Self {
+    pub(crate) fn begin(env: &ProgramTestEnv, line: &str) -> Self {
         let mut command = env.command(line);
         command.env("FATHOM_TOKEN", TOKEN);
-        Self::of(command)
+        Self::from_command(command)
     }
 
     /// Starts it, and waits until it says where members join.
-    fn of(mut command: Command) -> Self {
+    fn from_command(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -84,14 +85,14 @@ fn line_with(errors: &mut impl std::io::BufRead, part: &str) -> String {
     line
 }
 
-fn member(env: &TestEnv, join: &str, name: &str) -> Command {
+fn member(env: &ProgramTestEnv, join: &str, name: &str) -> Command {
     let mut command = env.command(&format!("fleet member --join {join}"));
     command.env("FATHOM_TOKEN", TOKEN).env("FATHOM_HOST", name).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-pub(crate) fn started(env: &TestEnv, join: &str, name: &str) -> Child {
+pub(crate) fn started(env: &ProgramTestEnv, join: &str, name: &str) -> Child {
     member(env, join, name).spawn().expect("it starts")
 }
 
@@ -102,9 +103,9 @@ pub(crate) fn ended(child: Child) -> (ExitStatus, String) {
 
 #[test]
 fn members_deliver_and_are_judged() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let options = format!("--members 3 --same-host --label group --at-once 2 {CHEAP}");
-    let coordinator = Coordinator::start(&env, &options);
+    let coordinator = FleetRunCoordinator::start(&env, &options);
     let members = ["m1", "m2", "m3"].map(|name| started(&env, &coordinator.join, name));
     let output = coordinator.end();
     for (status, errors) in members.map(ended) {
@@ -127,9 +128,9 @@ fn members_deliver_and_are_judged() {
 
 #[test]
 fn common_start_is_recorded() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let options = format!("--members 2 --same-host --together --json {CHEAP}");
-    let coordinator = Coordinator::start(&env, &options);
+    let coordinator = FleetRunCoordinator::start(&env, &options);
     let members = ["m1", "m2"].map(|name| started(&env, &coordinator.join, name));
     let output = coordinator.end();
     for (status, errors) in members.map(ended) {
@@ -146,8 +147,8 @@ fn common_start_is_recorded() {
 
 #[test]
 fn wrong_token_joins_nothing() {
-    let env = TestEnv::new();
-    let mut coordinator = Coordinator::start(&env, &format!("--members 1 --json {CHEAP}"));
+    let env = ProgramTestEnv::new();
+    let mut coordinator = FleetRunCoordinator::start(&env, &format!("--members 1 --json {CHEAP}"));
     let mut wrong = member(&env, &coordinator.join, "m1");
     assert_failure(&wrong.env("FATHOM_TOKEN", "other").output().expect("it ran"), &["wrong token"]);
     let mut without = member(&env, &coordinator.join, "m1");
@@ -167,10 +168,10 @@ fn wrong_token_joins_nothing() {
 
 #[test]
 fn new_token_is_in_a_private_file_until_the_end() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut command = env.command(&format!("fleet run --members 1 --json {CHEAP}"));
     command.env_remove("FATHOM_TOKEN").env("XDG_RUNTIME_DIR", env.path());
-    let mut coordinator = Coordinator::of(command);
+    let mut coordinator = FleetRunCoordinator::from_command(command);
     let file = coordinator.token_file.take().expect("a file with the token");
     let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -188,9 +189,9 @@ fn new_token_is_in_a_private_file_until_the_end() {
 
 #[test]
 fn two_members_of_one_machine_are_refused() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let options = format!("--members 2 --join-time 1h {CHEAP}");
-    let coordinator = Coordinator::start(&env, &options);
+    let coordinator = FleetRunCoordinator::start(&env, &options);
     let document = of_host(&canned(), 1);
     let token = Token::new(TOKEN);
     let mut first = crowd::Emulated::connect(coordinator.address(), &token, &document).unwrap();
@@ -210,9 +211,9 @@ fn two_members_of_one_machine_are_refused() {
 
 #[test]
 fn lost_member_does_not_hold_up_the_others() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let options = format!("--members 2 --same-host --at-once 1 --json {CHEAP}");
-    let mut coordinator = Coordinator::start(&env, &options);
+    let mut coordinator = FleetRunCoordinator::start(&env, &options);
     // Between them, one that joins and then closes its connection.
     let token = Token::new(TOKEN);
     let document = of_host(&canned(), 1);
@@ -230,8 +231,8 @@ fn lost_member_does_not_hold_up_the_others() {
 }
 
 /// Starts two members that measure for long, and returns them with all their processes.
-fn measuring(env: &TestEnv) -> (Coordinator, Vec<Child>) {
-    let coordinator = Coordinator::start(env, &format!("--members 2 --same-host {LONG}"));
+fn measuring(env: &ProgramTestEnv) -> (FleetRunCoordinator, Vec<Child>) {
+    let coordinator = FleetRunCoordinator::start(env, &format!("--members 2 --same-host {LONG}"));
     let members: Vec<Child> =
         ["m1", "m2"].iter().map(|name| started(env, &coordinator.join, name)).collect();
     crate::children::wait_until("members do not measure", || {
@@ -246,7 +247,7 @@ fn families(members: &[Child]) -> Vec<u32> {
 
 #[test]
 fn interrupt_ends_all_members() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (coordinator, members) = measuring(&env);
     let all = families(&members);
     send(&coordinator.child, Signal::INT);
@@ -262,7 +263,7 @@ fn interrupt_ends_all_members() {
 
 #[test]
 fn members_end_with_their_coordinator() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (coordinator, members) = measuring(&env);
     let all = families(&members);
     signal_and_wait(coordinator.child, Signal::KILL);
@@ -286,10 +287,12 @@ fn of_host(document: &Document, at: usize) -> Document {
 #[test]
 fn crowd_delivers_but_for_those_that_are_lost() {
     for (together, lost) in [(false, 10), (true, 10)] {
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         let word = if together { "--together" } else { "" };
-        let coordinator =
-            Coordinator::start(&env, &format!("--members 100 --label crowd --json {word} cpu"));
+        let coordinator = FleetRunCoordinator::start(
+            &env,
+            &format!("--members 100 --label crowd --json {word} cpu"),
+        );
         let canned = canned();
         let documents = (0..100).map(|at| of_host(&canned, at));
         let token = Token::new(TOKEN);
@@ -300,7 +303,7 @@ fn crowd_delivers_but_for_those_that_are_lost() {
             errors.read_to_string(&mut text).map(|_| text)
         });
         let ending = crowd::join(address, &token, documents, (lost, together, 7)).expect("joined");
-        assert_eq!(ending, crowd::Ending { delivered: 100 - lost, lost });
+        assert_eq!(ending, crowd::CrowdEnding { delivered: 100 - lost, lost });
         let output = coordinator.child.wait_with_output().expect("a child");
         let errors = reader.join().expect("a thread").expect("text");
         assert_eq!(errors.matches(": connection closed").count(), lost, "{errors}");
@@ -317,10 +320,10 @@ fn crowd_delivers_but_for_those_that_are_lost() {
 
 #[test]
 fn facts_of_members_are_compared_without_measuring() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut command = env.command("fleet facts --members 6 --json");
     command.env("FATHOM_TOKEN", TOKEN);
-    let coordinator = Coordinator::of(command);
+    let coordinator = FleetRunCoordinator::from_command(command);
     let address = coordinator.address();
     let canned = canned();
     let documents = (0..6).map(|at| {
@@ -339,7 +342,7 @@ fn facts_of_members_are_compared_without_measuring() {
 
 #[test]
 fn wrong_command_lines_start_nothing() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let exec = |line: &str| {
         let mut command = env.command(line);
         command.env_remove("SLURM_JOB_ID").output().expect("it ran")
@@ -366,7 +369,7 @@ fn wrong_command_lines_start_nothing() {
 
 #[test]
 fn who_waits_in_vain_says_for_what() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let line = format!("fleet run --members 2 --join-time 10ms {CHEAP}");
     let errors = text(&env.command(&line).output().expect("it ran").stderr);
     let loopback = "only this host reaches it; --listen ADDR is for others, too";

@@ -8,14 +8,14 @@ use fathom_record::{Document, Record, State};
 use crate::group::skipped;
 use crate::limits::under;
 use crate::test_env::{assert_status, document, json, words};
-use crate::{TestEnv, text};
+use crate::{ProgramTestEnv, text};
 
 /// One case of metrics that differ in what they need from the kernel.
 const SOME: &str = "run --quick --only --processes 3 --json cpu.frequency os.pipe.rtt{calls=bare}";
 
 /// Runs the program in a mount namespace of its own, after the shell command `before`; `None` if
 /// namespaces are not permitted.
-pub(crate) fn in_mount_namespace(env: &TestEnv, before: &str, line: &str) -> Option<Output> {
+pub(crate) fn in_mount_namespace(env: &ProgramTestEnv, before: &str, line: &str) -> Option<Output> {
     let probe = Command::new("unshare").args(["--mount", "true"]).status();
     if !probe.is_ok_and(|status| status.success()) {
         skipped("a mount namespace needs root, and unshare of util-linux");
@@ -58,7 +58,7 @@ pub(crate) fn is_measured(document: &Document, name: &str) -> bool {
 
 #[test]
 fn run_works_without_proc() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let Some(output) = in_mount_namespace(&env, "umount -l /proc", SOME) else { return };
     let document = document(&output);
     assert_eq!((missing_records(&document).len(), document.records.len()), (0, 2));
@@ -66,14 +66,14 @@ fn run_works_without_proc() {
 
 #[test]
 fn run_works_without_sys() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let Some(output) = in_mount_namespace(&env, "umount -R -l /sys", SOME) else { return };
     assert_eq!(missing_records(&document(&output)).len(), 0);
 }
 
 #[test]
 fn read_only_root_measures_without_store() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let before = "mount --bind -o ro / / && mount -o remount,bind,ro / && cd / && \
                   unset FATHOM_STORE XDG_DATA_HOME";
     let Some(output) = in_mount_namespace(&env, before, "run --quick --only cpu.frequency") else {
@@ -96,7 +96,7 @@ fn read_only_root_measures_without_store() {
 }
 
 /// Runs the program under a seccomp filter by which these system calls fail with EPERM.
-fn run_filtered(env: &TestEnv, forbidden: &[libc::c_long], line: &str) -> Output {
+fn run_filtered(env: &ProgramTestEnv, forbidden: &[libc::c_long], line: &str) -> Output {
     let statement =
         |code: u32, jt: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf: 0, k };
     let load_number = statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0);
@@ -126,7 +126,7 @@ fn run_filtered(env: &TestEnv, forbidden: &[libc::c_long], line: &str) -> Output
 
 #[test]
 fn seccomp_filter_makes_metrics_unavailable() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let forbidden = [
         libc::SYS_epoll_create1,
         libc::SYS_eventfd2,
@@ -157,7 +157,7 @@ fn seccomp_filter_makes_metrics_unavailable() {
 
 #[test]
 fn unpinnable_worker_is_unavailable() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let line = "run --quick --only --json cpu.frequency";
     let output = run_filtered(&env, &[libc::SYS_sched_setaffinity], line);
     assert_status(&output, 3);

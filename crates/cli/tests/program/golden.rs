@@ -10,10 +10,10 @@ use std::process::Command;
 use fathom_record::{Cause, Document, State, Stratum, Verdict};
 use snapbox::{Assert, Data};
 
-use crate::test_env::{CANNED, TestEnv, canned, path_text, text};
+use crate::test_env::{CANNED, ProgramTestEnv, canned, path_text, text};
 
 /// Runs the commands of a file one after another and compares it with what they print.
-fn assert_golden(env: &TestEnv, name: &str) {
+fn assert_golden(env: &ProgramTestEnv, name: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let golden = fs::read_to_string(&file).expect("a golden file");
     let commands = golden.lines().filter_map(|line| line.strip_prefix("$ "));
@@ -28,7 +28,7 @@ fn assert_golden(env: &TestEnv, name: &str) {
 }
 
 /// A command and all that it prints, which depends on no setting of the caller.
-fn transcript(env: &TestEnv, line: &str) -> String {
+fn transcript(env: &ProgramTestEnv, line: &str) -> String {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", line]).current_dir(env.path()).env_clear().env("COLUMNS", "80");
     let programs = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().expect("a folder");
@@ -45,8 +45,8 @@ fn transcript(env: &TestEnv, line: &str) -> String {
 }
 
 /// With the canned run, also in `run.json`, and two comparable runs in `a.json` and `b.json`.
-fn env_with_runs() -> TestEnv {
-    let env = TestEnv::new();
+fn env_with_runs() -> ProgramTestEnv {
+    let env = ProgramTestEnv::new();
     env.store_run(&canned());
     fs::write(env.file("run.json"), CANNED).expect("a file");
     env.write_document("a.json", &comparable("0123456789abcdea", [1.0; 7]));
@@ -82,8 +82,8 @@ fn brief_run_fits_24_rows() {
     assert_golden(&env, "brief.txt");
 }
 
-fn env_with_batteries() -> TestEnv {
-    let env = TestEnv::new();
+fn env_with_batteries() -> ProgramTestEnv {
+    let env = ProgramTestEnv::new();
     for name in ["quick-1.json.gz", "quick-2.json.gz"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
         fs::copy(file, env.file(name)).expect("a copy");
@@ -94,7 +94,7 @@ fn env_with_batteries() -> TestEnv {
 /// A run in which every field has a value, and the same with another host at the far end.
 #[test]
 fn run_with_two_hosts_is_shown_and_compared() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut run = Document::fixture();
     // An upper bound cannot be compared.
     for summary in run.records.iter_mut().filter_map(|record| record.summary.as_mut()) {
@@ -107,7 +107,7 @@ fn run_with_two_hosts_is_shown_and_compared() {
     assert_golden(&env, "two_hosts.txt");
 }
 
-fn copy_runs_of_commands(env: &TestEnv) {
+fn copy_runs_of_commands(env: &ProgramTestEnv) {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/by-hand.tar.gz");
     fs::copy(runs, env.file("by-hand.tar.gz")).expect("a copy");
 }
@@ -122,14 +122,14 @@ fn latest_is_a_battery_and_others_fill_it() {
 /// A run of each command that measures files, transfers and servers, in its views.
 #[test]
 fn runs_of_commands_are_shown() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     copy_runs_of_commands(&env);
     assert_golden(&env, "by_hand.txt");
 }
 
 #[test]
 fn unusable_store_measures_and_warns() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     drop(fathom_store::Store::open(&env.file("newer.db")).expect("a store"));
     let newer = rusqlite::Connection::open(env.file("newer.db")).expect("a store");
     let version = fathom_store::VERSION + 1;
@@ -156,15 +156,15 @@ golden! {
     run_is_exported: env_with_runs(), "export.txt";
     export_replaces_only_with_force: env_with_runs(), "export_files.txt";
     gate_is_the_first_line_and_the_exit_status: env_with_runs(), "gate.txt";
-    doctor_judges_stores_and_limits: TestEnv::with_run(), "doctor.txt";
+    doctor_judges_stores_and_limits: ProgramTestEnv::with_run(), "doctor.txt";
     changed_run_is_not_imported: env_with_runs(), "import.txt";
     labels_name_their_runs: env_with_runs(), "labels.txt";
     hosts_are_known_by_their_id: env_with_runs(), "hosts.txt";
     prune_announces_before_it_deletes: env_with_runs(), "prune.txt";
     runs_are_selected: env_with_runs(), "runs.txt";
-    usage_errors_are_one_line: TestEnv::new(), "usage.txt";
+    usage_errors_are_one_line: ProgramTestEnv::new(), "usage.txt";
     missing_runs_are_named: env_with_runs(), "missing.txt";
-    usage_errors_of_file_commands_are_one_line: TestEnv::new(), "file_usage.txt";
+    usage_errors_of_file_commands_are_one_line: ProgramTestEnv::new(), "file_usage.txt";
     odd_host_is_shown_on_one_screen: crate::fleet::env_with_odd_host(), "fleet.txt";
     groups_are_checked_and_compared: crate::groups::env_with_two_groups(), "groups.txt";
 }

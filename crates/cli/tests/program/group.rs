@@ -2,11 +2,11 @@
 
 use std::net::{Ipv6Addr, TcpListener};
 
-pub(crate) use fathom_lab::group::Group;
+pub(crate) use fathom_lab::group::LabGroup;
 
 /// A group with limits; `None` if it cannot be created.
-pub(crate) fn group(controller: &str, name: &str, limits: &[(&str, u64)]) -> Option<Group> {
-    Group::new(controller, name, limits).map_err(|why| skipped(&why.to_string())).ok()
+pub(crate) fn group(controller: &str, name: &str, limits: &[(&str, u64)]) -> Option<LabGroup> {
+    LabGroup::new(controller, name, limits).map_err(|why| skipped(&why.to_string())).ok()
 }
 
 /// Prints why a test is skipped.

@@ -4,18 +4,18 @@
 use fathom_record::Document;
 use serde_json::Value;
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::fleet::{env_with_odd_host, fleet, slower, write};
 use crate::test_env::{assert_contains, assert_failure, assert_status, json, text};
 
 /// The runs of these files in one, as `cat` writes them.
-fn concatenate(env: &TestEnv, files: impl Iterator<Item = String>, name: &str) {
+fn concatenate(env: &ProgramTestEnv, files: impl Iterator<Item = String>, name: &str) {
     let texts = files.map(|file| std::fs::read_to_string(env.file(&file)).expect("a run"));
     std::fs::write(env.file(name), texts.collect::<String>()).expect("a file");
 }
 
 /// [`env_with_odd_host`] with the runs of all in `group.jsonl`.
-fn env_with_group() -> TestEnv {
+fn env_with_group() -> ProgramTestEnv {
     let env = env_with_odd_host();
     let nodes = (1..=8).map(|at| format!("node{at}.json"));
     let all = nodes.chain((1..=3).map(|at| format!("web{at}.json")));
@@ -25,8 +25,8 @@ fn env_with_group() -> TestEnv {
 
 /// Eight hosts in runs with the label `before`, and in others with `after`, in which all are 5 %
 /// slower in memory, and one 40 %.
-pub(crate) fn env_with_two_groups() -> TestEnv {
-    let env = TestEnv::new();
+pub(crate) fn env_with_two_groups() -> ProgramTestEnv {
+    let env = ProgramTestEnv::new();
     let labelled = |label: &str, first: &str| {
         let mut runs = fleet("node", 8);
         for run in &mut runs {

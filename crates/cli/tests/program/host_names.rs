@@ -4,10 +4,10 @@ use fathom_record::{Document, Host};
 use serde_json::Value;
 
 use crate::test_env::{assert_contains, json, stored_run, text};
-use crate::{TestEnv, assert_usage_error};
+use crate::{ProgramTestEnv, assert_usage_error};
 
 /// This host, as the option and the variable name it.
-fn host(env: &TestEnv, option: Option<&str>, variable: Option<&str>) -> Host {
+fn host(env: &ProgramTestEnv, option: Option<&str>, variable: Option<&str>) -> Host {
     let mut command = env.command("doctor --only host-id --json");
     command.args(option.map(|name| format!("--host-name={name}")));
     command.env("FATHOM_HOST", variable.unwrap_or_default());
@@ -17,7 +17,7 @@ fn host(env: &TestEnv, option: Option<&str>, variable: Option<&str>) -> Host {
 
 #[test]
 fn named_host_has_an_id_of_its_own() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let [own, a, b] = [None, Some("a"), Some("b")].map(|name| host(&env, name, None));
     assert_eq!((a.name.as_str(), b.name.as_str()), ("a", "b"));
     assert!(a.id.is_some() && a.id != b.id && a.id != own.id, "{a:?}");
@@ -29,7 +29,7 @@ fn named_host_has_an_id_of_its_own() {
 
 #[test]
 fn wrong_host_name_is_a_usage_error() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     assert_usage_error(&env.run(&["doctor", "--host-name", ""]), &["--host-name", "253 printable"]);
     let mut by_variable = env.command("list");
     let output = by_variable.env("FATHOM_HOST", "a\nb").output().expect("it starts");
@@ -38,7 +38,7 @@ fn wrong_host_name_is_a_usage_error() {
 
 #[test]
 fn run_of_a_clone_is_warned_of_once() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let of = |number: usize, name: &str| {
         let mut document: Document = stored_run(number);
         document.host.name = name.to_owned();

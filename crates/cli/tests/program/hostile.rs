@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use fathom_far::{Far, Hello, Message, SetUp, Token, UPGRADE, Work};
-use fathom_lab::client::Client;
+use fathom_far::{Far, ProtocolHello, ProtocolMessage, ProtocolWork, SetUp, Token, UPGRADE};
+use fathom_lab::client::LabClient;
 use fathom_lab::processes::children;
 use fathom_record::{Document, State};
 use rustix::process::Signal;
@@ -15,16 +15,18 @@ use serde_json::{Value, json};
 
 use crate::children::{next_line, signal_and_wait, spawn_piped, wait_until};
 use crate::far::{RTT, greeted_service, link, remote, run_remote};
-use crate::load::{Serving, set};
+use crate::load::{LoadServing, set};
 use crate::serve::start as serve;
-use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_status, json, text, words};
+use crate::test_env::{
+    ProgramTestEnv, assert_contains, assert_failure, assert_status, json, text, words,
+};
 
 const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nServer: fathom\r\n\r\n";
 const NONCE: &str = "abababababababababababababababababababababababababababababababab";
 
 /// What a malicious far end does.
 #[derive(Clone, Copy, Debug, Default)]
-struct Script {
+struct HostileScript {
     /// Changes the facts.
     facts: Option<fn(&mut Value)>,
     /// Is sent instead of the facts.
@@ -39,9 +41,9 @@ struct Script {
 }
 
 /// Whether the near end has closed, or that cannot be sent.
-type Sent = std::io::Result<()>;
+type HostileSent = std::io::Result<()>;
 
-fn send(stream: &mut TcpStream, value: &Value) -> Sent {
+fn send(stream: &mut TcpStream, value: &Value) -> HostileSent {
     stream.write_all(format!("{value}\n").as_bytes())
 }
 
@@ -64,7 +66,7 @@ fn facts() -> Value {
 }
 
 /// One conversation.
-fn converse(mut stream: TcpStream, script: Script) -> Sent {
+fn converse(mut stream: TcpStream, script: HostileScript) -> HostileSent {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let mut line = || lines.next().unwrap_or_else(|| Err(std::io::ErrorKind::UnexpectedEof.into()));
     while !line()?.is_empty() {}
@@ -73,11 +75,11 @@ fn converse(mut stream: TcpStream, script: Script) -> Sent {
         let message = line()?;
         let message = serde_json::from_str(&message).expect("a message of the near end");
         match message {
-            Message::Hello(_) => {
-                let hello = Message::Hello(Hello::new(None, None));
+            ProtocolMessage::Hello(_) => {
+                let hello = ProtocolMessage::Hello(ProtocolHello::new(None, None));
                 send(&mut stream, &serde_json::to_value(hello).expect("JSON"))?;
             }
-            Message::Host => {
+            ProtocolMessage::Host => {
                 if let Some(other) = script.instead {
                     other(&mut stream);
                     return Ok(());
@@ -86,7 +88,7 @@ fn converse(mut stream: TcpStream, script: Script) -> Sent {
                 script.facts.into_iter().for_each(|change| change(&mut facts));
                 send(&mut stream, &facts)?;
             }
-            Message::SetUp(_) => {
+            ProtocolMessage::SetUp(_) => {
                 let mut result = result();
                 script.result.into_iter().for_each(|change| change(&mut result));
                 let whole = script.text.map_or(result.to_string(), |of| of(result.to_string()));
@@ -106,7 +108,7 @@ fn converse(mut stream: TcpStream, script: Script) -> Sent {
 }
 
 /// Answers all requests of one data connection.
-fn echo(listener: &TcpListener) -> Sent {
+fn echo(listener: &TcpListener) -> HostileSent {
     let (mut data, _) = listener.accept()?;
     data.set_nodelay(true)?;
     data.read_exact(&mut [0; NONCE.len()])?;
@@ -120,13 +122,13 @@ fn echo(listener: &TcpListener) -> Sent {
 }
 
 /// A malicious far end, until the tests end. Returns its address.
-fn far_end(script: Script) -> String {
+fn far_end(script: HostileScript) -> String {
     let serve = move |stream| drop(converse(stream, script));
     fathom_testing::listen(serve).to_string()
 }
 
 /// Runs to a far end.
-fn run_to(env: &TestEnv, address: &str) -> std::process::Output {
+fn run_to(env: &ProgramTestEnv, address: &str) -> std::process::Output {
     run_remote(env, &format!("{RTT}{{bytes=56,cpus=2,mode=block}} --remote {address}"))
 }
 
@@ -144,9 +146,9 @@ fn states(output: &std::process::Output) -> Vec<State> {
 
 #[test]
 fn malicious_facts_end_a_run_in_one_line() {
-    let change = |facts| Script { facts: Some(facts), ..Script::default() };
-    let instead = |instead| Script { instead: Some(instead), ..Script::default() };
-    let env = TestEnv::new();
+    let change = |facts| HostileScript { facts: Some(facts), ..HostileScript::default() };
+    let instead = |instead| HostileScript { instead: Some(instead), ..HostileScript::default() };
+    let env = ProgramTestEnv::new();
     for (script, expected) in [
         (change(|facts| facts["host"]["name"] = json!("a\u{1b}[2Jb")), "expected facts"),
         (change(|facts| facts["host"]["name"] = json!("a".repeat(300))), "expected facts"),
@@ -173,16 +175,16 @@ fn malicious_facts_end_a_run_in_one_line() {
 
 #[test]
 fn malicious_results_are_refused() {
-    let result = |result| Script { result: Some(result), ..Script::default() };
-    let texts = |text| Script { text: Some(text), ..Script::default() };
-    let ready = |ready| Script { ready: Some(ready), ..Script::default() };
+    let result = |result| HostileScript { result: Some(result), ..HostileScript::default() };
+    let texts = |text| HostileScript { text: Some(text), ..HostileScript::default() };
+    let ready = |ready| HostileScript { ready: Some(ready), ..HostileScript::default() };
     let outcome = |script| {
         let mut far = Far::connect(&remote(&far_end(script), None))?;
-        let work = Work::Echo { bytes: 4, busy: false };
+        let work = ProtocolWork::Echo { bytes: 4, busy: false };
         drop(far.begin(SetUp { work, cpu: 0, congestion: None })?);
         far.finish()
     };
-    outcome(Script::default()).expect("a result that can be");
+    outcome(HostileScript::default()).expect("a result that can be");
     let scripts = [
         result(|it| it["far"]["cpu"] = json!(9)),
         result(|it| it["far"]["reference_ns"] = json!([-1.0])),
@@ -205,11 +207,11 @@ fn malicious_results_are_refused() {
 
 #[test]
 fn malicious_results_do_not_reach_the_store() {
-    let result = |result| Script { result: Some(result), ..Script::default() };
-    let env = TestEnv::new();
+    let result = |result| HostileScript { result: Some(result), ..HostileScript::default() };
+    let env = ProgramTestEnv::new();
     for (script, expected) in [
         (result(|it| it["far"]["cpu"] = json!(9)), State::Unavailable),
-        (Script { is_early: true, ..Script::default() }, State::Failed),
+        (HostileScript { is_early: true, ..HostileScript::default() }, State::Failed),
         (result(|it| it["count"] = json!(1_000_000_000)), State::Invalid),
     ] {
         assert_eq!(states(&run_to(&env, &far_end(script))), [expected]);
@@ -222,7 +224,7 @@ fn malicious_results_do_not_reach_the_store() {
 }
 
 /// Asserts that every run is shown and listed.
-fn assert_readable(env: &TestEnv, runs: usize) {
+fn assert_readable(env: &ProgramTestEnv, runs: usize) {
     let shown = env.succeed("show");
     assert!(!text(&shown.stdout).contains('\u{1b}'));
     let listed = text(&env.exec("list").stdout);
@@ -248,7 +250,7 @@ fn status(stream: &mut TcpStream) -> String {
 
 #[test]
 fn silent_near_ends_keep_no_far_end() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "");
     for mut silent in [(); 8].map(|()| upgrade(&address)) {
         assert_eq!(status(&mut silent), "101");
@@ -264,7 +266,7 @@ fn silent_near_ends_keep_no_far_end() {
 
 #[test]
 fn malicious_messages_end_a_far_end() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "");
     let set_up = |cpu: u64, congestion: &str| {
         let work = json!({"work": "echo", "bytes": 4, "busy": false});
@@ -306,10 +308,10 @@ fn shows(pid: u32, secret: &str) -> bool {
 
 #[test]
 fn token_is_in_no_process_file_or_output() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (_folder, set) = set(&env, "1x1KB");
     let line = format!("serve {set} --listen 0 --token-file token");
-    let (serving, url) = Serving::spawn(env.command(&line));
+    let (serving, url) = LoadServing::spawn(env.command(&line));
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     let token = std::fs::read_to_string(env.file("token")).expect("a file").trim().to_owned();
     let to = remote(address, Some(Token::new(&token)));
@@ -342,7 +344,7 @@ fn token_is_in_no_process_file_or_output() {
         texts.extend([output.stdout, output.stderr]);
     }
     for target in ["host", "telemetry", "list", "metrics", "health", "none"] {
-        let mut client = Client::connect(address.parse().expect("an address"));
+        let mut client = LabClient::connect(address.parse().expect("an address"));
         let field = format!("Authorization: Bearer {token}");
         let reply = client.request("GET", &format!("/.fathom/{target}"), &[&field]);
         texts.extend([reply.head.into_bytes(), reply.body]);
@@ -359,7 +361,7 @@ fn token_is_in_no_process_file_or_output() {
 
 #[test]
 fn journal_beside_a_store_in_a_shared_folder_is_not_obeyed() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let shared = env.file("shared");
     std::fs::create_dir(&shared).expect("a folder");
     std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o1777)).expect("own folder");
@@ -377,7 +379,7 @@ fn journal_beside_a_store_in_a_shared_folder_is_not_obeyed() {
 #[test]
 fn token_sent_beyond_loopback_is_warned_of() {
     let Some(link) = link("warn") else { return };
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (_folder, set) = set(&env, "1x1KB");
     let line = format!("serve {set} --listen 10.213.7.2:7000 --token-file token");
     let mut child = spawn_piped(link.at(1, &env.command(&line)));

@@ -7,7 +7,7 @@ use std::fs;
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::process::Resource;
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::limits::{at_most, under};
 use crate::test_env::{assert_contains, assert_failure, assert_status, assert_usage_error, text};
 
@@ -16,7 +16,7 @@ const CPU_S: u64 = 20;
 const HANGS_S: u32 = 120;
 
 /// Runs a command whose heap is at most 64 MiB and 8 times its input.
-fn bounded(env: &TestEnv, line: &str, input: usize) -> std::process::Output {
+fn bounded(env: &ProgramTestEnv, line: &str, input: usize) -> std::process::Output {
     let (mut memory, mut time) =
         (at_most(Resource::Data, (64 << 20) + 8 * input as u64), at_most(Resource::Cpu, CPU_S));
     under(env.command(line), move || {
@@ -79,7 +79,7 @@ fn worst() -> Vec<(&'static str, String, bool)> {
 #[test]
 #[expect(clippy::print_stdout, reason = "times for `make bench-import`")]
 fn import_is_bounded_by_the_size_of_its_file() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (at, (tool, file, is_imported)) in worst().into_iter().enumerate() {
         fs::write(env.file("worst"), &file).expect("a file");
         let begun = monotonic_raw_ns();
@@ -96,7 +96,7 @@ fn import_is_bounded_by_the_size_of_its_file() {
 
 #[test]
 fn products_of_small_texts_are_counted_first() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut file = "[[command]]\nrun = \"true {a} {b} {c} {d}\"\n[parameters]\n".to_owned();
     for name in ["a", "b", "c", "d"] {
         let _ = writeln!(file, "{name} = [{}]", list(100, |at| at.to_string()));
@@ -111,7 +111,7 @@ fn products_of_small_texts_are_counted_first() {
 
 #[test]
 fn twenty_thousand_limits_are_read_at_once() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let line = |at| format!("\"os.syscall{{call=c{at}}}\" = \"..1 s\"\n");
     fs::write(env.file("limits"), many(20_000, line)).expect("a file");
     let output = bounded(&env, "show --limits limits", 1 << 20);
@@ -123,7 +123,7 @@ fn twenty_thousand_limits_are_read_at_once() {
 
 #[test]
 fn store_of_views_or_pipes_ends_in_one_line() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let store = rusqlite::Connection::open(env.store()).expect("a store");
     let endless = "ALTER TABLE run RENAME TO other;
         CREATE VIEW run AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
@@ -136,7 +136,7 @@ fn store_of_views_or_pipes_ends_in_one_line() {
     }
     assert_failure(&bounded(&env, "show", 0), &["a view or a trigger", "left unchanged"]);
     for suffix in ["-journal", "-wal"] {
-        let env = TestEnv::with_run();
+        let env = ProgramTestEnv::with_run();
         let path = env.file(&format!("fathom.db{suffix}"));
         let _ = fs::remove_file(&path);
         let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo");
@@ -152,7 +152,7 @@ fn store_of_views_or_pipes_ends_in_one_line() {
 
 #[test]
 fn panic_is_one_line_with_its_remedy() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (line, status) in [("list", 101), ("check --limits x", 3)] {
         let output = env.command(line).env("FATHOM_PANIC", "command").output().expect("it starts");
         assert_status(&output, status);

@@ -8,9 +8,9 @@ use fathom_record::FactValue;
 use fathom_testing::{Certificate, listen, read_head};
 use rustls::{ServerConnection, StreamOwned};
 
-use crate::load::Serving;
+use crate::load::LoadServing;
 use crate::test_env::{
-    TestEnv, assert_contains, assert_failure, assert_message, assert_status, of_metric, text,
+    ProgramTestEnv, assert_contains, assert_failure, assert_message, assert_status, of_metric, text,
 };
 
 /// A proxy with a certificate of `localhost`, which is its own issuer.
@@ -53,17 +53,17 @@ fn pass_on(
     near.flush().ok()
 }
 
-fn serving(env: &TestEnv) -> (Serving, SocketAddr) {
+fn serving(env: &ProgramTestEnv) -> (LoadServing, SocketAddr) {
     std::fs::create_dir(env.file("data")).expect("a folder");
     std::fs::write(env.file("data/f"), vec![b'x'; 300_000]).expect("a file");
-    let (serving, url) = Serving::spawn(env.command("serve data --listen 0"));
+    let (serving, url) = LoadServing::spawn(env.command("serve data --listen 0"));
     let address = url.trim_start_matches("http://").trim_end_matches('/').parse();
     (serving, address.expect("an address"))
 }
 
 #[test]
 fn file_comes_from_trusted_servers_only() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (_serving, address) = serving(&env);
     let (proxy, other) = (Proxy::start(address, true), Proxy::start(address, true));
     std::fs::write(env.file("ca.pem"), &proxy.pem).expect("a file");
@@ -96,7 +96,7 @@ fn body_without_length_needs_a_close_notify() {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody");
     });
     for announces in [false, true] {
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         let proxy = Proxy::start(address, announces);
         std::fs::write(env.file("ca.pem"), &proxy.pem).expect("a file");
         let line = format!("fetch {} --cacert ca.pem --retries 0 -o to", proxy.url("/f"));
@@ -112,7 +112,7 @@ fn body_without_length_needs_a_close_notify() {
 
 #[test]
 fn load_behind_a_proxy_knows_both_ends_and_the_session() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (_serving, address) = serving(&env);
     let proxy = Proxy::start(address, true);
     std::fs::write(env.file("ca.pem"), &proxy.pem).expect("a file");

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use fathom_analysis::compare::Answer;
+use fathom_analysis::compare::ComparisonAnswer;
 use fathom_record::Document;
 use serde_json::Value;
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::test_env::{assert_error, assert_status, json, text};
 
 const GO: &str = include_str!("../../../import/tests/data/go.txt");
@@ -14,7 +14,7 @@ const HYPERFINE: &str = include_str!("../../../import/tests/data/hyperfine.json"
 const FIO: &str = include_str!("../../../import/tests/data/fio.json");
 
 /// Nine files of one benchmark, and the same with this many times its time.
-fn import_go(env: &TestEnv, label: &str, times: f64) {
+fn import_go(env: &ProgramTestEnv, label: &str, times: f64) {
     let names: Vec<String> = (0..9).map(|number| format!("{label}-{number}.txt")).collect();
     for (number, name) in (0_u32..).zip(&names) {
         let ns = times * (1140.0 + f64::from(number));
@@ -25,14 +25,14 @@ fn import_go(env: &TestEnv, label: &str, times: f64) {
     assert!(printed.starts_with("Imported 8 cases from 9 files of go as run "), "{printed}");
 }
 
-fn runs(env: &TestEnv) -> usize {
+fn runs(env: &ProgramTestEnv) -> usize {
     let listed: Vec<Value> = json(&env.exec("show --runs --json"));
     listed.len()
 }
 
 #[test]
 fn imported_runs_are_shown_compared_and_gated() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     import_go(&env, "old", 1.0);
     import_go(&env, "new", 1.1);
     import_go(&env, "again", 1.0001);
@@ -48,7 +48,10 @@ fn imported_runs_are_shown_compared_and_gated() {
     let of_sum = |row: &&Value| row["metric"] == "import.go.sums.Sum";
     let row = compared["rows"].as_array().and_then(|rows| rows.iter().find(of_sum));
     assert_eq!(row.expect("the case")["word"], "slower");
-    assert_eq!(serde_json::to_value(Answer::Fail).expect("JSON"), compared["gate"]["answer"]);
+    assert_eq!(
+        serde_json::to_value(ComparisonAnswer::Fail).expect("JSON"),
+        compared["gate"]["answer"]
+    );
     assert_status(&env.exec("compare old again --fail-on 5%"), 0);
     // The host is not this one, and is found all the same.
     let history = env.stdout("history import.go.sums.Sum{procs=2}");
@@ -68,7 +71,7 @@ fn imported_runs_are_shown_compared_and_gated() {
 
 #[test]
 fn same_files_are_imported_once() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     fs::write(env.file("a.json"), FIO).expect("a file");
     assert!(
         env.stdout("import a.json --host db2").starts_with("Imported 12 cases from 1 file of fio")
@@ -81,7 +84,7 @@ fn same_files_are_imported_once() {
     // As Fathom's own run it is one of the same host and tool.
     let exported = env.stdout("export latest:import --samples");
     fs::write(env.file("run.jsonl"), exported).expect("a file");
-    let other = TestEnv::new();
+    let other = ProgramTestEnv::new();
     let imported = other.stdout(&format!("import {}", env.path_text("run.jsonl")));
     assert!(imported.starts_with("Imported 1 run."), "{imported}");
     let document = other.document_of("latest:import");
@@ -91,7 +94,7 @@ fn same_files_are_imported_once() {
 
 #[test]
 fn broken_file_of_a_tool_stores_nothing() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (name, text) in [
         ("a.json", HYPERFINE.to_owned()),
         ("b.json", HYPERFINE.replace("0.011881852", "-0.5")),
@@ -121,7 +124,7 @@ fn broken_file_of_a_tool_stores_nothing() {
 
 #[test]
 fn go_text_and_action_json_have_the_numbers() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     import_go(&env, "old", 1.0);
     let exported = env.stdout("export old --format go");
     let times = exported.lines().filter(|line| line.contains("Sum/procs=2 1 ")).count();

@@ -13,11 +13,11 @@ use rustix::time::{ClockId, Timespec, clock_settime};
 
 use crate::group::{group, skipped};
 use crate::test_env::{document, json, median, of_metric};
-use crate::{TestEnv, text};
+use crate::{ProgramTestEnv, text};
 
 /// A quick run of one metric with an environment variable.
 fn run_with(metric: &str, name: &str, value: &str) -> Document {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let arguments = ["run", "--quick", "--json", metric];
     document(&env.fathom(&arguments).env(name, value).output().expect("the program starts"))
 }
@@ -60,7 +60,7 @@ fn injected_spin_violates_predictions() {
 #[test]
 #[ignore = "lab: asserts verdicts on times"]
 fn wrong_uarch_row_violates_predictions() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let run = |row: &str| -> Document {
         let mut run = env.command("run --quick --json cpu.loop.iteration");
         json(&run.env("FATHOM_UARCH", row).output().expect("the program starts"))
@@ -80,7 +80,7 @@ fn wrong_uarch_row_violates_predictions() {
 #[test]
 #[ignore = "lab: compares times of three runs"]
 fn file_cases_are_the_same_first_and_last() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let run = |what: &str| -> Document {
         json(&env.command(&format!("run --quick --json {what}")).output().expect("it starts"))
     };
@@ -112,7 +112,7 @@ fn growing_work_is_drift() {
 fn cpu_quota_is_throttling_with_its_time() {
     let limits = [("cpu.cfs_period_us", 10_000), ("cpu.cfs_quota_us", 3_000)];
     let Some(group) = group("cpu", "lab-quota", &limits) else { return };
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let document: Document = json(&env.exec_in(&group, "run --quick --json cpu.call"));
     for record in of_metric(&document, "cpu.call") {
         assert!(names(record, Cause::Throttled), "{}: {:?}", record.name(), record.verdict);
@@ -147,7 +147,7 @@ impl Drop for BusyThread {
 #[test]
 #[ignore = "lab: contention by the scheduler"]
 fn busy_thread_on_same_cpu_is_contention() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let cpu = affinity::allowed()[0];
     let _busy = BusyThread::on(cpu);
     let run = format!("run --quick --json cpu.call --cpu {cpu}");
@@ -163,7 +163,7 @@ fn busy_thread_on_same_cpu_is_contention() {
 #[test]
 #[ignore = "lab: contention by the scheduler"]
 fn runs_in_two_namespaces_on_one_cpu_are_contention() {
-    let (env, cpu) = (TestEnv::new(), affinity::allowed()[0]);
+    let (env, cpu) = (ProgramTestEnv::new(), affinity::allowed()[0]);
     let start = |store: &str| {
         let mut command = Command::new("unshare");
         command.args(["-nmpiuf", "--mount-proc", env!("CARGO_BIN_EXE_fathom"), "run", "--quick"]);
@@ -183,7 +183,7 @@ fn wrong_system_call_result_is_invalid() {
     if let Some(why) = strace::obstacle() {
         return skipped(&why);
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let program = env!("CARGO_BIN_EXE_fathom");
     let mut traced = Command::new("strace");
     let calls = "/^epoll_p?wait$";
@@ -213,7 +213,7 @@ fn wrong_system_call_result_is_invalid() {
 #[test]
 #[ignore = "lab: sets the clock of the machine"]
 fn wall_clock_step_is_recorded() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut command = env.command("run --quick --json cpu.call");
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut set = Ok(());

@@ -3,7 +3,7 @@
 use fathom_probes::REGISTRY;
 use fathom_record::{KINDS, kind};
 
-use crate::test_env::{TestEnv, assert_contains, assert_failure, json, stored_run, text};
+use crate::test_env::{ProgramTestEnv, assert_contains, assert_failure, json, stored_run, text};
 
 #[test]
 fn kind_of_every_command_has_a_name() {
@@ -14,7 +14,7 @@ fn kind_of_every_command_has_a_name() {
 
 #[test]
 fn older_store_is_migrated_once_unless_refused() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let sql = include_str!("../../../store/tests/golden/version-4.sql");
     let connection = rusqlite::Connection::open(env.store()).expect("a file");
     connection.execute_batch(sql).expect("a store of version 4");
@@ -35,7 +35,7 @@ fn older_store_is_migrated_once_unless_refused() {
 
 #[test]
 fn this_host_is_found_by_its_id() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     for (number, id, name) in [(2, 'a', "other"), (3, 'b', &*stored_run(1).host.name)] {
         let mut other = stored_run(number);
         (other.host.id, other.host.name) = (Some(id.to_string().repeat(32)), name.to_owned());

@@ -21,16 +21,16 @@ use crate::group::has_ipv6;
 use crate::test_env::{
     assert_contains, assert_message, assert_status, of_metric, unwrapped_stdout,
 };
-use crate::{TestEnv, assert_failure, assert_usage_error, text};
+use crate::{ProgramTestEnv, assert_failure, assert_usage_error, text};
 
 /// Serves `/f0` to `/f9`, each of 3 000 bytes, until it ends.
-pub(crate) struct Server {
+pub(crate) struct LoadServer {
     address: SocketAddr,
     over: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
-impl Server {
+impl LoadServer {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -63,7 +63,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for LoadServer {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         let _ = TcpStream::connect(self.address);
@@ -104,13 +104,13 @@ fn loaded(output: &Output) -> String {
     text(&output.stdout)
 }
 
-fn load(env: &TestEnv, line: &str) -> String {
+fn load(env: &ProgramTestEnv, line: &str) -> String {
     loaded(&env.exec(&format!("load {line}")))
 }
 
 #[test]
 fn load_is_stored() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let urls = "--urls /f{0..9} --clients 1,3 --time 900ms --think 1ms --mode fixed";
     let printed = load(&env, &format!("{} {urls}", server.url("/")));
     assert_contains(&printed, &["2 × 3 windows", "3 sweeps", "mode=fixed", "req/s"]);
@@ -143,7 +143,7 @@ fn load_is_stored() {
 
 #[test]
 fn open_loop_is_stored() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let options = "--rate 50,100 --clients 1 --arrivals uniform --time 1500ms";
     let printed = load(&env, &format!("{} {options}", server.url("/f1")));
     assert_contains(&printed, &["3 × 3 windows", "open loop, uniform arrivals", "sustained"]);
@@ -170,9 +170,9 @@ fn open_loop_is_stored() {
 #[ignore = "lab: stalls of one second"]
 fn stalls_are_in_the_percentiles_of_the_open_loop() {
     const STALL: Duration = Duration::from_secs(1);
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     std::fs::write(env.file("f"), "hello").expect("a file");
-    let (serving, url) = Serving::start(&env, ".");
+    let (serving, url) = LoadServing::start(&env, ".");
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -205,7 +205,7 @@ fn stalls_are_in_the_percentiles_of_the_open_loop() {
 
 #[test]
 fn conditions_are_the_exit_status() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     for (conditions, status, words) in [
         ("errors>50%", 0, "errors>50%: pass, 0 %"),
         ("errors>50%,errors<40%", 3, "errors<40%: fail, 0 %"),
@@ -245,7 +245,7 @@ fn conditions_are_the_exit_status() {
 /// No rate holds if all of its requests must fail; a search on a busy machine may find none either.
 #[test]
 fn search_ends_and_is_stored() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     // More than any machine does.
     let never = ("throughput", ">", "999999999", Some(State::Invalid));
     for (name, sign, value, state) in [never, ("errors", "<", "99%", None)] {
@@ -265,7 +265,7 @@ fn search_ends_and_is_stored() {
 
 #[test]
 fn unusable_servers_are_one_clear_line() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let missing = env.run(&["load", &server.url("/none")]);
     assert_failure(&missing, &["/none", "status 404", "check the path"]);
     let cold = env.run(&["load", &server.url("/f1"), "--server-cache", "cold"]);
@@ -304,7 +304,7 @@ fn unusable_servers_are_one_clear_line() {
 
 #[test]
 fn failed_requests_are_counted_and_mark_the_step() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     // One of each client.
     std::fs::write(env.file("paths"), "/f1\n# a comment\n/none\n/truncated\n/stalls\n")
         .expect("a file");
@@ -323,7 +323,7 @@ fn failed_requests_are_counted_and_mark_the_step() {
 
 #[test]
 fn ctrl_c_keeps_finished_steps_of_a_load() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let options = "--cases think0,think1,fixed --clients 1 --time 900ms";
     let mut child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
     while !next_line(&mut child).contains("think_s=0") {}
@@ -338,7 +338,7 @@ fn ctrl_c_keeps_finished_steps_of_a_load() {
 
 #[test]
 fn ctrl_c_keeps_the_windows_of_a_search() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let options = "--find-max --slo errors<50% --time 6s";
     let child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
     wait_for_record(&env);
@@ -357,7 +357,7 @@ fn ctrl_c_keeps_the_windows_of_a_search() {
 #[test]
 fn killed_load_keeps_finished_steps() {
     for signals in [&[Signal::KILL][..], &[Signal::TERM, Signal::TERM]] {
-        let (env, server) = (TestEnv::new(), Server::start());
+        let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
         let options = "--clients 1..8 --time 900ms";
         let child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
         wait_for_record(&env);
@@ -371,7 +371,7 @@ fn killed_load_keeps_finished_steps() {
 
 #[test]
 fn killed_server_ends_the_load_with_a_message() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let options = "--clients 2,4 --time 600s --think 1ms";
     let child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
     wait_until("no connections", || server.open.lock().expect("a list").len() >= 4);
@@ -381,11 +381,11 @@ fn killed_server_ends_the_load_with_a_message() {
 }
 
 /// A running `fathom serve`, which ends with the test, also if that fails.
-pub(crate) struct Serving(pub(crate) Child);
+pub(crate) struct LoadServing(pub(crate) Child);
 
-impl Serving {
+impl LoadServing {
     /// Serves a folder; returns its URL too.
-    fn start(env: &TestEnv, folder: &str) -> (Self, String) {
+    fn start(env: &ProgramTestEnv, folder: &str) -> (Self, String) {
         Self::spawn(env.command(&format!("serve {folder} --listen 0")))
     }
 
@@ -397,7 +397,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for LoadServing {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -405,7 +405,7 @@ impl Drop for Serving {
 }
 
 /// A set of files, in memory if possible: the capacity of a disk is measured for three seconds.
-pub(crate) fn set(env: &TestEnv, size: &str) -> (TempDir, String) {
+pub(crate) fn set(env: &ProgramTestEnv, size: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let folder = folder.expect("a folder");
     let path = folder.path().display().to_string();
@@ -416,9 +416,9 @@ pub(crate) fn set(env: &TestEnv, size: &str) -> (TempDir, String) {
 #[test]
 fn load_of_fathom_serve_knows_both_ends() {
     const CLIENTS: [u64; 2] = [1, 2];
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     assert_contains(&env.stdout("load --make 8x100KB set"), &["8 files of 100000 bytes"]);
-    let (_serving, url) = Serving::start(&env, "set");
+    let (_serving, url) = LoadServing::start(&env, "set");
     let printed = load(&env, &format!("{url} --clients 1,2 --time 900ms --server-cache warm"));
     assert_contains(&printed, &["files: 8", "fathom serve", "server memory", "server"]);
     let document = env.latest();
@@ -460,7 +460,7 @@ fn number(record: &Record, name: &str) -> f64 {
 
 #[test]
 fn steps_are_in_the_order_of_clients_in_all_views() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let options = "--clients 3,1,2 --time 300ms --cases think0,fixed";
     load(&env, &format!("{} {options}", server.url("/f1")));
     let mut document = env.latest();
@@ -494,9 +494,9 @@ fn steps_are_in_the_order_of_clients_in_all_views() {
 
 #[test]
 fn wrong_content_names_its_file() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (_folder, set) = set(&env, "8x5KB");
-    let (_serving, url) = Serving::start(&env, &set);
+    let (_serving, url) = LoadServing::start(&env, &set);
     let options = format!("{url} --mode fixed --clients 8 --time 300ms --body verify");
     let printed = load(&env, &options);
     assert_contains(&printed, &["body=verify", "compared with the contents that --make writes"]);
@@ -517,9 +517,9 @@ fn load_over_ipv6_is_loopback() {
     if !has_ipv6() {
         return;
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (_folder, set) = set(&env, "2x1KB");
-    let (_serving, url) = Serving::spawn(env.command(&format!("serve {set} --listen [::1]:0")));
+    let (_serving, url) = LoadServing::spawn(env.command(&format!("serve {set} --listen [::1]:0")));
     assert!(url.starts_with("http://[::1]:"), "{url}");
     load(&env, &format!("{url} --clients 2 --time 300ms"));
     let document = env.latest();
@@ -531,14 +531,14 @@ fn load_over_ipv6_is_loopback() {
 #[test]
 fn address_beyond_loopback_needs_the_same_token() {
     let Some(link) = link("token") else { return };
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (_folder, set) = set(&env, "2x1KB");
     let serve = |options: &str| {
         link.at(0, &env.command(&format!("serve {set} --listen 10.213.7.1:0 {options}")))
     };
     let refused = serve("").output().expect("it runs");
     assert_usage_error(&refused, &["10.213.7.1", "needs a token", "--token-file"]);
-    let (_serving, url) = Serving::spawn(serve("--token-file token"));
+    let (_serving, url) = LoadServing::spawn(serve("--token-file token"));
     let load = |options: &str| {
         let words = format!("load {url} --clients 2 --time 300ms {options}");
         link.at(1, &env.command(&words)).output().expect("it runs")
@@ -557,8 +557,8 @@ fn address_beyond_loopback_needs_the_same_token() {
 
 #[test]
 fn empty_folder_is_refused() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     std::fs::create_dir(env.file("empty")).expect("a folder");
-    let (_serving, url) = Serving::start(&env, "empty");
+    let (_serving, url) = LoadServing::start(&env, "empty");
     assert_failure(&env.run(&["load", &url]), &["the folder has no files", "--make"]);
 }

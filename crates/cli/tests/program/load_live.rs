@@ -8,13 +8,13 @@ use rustix::process::Signal;
 use serde_json::{Value, from_value};
 
 use crate::children::{assert_interrupted, next_line, spawn_piped};
-use crate::load::Server;
+use crate::load::LoadServer;
 use crate::test_env::{assert_contains, text};
-use crate::{TestEnv, assert_usage_error};
+use crate::{ProgramTestEnv, assert_usage_error};
 
 #[test]
 fn seconds_of_a_load_are_lines_and_its_records_follow() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let line = format!("load {} --clients 2 --rate 50 --time 900ms", server.url("/f1"));
     let printed = text(&env.exec(&format!("{line} --jsonl")).stdout);
     let lines = printed.lines().map(|line| serde_json::from_str(line).expect("JSON"));
@@ -56,7 +56,7 @@ fn seconds_of_a_load_are_lines_and_its_records_follow() {
 
 #[test]
 fn metrics_of_a_load_are_served_until_it_ends() {
-    let (env, server) = (TestEnv::new(), Server::start());
+    let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
     let line = format!("load {} --clients 1 --time 10min --metrics 0", server.url("/f1"));
     let mut command = env.command(&line);
     command.env("COLUMNS", "300");

@@ -60,7 +60,7 @@ mod units;
 mod unusable_store;
 mod views;
 
-use test_env::{TestEnv, assert_failure, assert_usage_error, text};
+use test_env::{ProgramTestEnv, assert_failure, assert_usage_error, text};
 
 /// Two metrics that take well under a second.
 const SHORT: [&str; 2] = ["cpu.frequency", "cpu.clock.resolution"];

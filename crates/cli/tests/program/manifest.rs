@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::group::skipped;
 use crate::test_env::assert_contains;
 
@@ -22,7 +22,7 @@ fn parsed(text: &str) -> Option<Vec<Value>> {
 
 #[test]
 fn manifest_has_job_of_one_member_a_node() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let image = "registry:5000/fathom@sha256:0f";
     let options = format!("--image {image} --members 12 cpu os.syscall{{call=stat}}");
     let text = env.stdout(&format!("fleet manifest kubernetes {options}"));

@@ -6,7 +6,7 @@ use std::io::{Error, Result};
 use fathom_record::{Document, Record, Remedy};
 use rustix::process::Resource;
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::forbidden::{in_mount_namespace, is_measured, missing_records};
 use crate::group::group;
 use crate::limits::{at_most, one_cpu, under};
@@ -19,7 +19,7 @@ fn run_line(metrics: &str) -> String {
 
 /// Runs some metrics in a process that is limited between fork and exec.
 fn run_limited(
-    env: &TestEnv,
+    env: &ProgramTestEnv,
     limit: impl FnMut() -> Result<()> + Send + Sync + 'static,
     metrics: &str,
 ) -> Document {
@@ -44,7 +44,7 @@ const SOME: &str = "memory.munmap{bytes=64MiB} memory.munmap{bytes=1MiB,touched=
 
 #[test]
 fn small_cgroup_makes_large_cases_unavailable() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let limits = [("memory.limit_in_bytes", 64 << 20)];
     let Some(group) = group("memory", "small", &limits) else { return };
     let document = document(&env.exec_in(&group, &run_line(SOME)));
@@ -76,7 +76,7 @@ fn forbid_huge_pages() -> Result<()> {
 
 #[test]
 fn without_thp_only_huge_page_cases_are_missing() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let metrics = "memory.fault{kind=huge} memory.fault{kind=anonymous} \
                    memory.latency{set_bytes=1MiB}";
     let document = run_limited(&env, forbid_huge_pages, metrics);
@@ -92,7 +92,7 @@ fn without_thp_only_huge_page_cases_are_missing() {
 
 #[test]
 fn address_space_limit_names_ulimit() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let metrics = "memory.mmap.setup memory.fault{kind=anonymous}";
     // `ulimit -v` of 2 GiB.
     let document = run_limited(&env, at_most(Resource::As, 2 << 30), metrics);
@@ -106,7 +106,7 @@ fn address_space_limit_names_ulimit() {
 
 #[test]
 fn no_metric_needs_locked_memory() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let metrics = "memory.mmap.setup{bytes=4096} memory.fault{kind=anonymous}";
     // `ulimit -l` of 0.
     let document = run_limited(&env, at_most(Resource::Memlock, 0), metrics);
@@ -119,7 +119,7 @@ fn no_metric_needs_locked_memory() {
 
 #[test]
 fn one_cpu_measures_single_cpu_cases() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let metrics = "memory.munmap{bytes=4096} memory.fault{kind=file_minor} memory.core_to_core";
     let document = run_limited(&env, one_cpu, metrics);
     let missing = missing_records(&document);
@@ -130,7 +130,7 @@ fn one_cpu_measures_single_cpu_cases() {
 
 #[test]
 fn without_proc_faults_cannot_be_verified() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let metrics =
         "memory.mmap.setup{bytes=1GiB} memory.munmap{bytes=4096} memory.fault{kind=anonymous}";
     let Some(output) = in_mount_namespace(&env, "umount -l /proc", &run_line(metrics)) else {

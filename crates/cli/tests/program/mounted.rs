@@ -4,25 +4,25 @@ use std::io::Read as _;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use fathom_lab::disk::{Disk, Faults};
-use fathom_lab::fuse::Mount;
+use fathom_lab::disk::{Faults, LabDisk};
+use fathom_lab::fuse::FuseMount;
 use fathom_record::{Document, FactValue, Record, State};
 use rustix::fs::{Advice, fadvise};
 use rustix::process::Signal;
 
 use crate::children::{send, signal_and_wait};
 use crate::serve::{request, start};
-use crate::test_env::{TestEnv, assert_contains, document, generated};
+use crate::test_env::{ProgramTestEnv, assert_contains, document, generated};
 
 const DELAY: Duration = Duration::from_millis(5);
 
 /// The random cases of a file of 512 KiB on a disk with these faults.
 fn run(kind: &str, faults: Faults, cases: &str) -> Document {
     let folder = tempfile::tempdir().expect("a folder");
-    let disk = Disk::new();
+    let disk = LabDisk::new();
     disk.misbehave(faults);
-    let _mount = Mount::of_type(&disk, folder.path(), kind).expect("a mount");
-    let env = TestEnv::new();
+    let _mount = FuseMount::of_type(&disk, folder.path(), kind).expect("a mount");
+    let env = ProgramTestEnv::new();
     let at = folder.path().display();
     let cases = format!("file.read.remote{{{cases}order=random}} --folder {at}");
     document(&env.exec(&format!("run --quick --processes 3 --only {cases} --json")))
@@ -31,7 +31,7 @@ fn run(kind: &str, faults: Faults, cases: &str) -> Document {
 const LAB: &str = "fuse.fathom-lab";
 const OVER_MOUNT: &str = "over=mount,";
 
-fn of<'d>(document: &'d Document, client: &str) -> &'d Record {
+fn record_of<'d>(document: &'d Document, client: &str) -> &'d Record {
     let is = |record: &&Record| record.params.text("client") == Some(client);
     document.records.iter().find(is).expect("a case")
 }
@@ -47,7 +47,7 @@ fn delay_of_a_mount_is_in_cold_reads_only() {
         let document = run(LAB, Faults { read_delay: DELAY, ..Faults::default() }, OVER_MOUNT);
         assert_eq!(document.records.len(), 2);
         let [cold, warm] = ["cold", "warm"].map(|client| {
-            let record = of(&document, client);
+            let record = record_of(&document, client);
             assert!(record.verdict.shows_number(), "{client}: {:?}", record.verdict);
             let proof = &record.checks["in memory"];
             assert!(proof.starts_with(&client.to_uppercase()), "{proof}");
@@ -70,10 +70,10 @@ fn mount_is_a_fact_and_its_delay_is_in_cold_reads() {
     let document = run(LAB, Faults { read_delay, ..Faults::default() }, OVER_MOUNT);
     assert_eq!(document.records.len(), 2);
     // Reclaim may leave no cold read. Neighbours, which are rare, are read ahead: half is enough.
-    let cold = of(&document, "cold").summary.as_ref().map(|summary| summary.min);
+    let cold = record_of(&document, "cold").summary.as_ref().map(|summary| summary.min);
     assert!(cold.is_none_or(|ns| ns >= read_delay.as_nanos() as f64 / 2.0), "{cold:?} ns");
     for client in ["cold", "warm"] {
-        let mut facts = of(&document, client).facts.iter();
+        let mut facts = record_of(&document, client).facts.iter();
         let fact = facts.find(|fact| fact.name == "mount").expect("a fact");
         let FactValue::Text { text } = &fact.value else { panic!("{fact:?}") };
         let is = "FUSE file system, subtype fathom-lab, source fathom-lab";
@@ -85,11 +85,11 @@ fn mount_is_a_fact_and_its_delay_is_in_cold_reads() {
 fn serve_outlives_a_disk_that_hangs() {
     const WINDOW: usize = 2 << 20;
     fathom_lab::isolate_mounts!();
-    let env = TestEnv::new();
-    let disk = Disk::new();
+    let env = ProgramTestEnv::new();
+    let disk = LabDisk::new();
     let hang = || disk.misbehave(Faults { hangs: true, ..Faults::default() });
     hang();
-    let mount = Mount::new(&disk, env.path()).expect("a mount");
+    let mount = FuseMount::new(&disk, env.path()).expect("a mount");
     let bytes = generated(1, 2 * WINDOW);
     std::fs::write(env.file("a"), &bytes).expect("a file");
     disk.misbehave(Faults::default());
@@ -122,9 +122,9 @@ fn serve_outlives_a_disk_that_hangs() {
 #[test]
 fn unreadable_file_is_refused_by_serve() {
     fathom_lab::isolate_mounts!();
-    let env = TestEnv::new();
-    let disk = Disk::new();
-    let _mount = Mount::new(&disk, env.path()).expect("a mount");
+    let env = ProgramTestEnv::new();
+    let disk = LabDisk::new();
+    let _mount = FuseMount::new(&disk, env.path()).expect("a mount");
     // The first bytes of one, and the last of the other.
     for (name, bytes) in [("small", 1000), ("large", 4 << 20)] {
         std::fs::write(env.file(name), generated(1, bytes)).expect("a file");
@@ -148,7 +148,7 @@ fn mount_without_cache_has_no_warm_reads() {
     fathom_lab::isolate_mounts!();
     let faults = Faults { uncached: true, ..Faults::default() };
     let document = run(LAB, faults, OVER_MOUNT);
-    let verdict = &of(&document, "warm").verdict;
+    let verdict = &record_of(&document, "warm").verdict;
     assert_eq!(verdict.state, State::Unavailable, "{verdict:?}");
     assert!(verdict.reasons[0].text.contains("keeps no page of a file"), "{verdict:?}");
 }

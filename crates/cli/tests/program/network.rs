@@ -4,7 +4,7 @@ use std::fs::File;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use fathom_lab::link::{ADDRESSES, Link};
+use fathom_lab::link::{ADDRESSES, LabLink};
 use fathom_lab::processes::children;
 use fathom_lab::relay::Relay;
 use fathom_record::{Document, FactValue, Record, Value};
@@ -14,7 +14,9 @@ use crate::children::{next_line, signal, signal_and_wait, spawn_piped};
 use crate::far::RTT;
 use crate::forbidden::in_mount_namespace;
 use crate::group::skipped;
-use crate::test_env::{TestEnv, assert_contains, document, of_metric, text, unwrapped_stdout};
+use crate::test_env::{
+    ProgramTestEnv, assert_contains, document, of_metric, text, unwrapped_stdout,
+};
 
 const PORT: u16 = 7000;
 const BLOCKING: &str = "{bytes=1,cpus=2,mode=block}";
@@ -23,15 +25,15 @@ const BLOCKING: &str = "{bytes=1,cpus=2,mode=block}";
 struct Beyond {
     relay: Relay,
     server: Option<Child>,
-    env: TestEnv,
-    link: Link,
+    env: ProgramTestEnv,
+    link: LabLink,
 }
 
 impl Beyond {
     /// `None` if there can be no relay here.
     fn start(name: &str) -> Option<Self> {
-        let (relay, link) = Link::relayed(name).map_err(|why| skipped(&why.to_string())).ok()?;
-        let env = TestEnv::new();
+        let (relay, link) = LabLink::relayed(name).map_err(|why| skipped(&why.to_string())).ok()?;
+        let env = ProgramTestEnv::new();
         std::fs::create_dir(env.file("served")).expect("a folder");
         let line = format!("serve served --listen {}:{PORT} --token-file token", ADDRESSES[1]);
         let mut server = spawn_piped(link.at(1, &env.command(&line)));
@@ -229,7 +231,7 @@ fn busy_neighbour_of_the_far_end_is_named_there() {
 /// In a network namespace all of whose local ports are reserved, as if they were used up.
 #[test]
 fn used_up_ports_are_no_crash() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let set = "cd /proc/sys/net/ipv4 && echo 40000 40001 >ip_local_port_range && \
                echo 40000-40001 >ip_local_reserved_ports && ip link set lo up && exec \"$@\"";
     let ports = format!("exec unshare --net sh -c '{set}' sh \"$@\"");

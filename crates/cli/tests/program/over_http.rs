@@ -7,7 +7,7 @@ use crate::children::signal_and_wait;
 use crate::far::run_remote;
 use crate::group::skipped;
 use crate::serve::start as serve;
-use crate::test_env::{TestEnv, assert_contains, document, json, text};
+use crate::test_env::{ProgramTestEnv, assert_contains, document, json, text};
 
 const METRICS: &str = "network.tcp.connect network.tcp.close_fin network.tcp.close_rst \
                        network.tcp.teardown network.http.get file.read.remote";
@@ -20,7 +20,7 @@ fn remote(document: &Document) -> Vec<&Record> {
 
 #[test]
 fn remote_service_is_measured() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = serve(&env, "--token-file token");
     let options = format!("--remote {address} --token-file token");
     let without = run_remote(&env, &format!("file.read.remote {options}"));

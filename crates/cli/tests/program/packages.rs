@@ -10,11 +10,11 @@ use fathom_record::SCHEMA_VERSION;
 use serde_json::Value;
 
 use crate::group::skipped;
-use crate::test_env::{TestEnv, assert_status, path_text, text};
+use crate::test_env::{ProgramTestEnv, assert_status, path_text, text};
 
 #[test]
 fn version_has_commit_schema_and_licences() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let long = env.stdout("--version");
     let (head, rest) = long.split_once('\n').expect("lines");
     assert_eq!(env.stdout("-V"), format!("{head}\n"));
@@ -39,7 +39,7 @@ fn shell(folder: &Path, line: &str) -> String {
 
 /// Packs a file, in place of a program that would take minutes to compress, with the man pages and
 /// completions of this program.
-fn pack(env: &TestEnv, name: &str, umask: &str) -> PathBuf {
+fn pack(env: &ProgramTestEnv, name: &str, umask: &str) -> PathBuf {
     let folder = env.file(name);
     fs::create_dir_all(folder.join("materials")).expect("a folder");
     fs::create_dir(folder.join("temporary")).expect("a folder");
@@ -74,7 +74,7 @@ fn materials_are_the_linked_libraries() {
         skipped("python3 is missing");
         return;
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/materials.py");
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let cargo = env!("CARGO");
@@ -109,7 +109,7 @@ fn packages_are_complete_and_equal_in_two_folders() {
         skipped("dpkg-deb is missing");
         return;
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (one, other) = (pack(&env, "one", "022"), pack(&env, "another folder", "077"));
     let [files, others] = [&one, &other].map(|folder| contents(folder));
     let name = format!("fathom-{}-linux-aarch64", env!("CARGO_PKG_VERSION"));

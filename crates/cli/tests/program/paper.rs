@@ -8,12 +8,12 @@ use std::process::Command;
 
 use fathom_record::{Agreement, Cause, Document, Fact, MetricId, Params, State, Verdict};
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::fleet::recorded;
 use crate::test_env::{assert_contains, assert_failure, assert_status, entries};
 
 /// Writes the paper of a run to a file of this name.
-fn paper(env: &TestEnv, run: &Document, name: &str) -> String {
+fn paper(env: &ProgramTestEnv, run: &Document, name: &str) -> String {
     fs::write(env.file("run.json"), serde_json::to_string(run).expect("JSON")).expect("a file");
     assert_status(&env.run(&["report", "--paper", "run.json", "-o", name]), 0);
     fs::read_to_string(env.file(name)).expect("a paper")
@@ -27,7 +27,7 @@ fn chapters(html: &str) -> Vec<&str> {
 
 #[test]
 fn paper_has_every_chapter_and_every_case() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let run = recorded();
     let html = paper(&env, &run, "paper.html");
     let found = chapters(&html);
@@ -96,7 +96,7 @@ fn chapter<'h>(html: &'h str, title: &str) -> &'h str {
 
 #[test]
 fn chapter_has_method_prediction_result_discussion() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut run = recorded();
     let far = run.records.iter_mut().find(|it| it.name() == "cpu.call{args=3}").expect("a call");
     let prediction = far.prediction.as_mut().expect("a prediction");
@@ -130,7 +130,7 @@ fn chapter_has_method_prediction_result_discussion() {
 
 #[test]
 fn stated_line_is_not_computed_again() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut run = recorded();
     let call = run.records.iter_mut().find(|it| it.metric.as_str() == "cpu.call").expect("a call");
     call.facts.push(Fact::text("line", "7.0 ns + 3.0 ns × arguments"));
@@ -142,7 +142,7 @@ fn stated_line_is_not_computed_again() {
 }
 
 /// The paper of canned runs of commands by hand, after that of a run.
-fn paper_of(env: &TestEnv, names: &[&str]) -> String {
+fn paper_of(env: &ProgramTestEnv, names: &[&str]) -> String {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/by-hand.tar.gz");
     let status = Command::new("tar").arg("-xzf").arg(runs).current_dir(env.file("")).status();
     assert!(status.expect("tar").success());
@@ -157,7 +157,7 @@ fn paper_of(env: &TestEnv, names: &[&str]) -> String {
 
 #[test]
 fn commands_are_chapters_with_answers() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let html = paper_of(&env, &["run", "load", "transfer", "contend", "sweep", "calls"]);
     let all = chapters(&html);
     let at = |title: &str| all.iter().position(|it| it.starts_with(title)).expect(title);
@@ -189,7 +189,7 @@ fn commands_are_chapters_with_answers() {
 
 #[test]
 fn block_time_by_file_size_is_in_its_chapter() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut run = recorded();
     let of = |at: usize| {
         let mut record = run.records[0].clone();
@@ -207,7 +207,7 @@ fn block_time_by_file_size_is_in_its_chapter() {
 
 #[test]
 fn markdown_has_its_figures_beside_it() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let text = paper(&env, &recorded(), "lab.md");
     let linked: BTreeSet<&str> =
         text.split("](lab-figures/").skip(1).filter_map(|rest| rest.split(')').next()).collect();
@@ -225,7 +225,7 @@ fn markdown_has_its_figures_beside_it() {
 
 #[test]
 fn figures_replace_only_figures() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     paper(&env, &recorded(), "lab.md");
     // Its own figures are replaced.
     paper(&env, &recorded(), "lab.md");
@@ -252,7 +252,7 @@ fn figures_replace_only_figures() {
 
 #[test]
 fn text_of_records_is_text() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut run = recorded();
     let hostile = "<img src=x onerror=alert(1)>`<b>|";
     run.host.name = hostile.to_owned();
@@ -272,7 +272,7 @@ fn text_of_records_is_text() {
 
 #[test]
 fn paper_replaces_only_papers() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let run = recorded();
     for name in ["paper.html", "paper.md"] {
         paper(&env, &run, name);

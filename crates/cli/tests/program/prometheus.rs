@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::group::skipped;
 use crate::test_env::{assert_failure, canned};
-use crate::{TestEnv, assert_usage_error, text};
+use crate::{ProgramTestEnv, assert_usage_error, text};
 
 /// The output of a program that reads this; `None` if it is not installed.
 fn answer(program: &str, arguments: &[&str], input: &[u8]) -> Option<Output> {
@@ -25,7 +25,7 @@ fn answer(program: &str, arguments: &[&str], input: &[u8]) -> Option<Output> {
 /// Everything that can be exported: a run of this host with a label, the answers to limits, and the
 /// doctor's findings.
 fn whole_export() -> String {
-    let (env, mut document) = (TestEnv::new(), canned());
+    let (env, mut document) = (ProgramTestEnv::new(), canned());
     document.host = fathom_measure::host::read();
     document.run.label = Some("a\"b\\c".to_owned());
     let call = document.records.iter_mut().find(|it| it.metric.as_str() == "os.syscall");
@@ -189,7 +189,7 @@ fn metrics_for_prometheus_are_those_of_the_documents() {
 
 #[test]
 fn additions_to_metrics_need_their_format_and_host() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     env.store_run(&canned());
     let refused = env.exec("export --format csv --headline");
     assert_usage_error(&refused, &["--headline", "--format openmetrics"]);

@@ -4,7 +4,7 @@ use fathom_analysis::reference::all;
 use fathom_probes::REGISTRY;
 use fathom_record::{Cause, MetricId, ParamValue, Record, State, Unit, Verdict};
 
-use crate::TestEnv;
+use crate::ProgramTestEnv;
 use crate::test_env::{assert_contains, stored_run};
 
 #[test]
@@ -49,7 +49,7 @@ fn rows(printed: &str) -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn classic_table_has_37_rows_over_several_runs() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let mut old = stored_run(1);
     let classic = all().into_iter().find(|one| one.name == "2016-i5-5257u").expect("a study");
     old.run.id = "0".repeat(16);

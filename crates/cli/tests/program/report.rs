@@ -10,12 +10,12 @@ use fathom_record::{Cause, MetricId, Params, Record, RunState, State, Unit, Verd
 use serde_json::{Value, json};
 
 use crate::test_env::{entries, stored_run};
-use crate::{TestEnv, assert_failure, text};
+use crate::{ProgramTestEnv, assert_failure, text};
 
 /// The size limit of a page of these runs.
 const PAGE_BYTES: u64 = 1_500_000;
 
-fn report(env: &TestEnv, arguments: &[&str]) -> Output {
+fn report(env: &ProgramTestEnv, arguments: &[&str]) -> Output {
     env.run(&[&["report"], arguments].concat())
 }
 
@@ -30,7 +30,7 @@ fn of_file(path: &Path) -> Value {
     contents(&fs::read_to_string(path).expect("a page"))
 }
 
-fn names(env: &TestEnv) -> Vec<PathBuf> {
+fn names(env: &ProgramTestEnv) -> Vec<PathBuf> {
     let mut names = entries(env.path());
     names.sort();
     names
@@ -38,7 +38,7 @@ fn names(env: &TestEnv) -> Vec<PathBuf> {
 
 #[test]
 fn page_has_document_and_samples() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let output = report(&env, &[]);
     let message = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -62,7 +62,7 @@ fn page_has_document_and_samples() {
 
 #[test]
 fn tiles_have_history_up_to_their_run() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     env.store_run(&stored_run(2));
     let tiles = |run: &str| {
         let output = report(&env, &[run, "-o", "-"]);
@@ -79,7 +79,7 @@ fn tiles_have_history_up_to_their_run() {
 
 #[test]
 fn page_has_study_figures() {
-    let (env, mut document) = (TestEnv::new(), stored_run(1));
+    let (env, mut document) = (ProgramTestEnv::new(), stored_run(1));
     let template = document.records[0].clone();
     let record = |metric: &str, params: Params, unit: Unit| {
         let (metric, samples) = (MetricId::new(metric), None);
@@ -129,7 +129,7 @@ fn page_has_study_figures() {
 
 #[test]
 fn text_of_a_run_is_escaped() {
-    let (env, mut document) = (TestEnv::new(), stored_run(1));
+    let (env, mut document) = (ProgramTestEnv::new(), stored_run(1));
     let evil = "</script><img src=x onerror=alert(1)><!--\u{2028}";
     document.host.name = evil.to_owned();
     document.records[0].title = evil.to_owned();
@@ -144,7 +144,7 @@ fn text_of_a_run_is_escaped() {
 
 #[test]
 fn report_replaces_only_its_own_pages() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let other = env.path().join("report.html");
     fs::write(&other, "precious").expect("a file");
     let parts = ["report.html", "not a page of `fathom report`", "--force"];
@@ -172,7 +172,7 @@ fn report_replaces_only_its_own_pages() {
 
 #[test]
 fn two_runs_are_compared_on_the_page() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let mut other = stored_run(1);
     other.run.id = "0123456789abcdef".to_owned();
     let same = env.write_document("same.json", &other);
@@ -197,7 +197,7 @@ fn two_runs_are_compared_on_the_page() {
 
 #[test]
 fn incomplete_run_is_shown_with_warning() {
-    let (env, mut document) = (TestEnv::new(), stored_run(1));
+    let (env, mut document) = (ProgramTestEnv::new(), stored_run(1));
     document.run.state = RunState::Interrupted;
     for record in &mut document.records {
         record.verdict = Verdict::because(State::Invalid, Cause::Clock, "it ran backwards");
@@ -220,7 +220,7 @@ fn incomplete_run_is_shown_with_warning() {
 
 #[test]
 fn many_samples_are_thinned_to_fit() {
-    let (env, mut document) = (TestEnv::new(), stored_run(1));
+    let (env, mut document) = (ProgramTestEnv::new(), stored_run(1));
     document.records[0].verdict = Verdict::default();
     let samples = document.records[0].samples.as_mut().expect("samples");
     let sample = samples[0].clone();
@@ -254,7 +254,7 @@ fn many_samples_are_thinned_to_fit() {
 
 #[test]
 fn default_is_latest_run_of_this_host() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let own = stored_run(1).run.id;
     let mut other = stored_run(1);
     other.host.name = "elsewhere".to_owned();

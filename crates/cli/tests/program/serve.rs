@@ -12,10 +12,10 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit, setrlim
 
 use crate::children::{next_line, send, signal_and_wait, spawn_piped, wait_until};
 use crate::group::{has_ipv6, skipped};
-use crate::test_env::{TestEnv, assert_contains, assert_usage_error, entries, generated};
+use crate::test_env::{ProgramTestEnv, assert_contains, assert_usage_error, entries, generated};
 
 /// A running service, and its address.
-pub(crate) fn start(env: &TestEnv, options: &str) -> (Child, String) {
+pub(crate) fn start(env: &ProgramTestEnv, options: &str) -> (Child, String) {
     let mut child = spawn_piped(env.command(&format!("serve . --listen 0 {options}")));
     entries(env.path()).iter().filter(|path| path.is_file()).for_each(|it| settle(it));
     let line = next_line(&mut child);
@@ -34,7 +34,7 @@ pub(crate) fn request(address: &str, target: &str) -> TcpStream {
 #[test]
 fn folder_is_served_until_a_signal() {
     for signal in [Signal::INT, Signal::TERM] {
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         let (mut child, address) = start(&env, "");
         std::fs::write(env.file("a.txt"), "hello").expect("a file");
         let mut answer = String::new();
@@ -53,7 +53,7 @@ fn first_process_of_a_namespace_reaps_orphans() {
     if !probe.is_ok_and(|status| status.success()) {
         return skipped("a PID namespace needs root, and unshare of util-linux");
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let serve = env.command("serve . --listen 0");
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--kill-child"]);
@@ -73,7 +73,7 @@ fn first_process_of_a_namespace_reaps_orphans() {
 
 #[test]
 fn signal_lets_responses_finish() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = start(&env, "");
     let bytes = generated(1, 32 << 20);
     std::fs::write(env.file("large"), &bytes).expect("a file");
@@ -88,7 +88,7 @@ fn signal_lets_responses_finish() {
 
 #[test]
 fn second_signal_ends_at_once() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = start(&env, "");
     std::fs::write(env.file("large"), generated(1, 64 << 20)).expect("a file");
     let stream = request(&address, "/large");
@@ -139,7 +139,7 @@ fn panic_in_any_thread_ends_the_service() {
         ("evict", get("/a")),
         ("far", get("/.fathom/far") + far),
     ] {
-        let Some(env) = TestEnv::on_device() else { return };
+        let Some(env) = ProgramTestEnv::on_device() else { return };
         let mut command = env.command("serve . --listen 0 --threads 2 --lanes 1 --cold");
         command.env("FATHOM_PANIC", thread);
         let mut child = spawn_piped(command);
@@ -173,7 +173,7 @@ fn panic_in_any_thread_ends_the_service() {
 
 #[test]
 fn exhausted_descriptors_refuse_and_recover() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = start(&env, "");
     std::fs::write(env.file("a.txt"), "hello").expect("a file");
     let open = |count: usize| -> Vec<TcpStream> {
@@ -216,7 +216,7 @@ fn exhausted_descriptors_refuse_and_recover() {
 
 #[test]
 fn impossible_services_are_refused_in_one_line() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = start(&env, "");
     env.assert_failures(
         "serve",
@@ -232,7 +232,7 @@ fn impossible_services_are_refused_in_one_line() {
 
 #[test]
 fn token_is_made_and_never_printed() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = start(&env, "--token-file token");
     let token = std::fs::read_to_string(env.file("token")).expect("a token file");
     let mut answer = String::new();
@@ -250,7 +250,7 @@ fn printed_commands_can_be_used() {
     if !has_ipv6() {
         return;
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let folder = env.file("it's a folder");
     std::fs::create_dir(&folder).expect("a folder");
     let mut command = env.command("serve . --listen [::]:0 --token-file");
@@ -276,7 +276,7 @@ fn printed_commands_can_be_used() {
 
 #[test]
 fn connections_above_the_limit_are_a_warning() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut child =
         spawn_piped(env.command("serve . --listen localhost:0 --connections 4294967295"));
     let line = next_line(&mut child);
@@ -297,7 +297,7 @@ fn ten_thousand_idle_connections_are_small() {
     {
         return skipped("needs a limit of 10,500 open files");
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let (child, address) = start(&env, "--connections 12000 --idle 1h");
     let connect = |_| {
         let stream = TcpStream::connect(&address).expect("it listens");

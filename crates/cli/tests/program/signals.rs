@@ -11,10 +11,10 @@ use rustix::process::{Resource, Signal};
 use crate::children::{assert_all_end, hold_run_mark, send, spawn_piped, wait_until};
 use crate::limits::{at_most, one_cpu, under};
 use crate::test_env::assert_status;
-use crate::{TestEnv, text};
+use crate::{ProgramTestEnv, text};
 
 /// Starts a long run and waits for the end of a visit: each has a process of its own.
-fn start_run(env: &TestEnv) -> Child {
+fn start_run(env: &ProgramTestEnv) -> Child {
     let child = spawn_piped(env.command("run --thorough --only --jsonl cpu.call"));
     let mut workers = BTreeSet::new();
     wait_until("no visit has ended", || {
@@ -27,7 +27,7 @@ fn start_run(env: &TestEnv) -> Child {
 #[test]
 fn ctrl_c_keeps_records_and_leaves_no_worker() {
     for signal in [Signal::INT, Signal::TERM] {
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         let child = start_run(&env);
         let workers = children(child.id());
         send(&child, signal);
@@ -41,7 +41,7 @@ fn ctrl_c_keeps_records_and_leaves_no_worker() {
 
 #[test]
 fn ctrl_c_prints_closing_paragraph() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let child = spawn_piped(env.command("run os"));
     wait_until("no worker", || !children(child.id()).is_empty());
     send(&child, Signal::INT);
@@ -51,7 +51,7 @@ fn ctrl_c_prints_closing_paragraph() {
 
 #[test]
 fn closed_pipe_ends_the_run_quietly() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut child = spawn_piped(env.command("run --quick --only --jsonl cpu.call"));
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
@@ -64,14 +64,14 @@ fn closed_pipe_ends_the_run_quietly() {
 
 #[test]
 fn one_allowed_cpu_is_enough() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     assert_status(&under(env.command("run --quick --only cpu.frequency"), one_cpu), 0);
     assert!(env.latest().run.cpu_reason.contains("only allowed CPU"));
 }
 
 #[test]
 fn without_tsc_the_kernel_clock_is_used() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let mut command = env.command("run --quick --only cpu.frequency");
     let output = command.env("FATHOM_CLOCK", "monotonic_raw").output().expect("it starts");
     assert_status(&output, 0);
@@ -82,7 +82,7 @@ fn without_tsc_the_kernel_clock_is_used() {
 
 #[test]
 fn concurrent_runs_warn_and_are_both_stored() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let _mark = hold_run_mark();
     let first = spawn_piped(env.command("run os"));
     wait_until("no worker", || !children(first.id()).is_empty());
@@ -97,7 +97,7 @@ fn concurrent_runs_warn_and_are_both_stored() {
 
 #[test]
 fn strict_fails_on_missing_numbers() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let status = |option: &str| {
         let metrics = "cpu.frequency os.process.fork{rss_bytes=1GiB}";
         let run = format!("run --quick --only --processes 3 {option} {metrics}");

@@ -4,28 +4,28 @@
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
-use fathom_lab::postgres::Postgres;
+use fathom_lab::postgres::LabPostgres;
 use fathom_record::RunState;
 use fathom_store::{Place, Store};
 
 use crate::group::skipped;
-use crate::test_env::{TestEnv, assert_contains, assert_status, text};
+use crate::test_env::{ProgramTestEnv, assert_contains, assert_status, text};
 
 const MEASURE: &str = "file read data --block 64K";
 
 /// An environment whose store is in a database of a server of its own.
 struct Team {
-    env: TestEnv,
-    server: Postgres,
+    env: ProgramTestEnv,
+    server: LabPostgres,
     address: String,
 }
 
 impl Team {
     fn new() -> Option<Self> {
-        let server = Postgres::start(None).map_err(|why| skipped(&why.to_string())).ok()?;
+        let server = LabPostgres::start(None).map_err(|why| skipped(&why.to_string())).ok()?;
         let address = server.new_database("team").expect("a database");
         let address = address.replace("fathom@", "fathom:s3cret@");
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         std::fs::write(env.file("data"), vec![1; 1 << 20]).expect("a file");
         Some(Self { env, server, address })
     }
@@ -173,7 +173,7 @@ fn store_is_copied_checked_and_pruned_in_a_database() {
 /// The address of no database is a usage error, and its password is not printed.
 #[test]
 fn wrong_address_is_a_usage_error() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     for (address, reason) in [
         ("mysql://ada:s3cret@db/team", "no database of `mysql:`"),
         ("postgres:/ada:s3cret@db/team", "`//` is missing"),

@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fathom_fileio::Generator;
+use fathom_fileio::FileGenerator;
 use fathom_record::{Document, Record};
 use tempfile::TempDir;
 
 use crate::SHORT;
-use crate::group::{Group, skipped};
+use crate::group::{LabGroup, skipped};
 
 /// A temporary folder with a store.
-pub(crate) struct TestEnv(Folder);
+pub(crate) struct ProgramTestEnv(TestEnvFolder);
 
-impl TestEnv {
+impl ProgramTestEnv {
     pub(crate) fn new() -> Self {
-        Self(Folder(tempfile::tempdir().expect("a folder")))
+        Self(TestEnvFolder(tempfile::tempdir().expect("a folder")))
     }
 
     /// On a disk: only there can a file be cold.
@@ -93,7 +93,7 @@ impl TestEnv {
     }
 
     /// Runs the program in a control group.
-    pub(crate) fn exec_in(&self, group: &Group, line: &str) -> Output {
+    pub(crate) fn exec_in(&self, group: &LabGroup, line: &str) -> Output {
         let mut inside = group.enter(Path::new(env!("CARGO_BIN_EXE_fathom")), &words(line));
         inside.env("FATHOM_STORE", self.store()).output().expect("it starts")
     }
@@ -152,9 +152,9 @@ fn sealed(document: &Document) -> Document {
 }
 
 /// A temporary folder for test files.
-pub(crate) struct Folder(TempDir);
+pub(crate) struct TestEnvFolder(TempDir);
 
-impl Folder {
+impl TestEnvFolder {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir_in("/var/tmp").expect("a folder"))
     }
@@ -202,7 +202,7 @@ impl Folder {
 /// Pseudo-random bytes.
 pub(crate) fn generated(seed: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    Generator::new(seed).fill(0, &mut bytes);
+    FileGenerator::new(seed).fill(0, &mut bytes);
     bytes
 }
 

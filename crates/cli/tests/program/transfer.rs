@@ -4,7 +4,7 @@ use std::process::Output;
 
 use fathom_lab::bandwidth::limited_by;
 use fathom_lab::limited::PAYLOAD;
-use fathom_lab::link::{ADDRESSES, Link};
+use fathom_lab::link::{ADDRESSES, LabLink};
 use fathom_lab::processes::children;
 use fathom_record::{Document, FactValue, Record, RunState, State, Unit, Value};
 use rustix::process::{Resource, Signal};
@@ -16,8 +16,8 @@ use crate::group::skipped;
 use crate::limits::{at_most, under};
 use crate::serve::start as serve;
 use crate::test_env::{
-    Folder, TestEnv, assert_contains, assert_failure, assert_status, document, json, of_metric,
-    text,
+    ProgramTestEnv, TestEnvFolder, assert_contains, assert_failure, assert_status, document, json,
+    of_metric, text,
 };
 
 /// Loaded on few hosts: its paths are tested with the module, in QEMU.
@@ -35,15 +35,15 @@ fn fact(record: &Record, name: &str) -> f64 {
     }
 }
 
-fn transfer(env: &TestEnv, folder: &Folder, options: &str) -> Output {
+fn transfer(env: &ProgramTestEnv, folder: &TestEnvFolder, options: &str) -> Output {
     let folder = folder.path().display();
     env.exec(&format!("transfer --folder {folder} --json {options}"))
 }
 
 #[test]
 fn every_path_delivers_a_set() {
-    let Some(folder) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(folder) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let output = transfer(&env, &folder, "--sets small --repeat 1");
     let run: Document = document(&output);
     let times = of_metric(&run, "transfer.time");
@@ -69,8 +69,8 @@ fn every_path_delivers_a_set() {
 
 #[test]
 fn user_sends_a_folder_of_chosen_combinations() {
-    let Some(folder) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(folder) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     std::fs::create_dir(env.file("own")).expect("a folder");
     std::fs::write(env.file("own").join("a"), vec![1; 100_000]).expect("a file");
     std::fs::write(env.file("own").join("b"), "").expect("an empty file");
@@ -97,8 +97,8 @@ fn user_sends_a_folder_of_chosen_combinations() {
 
 #[test]
 fn windows_of_a_page_cost_a_fault_each() {
-    let Some(folder) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(folder) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let options = "--sets file --send-path mmap --receive-path mmap --window 4K,64K --repeat 1";
     let run: Document = document(&transfer(&env, &folder, options));
     let pages = (12_022_972_f64 / 4096.0).ceil();
@@ -115,8 +115,8 @@ fn windows_of_a_page_cost_a_fault_each() {
 
 #[test]
 fn study_is_beside_its_figures_and_pages_are_decoded() {
-    let Some(folder) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(folder) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let options = "--sets small --published --repeat 5 --pages";
     let run: Document = document(&transfer(&env, &folder, options));
     let times = of_metric(&run, "transfer.time");
@@ -144,13 +144,13 @@ fn study_is_beside_its_figures_and_pages_are_decoded() {
 }
 
 /// `fathom serve` at the other end of a link. Fields are dropped in this order.
-struct Beyond {
+struct TransferBeyond {
     server: Option<std::process::Child>,
-    env: TestEnv,
-    link: Link,
+    env: ProgramTestEnv,
+    link: LabLink,
 }
 
-impl Drop for Beyond {
+impl Drop for TransferBeyond {
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {
             signal_and_wait(server, Signal::INT);
@@ -162,19 +162,19 @@ impl Drop for Beyond {
 #[ignore = "lab: a shaped link"]
 fn every_path_has_the_rate_of_a_slow_link() {
     const BITS_S: u64 = 100_000_000;
-    let Some(folder) = Folder::on_disk() else { return };
-    let link = Link::new("transfer").and_then(|link| link.limit(0, BITS_S).map(|()| link));
+    let Some(folder) = TestEnvFolder::on_disk() else { return };
+    let link = LabLink::new("transfer").and_then(|link| link.limit(0, BITS_S).map(|()| link));
     let link = match link {
         Ok(link) => link,
         Err(why) => return skipped(&why.to_string()),
     };
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let place = folder.path().display().to_string();
     let line =
         format!("serve . --listen {}:7000 --token-file token --receive {place}", ADDRESSES[1]);
     let mut server = spawn_piped(link.at(1, &env.command(&line)));
     assert!(next_line(&mut server).contains("http://"));
-    let beyond = Beyond { server: Some(server), env, link };
+    let beyond = TransferBeyond { server: Some(server), env, link };
     // Ways that differ most; all of them take minutes.
     let line = format!(
         "transfer --sets file --send-path copy,sendfile,zerocopy,uring --receive-path copy,splice \
@@ -200,9 +200,9 @@ fn every_path_has_the_rate_of_a_slow_link() {
 
 #[test]
 fn interrupted_transfer_leaves_nothing() {
-    let Some(folder) = Folder::on_disk() else { return };
+    let Some(folder) = TestEnvFolder::on_disk() else { return };
     for signal in [Signal::INT, Signal::KILL] {
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         let line = format!("transfer --sets file --folder {}", folder.path().display());
         let child = spawn_piped(env.command(&line));
         let pid = child.id();
@@ -220,9 +220,9 @@ fn interrupted_transfer_leaves_nothing() {
 /// take minutes.
 #[test]
 fn ended_transfer_keeps_finished_repetitions() {
-    let Some(folder) = Folder::on_disk() else { return };
+    let Some(folder) = TestEnvFolder::on_disk() else { return };
     for by_person in [false, true] {
-        let env = TestEnv::new();
+        let env = ProgramTestEnv::new();
         let (server, address) = serve(&env, "--receive .");
         let mut server = Some(server);
         let place = folder.path().display();
@@ -253,7 +253,7 @@ fn missing_kernel_devices_are_named_with_the_remedy() {
     if std::path::Path::new(DEVICE).exists() {
         return skipped("this host has the kernel devices");
     }
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let why = ["no such device", "docs/KERNEL.md"];
     for (options, expected) in [
         ("--send-path copy,device-mmap", "--send-path device-mmap: /dev/fathom_master: "),
@@ -272,7 +272,7 @@ fn missing_kernel_devices_are_named_with_the_remedy() {
 
 #[test]
 fn unusable_end_has_one_clear_line() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let unknown = env.exec("transfer --congestion none --sets small");
     assert_failure(&unknown, &["--congestion none", "available are"]);
     let (child, address) = serve(&env, "");
@@ -285,8 +285,8 @@ fn unusable_end_has_one_clear_line() {
 /// Of the process that makes a set, and of the receiving end, not that of the broken connection.
 #[test]
 fn file_size_limit_of_either_end_is_named() {
-    let Some(folder) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
+    let Some(folder) = TestEnvFolder::on_disk() else { return };
+    let env = ProgramTestEnv::new();
     let sent = env.file("sent");
     std::fs::create_dir(&sent).expect("a folder");
     std::fs::write(sent.join("4mib"), vec![1; 4 << 20]).expect("a file");

@@ -11,10 +11,12 @@ use serde_json::Value;
 
 use crate::children::{next_line, signal_and_wait, spawn_piped};
 use crate::serve::request;
-use crate::test_env::{TestEnv, assert_contains, assert_usage_error, canned, stored_run, text};
+use crate::test_env::{
+    ProgramTestEnv, assert_contains, assert_usage_error, canned, stored_run, text,
+};
 
 /// A running server of the page, and its address.
-fn start(env: &TestEnv, options: &str) -> (Child, String) {
+fn start(env: &ProgramTestEnv, options: &str) -> (Child, String) {
     let mut child = spawn_piped(env.command(&format!("ui --listen 0 {options}")));
     assert!(next_line(&mut child).starts_with("Showing "));
     let line = next_line(&mut child);
@@ -50,14 +52,14 @@ fn refusal(address: &str, target: &str, expected: u16) -> String {
 }
 
 /// The data in a page of `fathom report`.
-fn reported(env: &TestEnv, line: &str) -> String {
+fn reported(env: &ProgramTestEnv, line: &str) -> String {
     let page = env.stdout(&format!("report {line} -o -"));
     let (_, after) = page.split_once("id=\"runs\">").expect("the data");
     after.split_once("</script>").expect("their end").0.to_owned()
 }
 
 /// Runs of six hosts with one label.
-fn store_fleet(env: &TestEnv) {
+fn store_fleet(env: &ProgramTestEnv) {
     for host in 1..=6 {
         let mut run = canned();
         run.run.id = format!("{host:012}f1ee");
@@ -69,7 +71,7 @@ fn store_fleet(env: &TestEnv) {
 
 #[test]
 fn views_have_the_data_of_report_and_history() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     env.store_run(&stored_run(2));
     store_fleet(&env);
     let (child, address) = start(&env, "");
@@ -95,7 +97,7 @@ fn views_have_the_data_of_report_and_history() {
 
 #[test]
 fn list_is_filtered_and_paged() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     store_fleet(&env);
     for number in 3..=99 {
         env.store_run(&stored_run(number));
@@ -120,7 +122,7 @@ fn list_is_filtered_and_paged() {
 
 #[test]
 fn unknown_names_are_refused_with_their_remedy() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     fs::write(env.file("a.json"), "{}").expect("a file");
     let (child, address) = start(&env, "");
     let line = refusal(&address, "run/ffffffffffffffff", 404);
@@ -144,7 +146,7 @@ fn unknown_names_are_refused_with_their_remedy() {
 
 #[test]
 fn running_run_is_shown_until_it_ends() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let mut run: Document = stored_run(2);
     run.run.state = RunState::Running;
     run.run.label = Some("now".to_owned());
@@ -170,7 +172,7 @@ fn running_run_is_shown_until_it_ends() {
 
 #[test]
 fn store_is_found_again_after_each_loss() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let (child, address) = start(&env, "");
     let store = env.store();
     let away = env.file("away.db");
@@ -201,7 +203,7 @@ fn store_is_found_again_after_each_loss() {
 
 #[test]
 fn locked_store_is_reported_and_found_again() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let (child, address) = start(&env, "");
     let lock = rusqlite::Connection::open(env.store()).expect("a database");
     lock.pragma_update(None, "locking_mode", "exclusive").expect("set");
@@ -216,7 +218,7 @@ fn locked_store_is_reported_and_found_again() {
 
 #[test]
 fn nothing_is_written() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     env.store_run(&stored_run(2));
     let before = fs::read(env.store()).expect("a store");
     let (child, address) = start(&env, "");
@@ -229,7 +231,7 @@ fn nothing_is_written() {
 
 #[test]
 fn address_beyond_loopback_needs_a_token_file() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     let output = env.exec("ui --listen 0.0.0.0:0");
     assert_usage_error(&output, &["needs a token; add --token-file FILE"]);
     let (mut child, address) = start(&env, "--token-file token");
@@ -244,7 +246,7 @@ fn address_beyond_loopback_needs_a_token_file() {
 
 #[test]
 fn missing_store_is_refused_at_once() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let output = env.exec("ui --listen 0");
     assert_eq!(output.status.code(), Some(1));
     assert_contains(&text(&output.stderr), &["there is no store", "fathom run"]);

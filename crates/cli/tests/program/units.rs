@@ -9,7 +9,7 @@ use clap::Parser as _;
 use fathom_cli::arguments::Arguments;
 
 use crate::group::skipped;
-use crate::test_env::{Folder, entries, path_text, text};
+use crate::test_env::{TestEnvFolder, entries, path_text, text};
 
 const PROGRAM: &str = "/usr/bin/fathom";
 
@@ -89,7 +89,7 @@ fn systemd_takes_units_and_rates_them_safe() {
     if !help.is_some_and(|help| help.contains("--offline")) {
         return skipped("systemd-analyze with --offline is not installed");
     }
-    let folder = Folder::new();
+    let folder = TestEnvFolder::new();
     let copy = |unit: PathBuf| {
         let text = fs::read_to_string(&unit).expect("a unit");
         let copy = folder.path().join(unit.file_name().expect("a name"));

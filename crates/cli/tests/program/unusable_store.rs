@@ -5,12 +5,14 @@ use std::path::Path;
 use rustix::process::Resource;
 
 use crate::limits::{at_most, under};
-use crate::test_env::{TestEnv, assert_contains, assert_message, assert_status, path_text, text};
+use crate::test_env::{
+    ProgramTestEnv, assert_contains, assert_message, assert_status, path_text, text,
+};
 
 /// That a file is read nevertheless is a golden case.
 #[test]
 fn run_without_a_usable_store_is_printed() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     std::fs::write(env.file("file"), "text").expect("a file");
     let store = env.file("file/x.db");
     for (variable, place, status) in [("FATHOM_STORE", &store, 1), ("XDG_DATA_HOME", &store, 0)] {
@@ -26,7 +28,7 @@ fn run_without_a_usable_store_is_printed() {
 
 #[test]
 fn file_size_limit_of_a_store_is_named() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     drop(fathom_store::Store::open(&env.store()).expect("a store"));
     std::fs::write(env.file("data"), vec![1; 1 << 20]).expect("a file");
     for limit in [0, 1024] {
@@ -38,7 +40,7 @@ fn file_size_limit_of_a_store_is_named() {
 
 #[test]
 fn only_default_folder_is_created() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let data = env.file("share/data");
     std::fs::write(env.file("data"), vec![1; 1 << 20]).expect("a file");
     let with_default = |line: &str| {

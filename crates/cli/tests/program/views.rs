@@ -6,11 +6,11 @@ use fathom_record::{Document, Record, RunState, SCHEMA_VERSION};
 use serde_json::Value;
 
 use crate::test_env::{assert_contains, json};
-use crate::{SHORT, TestEnv, assert_failure, text};
+use crate::{ProgramTestEnv, SHORT, assert_failure, text};
 
 #[test]
 fn show_repeats_the_closing_of_the_run() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let printed = env.stdout(&format!("run --quick --only {} {}", SHORT[0], SHORT[1]));
     let shown = text(&env.run(&["show"]).stdout);
     // The end of the run may classify visits again, so that rows differ; the closing lines come
@@ -29,7 +29,7 @@ fn show_repeats_the_closing_of_the_run() {
 
 #[test]
 fn json_is_a_document_and_jsonl_is_lines() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let run = |form: &str, more: &[&str]| {
         env.stdout(
             &[&["run", "--quick", "--processes", "3", "--only", form], more, &SHORT[..1]]
@@ -70,7 +70,7 @@ fn json_is_a_document_and_jsonl_is_lines() {
 
 #[test]
 fn stored_samples_reproduce_the_summary() {
-    let env = TestEnv::with_run();
+    let env = ProgramTestEnv::with_run();
     for record in env.latest().records {
         let mut samples = record.samples.expect("samples");
         let kept = record.summary.and_then(|summary| summary.as_found).expect("an estimate");
@@ -89,7 +89,7 @@ fn stored_samples_reproduce_the_summary() {
 
 #[test]
 fn trimmed_protocol_is_stored() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     env.stdout("run --quick --only --protocol trimmed cpu.frequency");
     let document = env.latest();
     assert_eq!(document.run.protocol, fathom_record::Protocol::Trimmed);
@@ -100,7 +100,7 @@ fn trimmed_protocol_is_stored() {
 
 #[test]
 fn every_metric_is_listed_and_explained() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let listed = text(&env.run(&["list"]).stdout);
     let json: serde_json::Value = json(&env.exec("list --json"));
     let of_json = |metric: &serde_json::Value| metric["id"].as_str().expect("an id").to_owned();
@@ -149,7 +149,7 @@ fn bash_completes_metric_names() {
 
 #[test]
 fn quiet_run_writes_its_document_and_repeats() {
-    let env = TestEnv::new();
+    let env = ProgramTestEnv::new();
     let line = "run --quick --only --quiet --processes 3 --output run.json cpu.frequency";
     assert_eq!(env.stdout(line), "");
     let written = std::fs::read(env.file("run.json")).expect("a file");

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fathom_measure::clock::{Source, Specification};
+use fathom_measure::clock::{ClockSource, Specification};
 use fathom_measure::sampler::{Resources, Settings};
 use fathom_probes::REGISTRY;
 use fathom_record::{Check, Params};
@@ -27,9 +27,9 @@ fn request() -> VisitRequest {
             batch_floor_ns: 2000.0,
             time_limit_ns: LONG_NS,
             trials: false,
-            injected: fathom_measure::sampler::Dose::default(),
+            injected: fathom_measure::sampler::InjectedDose::default(),
         },
-        clock: Specification::uncalibrated(Source::MonotonicRaw),
+        clock: Specification::uncalibrated(ClockSource::MonotonicRaw),
         coordinator: std::process::id(),
         priority: false,
         resources: Resources::none(),
@@ -43,16 +43,16 @@ fn stop() -> (OwnedFd, OwnedFd) {
     rustix::pipe::pipe().expect("a pipe")
 }
 
-fn visit(script: &str, request: &VisitRequest, grace_ns: f64) -> Outcome {
+fn visit(script: &str, request: &VisitRequest, grace_ns: f64) -> EngineOutcome {
     let arguments = vec!["-c".to_owned(), script.to_owned()];
     let workers = Workers { program: PathBuf::from("/bin/sh"), arguments, grace_ns };
     let (reader, _writer) = stop();
     workers.visit(request, &reader)
 }
 
-fn reason(outcome: Outcome) -> (Cause, String) {
+fn reason(outcome: EngineOutcome) -> (Cause, String) {
     match outcome {
-        Outcome::Failed(reason) => (reason.cause, reason.text),
+        EngineOutcome::Failed(reason) => (reason.cause, reason.text),
         other => panic!("{other:?}"),
     }
 }
@@ -103,7 +103,7 @@ fn missing_program_is_a_failure() {
         grace_ns: LONG_NS,
     };
     let (reader, _writer) = stop();
-    assert!(matches!(workers.visit(&request(), &reader), Outcome::Failed(_)));
+    assert!(matches!(workers.visit(&request(), &reader), EngineOutcome::Failed(_)));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn stop_ends_the_visit_at_once() {
     drop(writer);
     let arguments = vec!["-c".to_owned(), "exec sleep 3600".to_owned()];
     let workers = Workers { program: PathBuf::from("/bin/sh"), arguments, grace_ns: LONG_NS };
-    assert_eq!(workers.visit(&request(), &reader), Outcome::Interrupted);
+    assert_eq!(workers.visit(&request(), &reader), EngineOutcome::Interrupted);
 }
 
 /// A resized window or a debugger interrupts the coordinator's wait for the worker's pipe.
@@ -161,7 +161,7 @@ fn worker_takes_the_requested_visit() {
 
 fn is_failed(request: &VisitRequest, part: &str) -> bool {
     let answer = take(request, &REGISTRY);
-    matches!(&answer.samples[0], Err(Fault::Failed(text)) if text.contains(part))
+    matches!(&answer.samples[0], Err(SamplerFault::Failed(text)) if text.contains(part))
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn unknown_probe_or_cpu_is_a_fault() {
     assert_eq!(take(&far, &REGISTRY).samples, [Err(offline(1_000_000))]);
 }
 
-fn offline(cpu: u32) -> Fault {
-    Fault::CpuOffline(cpu, format!("CPU {cpu} went offline"))
+fn offline(cpu: u32) -> SamplerFault {
+    SamplerFault::CpuOffline(cpu, format!("CPU {cpu} went offline"))
 }
 
 /// Pinning to the CPUs of the numbers 1000 and 1001 fails as to one that went offline.
@@ -184,8 +184,8 @@ fn offline_cpu_replaces_what_it_disturbed() {
         checks: vec![Check { name: "CPUs".to_owned(), passed, detail: String::new() }],
         ..Sample::default()
     };
-    let missing = || Err(Fault::Unavailable("no memory".to_owned(), None));
-    let failed = || Err(Fault::Failed("peer: ran on another CPU".to_owned()));
+    let missing = || Err(SamplerFault::Unavailable("no memory".to_owned(), None));
+    let failed = || Err(SamplerFault::Failed("peer: ran on another CPU".to_owned()));
     let named = |cpus: &[u32], own| {
         let mut samples = [Ok(check(true)), Ok(check(false)), missing(), failed()];
         name_offline_cpu(&mut samples, cpus, own);

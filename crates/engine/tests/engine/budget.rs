@@ -1,11 +1,11 @@
 //! Time is a budget, and every visit counts: on machines whose core is to itself always, never or
 //! now and then, and on slow ones (METHOD 13, 23b).
 
-use fathom_analysis::core_state::{Conditions, Loop};
+use fathom_analysis::core_state::{CoreStateConditions, Loop};
 use fathom_engine::{Plan, coordinate};
 use fathom_record::{Document, Reference, ReferenceBasis, RunState, Sample, State, Stratum};
 
-use super::script::{Script, setup};
+use super::script::{EngineScript, setup};
 use super::{Screen, plan, run_quietly};
 
 const IDLE: f64 = 9_000.0;
@@ -22,7 +22,7 @@ fn shared(visit: usize) -> f64 {
 
 /// A run of 18 s on a machine of which these are the loops.
 fn battery(loop_ns: fn(usize) -> f64) -> Document {
-    let mut script = Script { loop_ns, slow_times: 1.5, ..Script::new() };
+    let mut script = EngineScript { loop_ns, slow_times: 1.5, ..EngineScript::new() };
     run_quietly(&mut script, &Plan { budget_ns: 18e9, ..plan(&["cpu", "os.syscall"]) })
 }
 
@@ -34,7 +34,9 @@ fn reference(document: &Document) -> Reference {
 fn in_state(samples: &[Sample], reference: &Reference) -> usize {
     let idle = Loop::from(*reference);
     let is_idle = |sample: &&Sample| {
-        Conditions::of(sample).typical().is_some_and(|typical| typical.is_as_fast_as(&idle))
+        CoreStateConditions::from_sample(sample)
+            .typical()
+            .is_some_and(|typical| typical.is_as_fast_as(&idle))
     };
     let idle = samples.iter().filter(is_idle).count();
     match reference.state {
@@ -66,11 +68,11 @@ fn assert_every_visit_counts(document: &Document) {
 }
 
 /// Its loops by visit, the state that is reported, and between which shares its visits are.
-type World = (fn(usize) -> f64, Stratum, std::ops::Range<f64>);
+type BudgetWorld = (fn(usize) -> f64, Stratum, std::ops::Range<f64>);
 
 #[test]
 fn core_is_reported_in_its_fastest_frequent_state() {
-    let worlds: [World; 6] = [
+    let worlds: [BudgetWorld; 6] = [
         (|_| IDLE, Stratum::ToItself, 1.0..1.01),
         (
             |visit| if random(visit) < 50 { shared(visit) } else { IDLE },
@@ -113,7 +115,7 @@ fn always_shared_core_is_known_by_earlier_runs() {
     let basis = ReferenceBasis::EarlierRuns;
     setup.earlier =
         Some(Reference { loop_ns: IDLE, frequency_ns: IDLE, basis, ..Reference::default() });
-    let mut script = Script { loop_ns: |_| 2.0 * IDLE, ..Script::new() };
+    let mut script = EngineScript { loop_ns: |_| 2.0 * IDLE, ..EngineScript::new() };
     script.calibration_ns = 2.0 * IDLE;
     let mut screen = Screen::new(80, usize::MAX);
     let document = coordinate(&plan(&["cpu"]), setup, &mut script, &mut screen);
@@ -138,7 +140,7 @@ fn time_is_kept_on_slow_machines_and_what_does_not_fit_is_named() {
         (|metric| 20_000_000 * visit_ms(metric), true),
     ];
     for (visit_ns, is_short_of_time) in times {
-        let mut script = Script { visit_ns, ..Script::new() };
+        let mut script = EngineScript { visit_ns, ..EngineScript::new() };
         let budget_ns = 15e9;
         let document =
             run_quietly(&mut script, &Plan { budget_ns, ..plan(&["cpu", "os", "network"]) });
@@ -161,13 +163,13 @@ fn time_is_kept_on_slow_machines_and_what_does_not_fit_is_named() {
 
 #[test]
 fn short_selection_ends_before_its_time() {
-    let mut script = Script::new();
+    let mut script = EngineScript::new();
     let document = run_quietly(&mut script, &plan(&["cpu.clock.read"]));
     let visits = script.visits.iter().filter(|metric| *metric == "cpu.clock.read");
     assert_eq!((visits.count(), document.run.left_out.len()), (40, 0));
     assert_eq!(document.records[0].verdict.state, State::Valid);
     let plan = Plan { processes: Some(7), ..plan(&["cpu.clock.read"]) };
-    let mut script = Script::new();
+    let mut script = EngineScript::new();
     run_quietly(&mut script, &plan);
     assert_eq!(script.visits.iter().filter(|metric| *metric == "cpu.clock.read").count(), 7);
 }

@@ -8,7 +8,7 @@ mod two_ends;
 
 use std::path::PathBuf;
 
-use fathom_engine::{Audience, CaseOfVisit, Plan, Progress, coordinate};
+use fathom_engine::{Audience, CaseOfVisit, CoordinatorProgress, Plan, coordinate};
 use fathom_measure::sampler::Files;
 use fathom_probes::REGISTRY;
 use fathom_record::host::Cache;
@@ -17,7 +17,7 @@ use fathom_report::{Layout, Table};
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 
-use script::{Script, host, setup};
+use script::{EngineScript, host, setup};
 
 /// Keeps the output for the terminal.
 struct Screen {
@@ -26,7 +26,7 @@ struct Screen {
     leaves_after: usize,
     /// The records as they were printed.
     printed: Vec<Record>,
-    progress: Vec<Progress>,
+    progress: Vec<CoordinatorProgress>,
     /// Cases of visits, as they ended.
     visited: usize,
 }
@@ -51,7 +51,7 @@ impl Audience for Screen {
         self.text += &fathom_report::opening(document, 80);
         self.text += &self.table.header();
     }
-    fn progress(&mut self, progress: &Progress) {
+    fn progress(&mut self, progress: &CoordinatorProgress) {
         self.progress.push(progress.clone());
     }
     fn visited(&mut self, case: &CaseOfVisit<'_>) {
@@ -81,11 +81,11 @@ fn plan_with(selectors: &[&str], effort: Effort, seed: u64) -> Plan {
 }
 
 /// Runs a plan without output.
-fn run_quietly(script: &mut Script, plan: &Plan) -> Document {
+fn run_quietly(script: &mut EngineScript, plan: &Plan) -> Document {
     coordinate(plan, setup(), script, &mut Screen::new(80, usize::MAX))
 }
 
-fn run(script: &mut Script, asked: &[&str], width: usize) -> (Document, String) {
+fn run(script: &mut EngineScript, asked: &[&str], width: usize) -> (Document, String) {
     let mut screen = Screen::new(width, usize::MAX);
     let plan = Plan { budget_ns: 8e9, ..plan(asked) };
     let document = coordinate(&plan, setup(), script, &mut screen);
@@ -109,24 +109,24 @@ const ASKED: [&str; 4] = ["cpu", "os.syscall", "os.syscall.fresh", "os.thread.cr
 
 #[test]
 fn scripted_run_is_reproducible_byte_for_byte() {
-    let (document, table) = run(&mut Script::new(), &ASKED, 80);
+    let (document, table) = run(&mut EngineScript::new(), &ASKED, 80);
     assert_snapshot("table_80.txt", &table);
     let without_samples: Vec<Record> =
         document.records.iter().map(|record| Record { samples: None, ..record.clone() }).collect();
     let bare = Document { records: without_samples, ..document.clone() };
     assert_snapshot("document.json", &fathom_report::document_json(&bare));
-    let (again, _) = run(&mut Script::new(), &ASKED, 80);
+    let (again, _) = run(&mut EngineScript::new(), &ASKED, 80);
     assert_eq!(again, document);
 }
 
 #[test]
 fn a_wide_terminal_shows_the_terms_of_the_prediction() {
-    assert_snapshot("table_140.txt", &run(&mut Script::new(), &ASKED, 140).1);
+    assert_snapshot("table_140.txt", &run(&mut EngineScript::new(), &ASKED, 140).1);
 }
 
 #[test]
 fn failed_worker_fails_its_metric_only() {
-    let mut script = Script::new();
+    let mut script = EngineScript::new();
     script.crashes = Some("os.syscall.fresh");
     let (document, _) = run(&mut script, &["os.syscall", "os.syscall.fresh"], 80);
     let state = |name: &str| {
@@ -145,7 +145,7 @@ fn failed_worker_fails_its_metric_only() {
 
 #[test]
 fn stopped_run_keeps_finished_records() {
-    let mut script = Script::new();
+    let mut script = EngineScript::new();
     script.stops_after = Some(3);
     let (document, text) = run(&mut script, &ASKED, 80);
     assert_eq!(document.run.state, RunState::Interrupted);
@@ -162,7 +162,7 @@ fn stopped_run_keeps_finished_records() {
 
 #[test]
 fn offline_cpu_fails_its_cases_and_keeps_finished_visits() {
-    let mut script = Script::new();
+    let mut script = EngineScript::new();
     script.offline_after = Some(9);
     let (document, text) = run(&mut script, &ASKED, 80);
     assert_eq!(document.run.state, RunState::Complete);
@@ -193,14 +193,14 @@ fn offline_cpu_fails_its_cases_and_keeps_finished_visits() {
 #[test]
 fn run_ends_after_the_output_is_closed() {
     let mut screen = Screen::new(80, 3);
-    let mut script = Script::new();
+    let mut script = EngineScript::new();
     let document = coordinate(&plan(&ASKED), setup(), &mut script, &mut screen);
     assert_eq!((document.run.state, script.visits.len()), (RunState::Interrupted, 3));
 }
 
 #[test]
 fn clock_disagreement_makes_all_numbers_invalid() {
-    let mut script = Script::new();
+    let mut script = EngineScript::new();
     script.clock_ppm = 80.0;
     let (document, text) = run(&mut script, &["cpu.frequency"], 80);
     assert_eq!(document.run.verdict.state, State::Invalid);
@@ -212,7 +212,7 @@ fn clock_disagreement_makes_all_numbers_invalid() {
 #[test]
 fn drift_or_autocorrelation_makes_the_run_noisy() {
     let run_with = |loop_ns: fn(usize) -> f64| {
-        let mut script = Script { loop_ns, ..Script::new() };
+        let mut script = EngineScript { loop_ns, ..EngineScript::new() };
         let (document, text) = run(&mut script, &ASKED, 80);
         assert!(script.visits.len() >= 30, "too few visits: {}", script.visits.len());
         (document.run.verdict.state, text)
@@ -226,7 +226,7 @@ fn drift_or_autocorrelation_makes_the_run_noisy() {
 
 #[test]
 fn crashed_input_gives_no_prediction() {
-    let mut script = Script::new();
+    let mut script = EngineScript::new();
     script.crashes = Some("cpu.frequency");
     let (document, _) = run(&mut script, &["cpu.loop"], 80);
     let of_loop =
@@ -241,7 +241,7 @@ fn crashed_input_gives_no_prediction() {
 #[test]
 fn visit_order_depends_on_the_seed_only() {
     let order = |seed| {
-        let mut script = Script::new();
+        let mut script = EngineScript::new();
         run_quietly(&mut script, &plan_with(&["cpu.clock"], Effort::Quick, seed));
         script.visits
     };
@@ -251,7 +251,7 @@ fn visit_order_depends_on_the_seed_only() {
 
 #[test]
 fn records_are_sealed_and_survive_json() {
-    let (document, _) = run(&mut Script::new(), &ASKED, 80);
+    let (document, _) = run(&mut EngineScript::new(), &ASKED, 80);
     assert!(document.records.iter().all(Record::is_intact));
     let text = fathom_report::document_json(&document);
     let back: Document = serde_json::from_str(&text).expect("a document");
@@ -271,7 +271,7 @@ const FREQUENCY: &str = "cpu.frequency";
 fn progress_has_the_visits_left() {
     let mut screen = Screen::new(80, usize::MAX);
     let plan = Plan { processes: Some(5), ..plan(&[FREQUENCY]) };
-    coordinate(&plan, setup(), &mut Script::new(), &mut screen);
+    coordinate(&plan, setup(), &mut EngineScript::new(), &mut screen);
     let estimate = 6e6 + plan.units[0].cases[0].cost_ns;
     // Each visit takes 40 ms.
     let expected = [5.0 * estimate, 4.0 * 40e6, 3.0 * 40e6, 2.0 * 40e6, 40e6];
@@ -284,7 +284,7 @@ fn progress_has_the_visits_left() {
 #[test]
 fn work_on_two_cpus_is_reported_for_the_usual_distance() {
     let distance_ns = |visit: usize| if visit.is_multiple_of(4) { 10.0 } else { 60.0 };
-    let mut script = Script { distance_ns, ..Script::new() };
+    let mut script = EngineScript { distance_ns, ..EngineScript::new() };
     let document = run_quietly(&mut script, &plan(&["os.wake.cross_cpu{via=futex}"]));
     let record = document.records.iter().find(|it| it.metric.as_str() == "os.wake.cross_cpu");
     let record = record.expect("a record");
@@ -303,7 +303,7 @@ fn work_on_two_cpus_is_reported_for_the_usual_distance() {
 #[test]
 fn each_case_of_a_visit_is_announced_as_it_ends() {
     let mut screen = Screen::new(80, usize::MAX);
-    let document = coordinate(&plan(&["cpu.call"]), setup(), &mut Script::new(), &mut screen);
+    let document = coordinate(&plan(&["cpu.call"]), setup(), &mut EngineScript::new(), &mut screen);
     let samples = document.records.iter().flat_map(|record| record.samples.iter().flatten());
     assert_eq!(screen.visited, samples.count());
 }
@@ -319,7 +319,7 @@ fn size_of_a_cache_lies_between_two_sets() {
     let asked = vec!["memory.cache.l1.size".to_owned()];
     let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 7, &setup.host);
     let plan = Plan { processes: Some(5), ..plan.expect("a plan") };
-    let document = coordinate(&plan, setup, &mut Script::new(), &mut screen);
+    let document = coordinate(&plan, setup, &mut EngineScript::new(), &mut screen);
     let size = document.records.last().and_then(|record| record.summary.as_ref()).expect("a size");
     let [low, high] = size.interval.and_then(|it| it.edge()).expect("an edge");
     assert!(low == 32_768.0 && high > low && high <= 65_536.0, "{low} to {high}");
@@ -328,7 +328,7 @@ fn size_of_a_cache_lies_between_two_sets() {
 #[test]
 fn noise_limit_is_that_of_the_case() {
     let wide = |jitter_permille| {
-        let mut script = Script { jitter_permille, ..Script::new() };
+        let mut script = EngineScript { jitter_permille, ..EngineScript::new() };
         let plan = Plan { processes: Some(5), ..plan(&["memory.latency"]) };
         let document = run_quietly(&mut script, &plan);
         let records = document.records.iter().filter(|it| it.metric.as_str() == "memory.latency");
@@ -347,7 +347,7 @@ fn reads_of_files_on_no_device_are_noisy() {
     let mut setup = setup();
     let (folder, large, doubt) = (PathBuf::new(), PathBuf::new(), Some("on tmpfs".to_owned()));
     setup.resources.files = Ok(Files { folder, large, seed: 1, doubt });
-    let (mut script, mut screen) = (Script::new(), Screen::new(80, usize::MAX));
+    let (mut script, mut screen) = (EngineScript::new(), Screen::new(80, usize::MAX));
     let document = coordinate(&plan(&["file.read.throughput"]), setup, &mut script, &mut screen);
     let reads = document.records.iter().filter(|it| it.metric.as_str() == "file.read.throughput");
     let mut states = Vec::new();

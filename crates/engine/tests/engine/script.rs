@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use fathom_engine::{Machine, Outcome, RunSetup, VisitAnswer, VisitRequest};
+use fathom_engine::{EngineOutcome, Machine, RunSetup, VisitAnswer, VisitRequest};
 use fathom_measure::clock::{FakeClock, STEP_STAMPS, Specification, WholeRun};
-use fathom_measure::sampler::{Fault, LoopTime, Observer, Resources, RoundMark};
-use fathom_measure::{Clock, Sampler, Work};
+use fathom_measure::sampler::{LoopTime, Observer, Resources, RoundMark, SamplerFault};
+use fathom_measure::{Clock, Sampler, SamplerWork};
 use fathom_record::host::{Cache, Cpu};
 use fathom_record::run::ClockFacts;
 use fathom_record::{Cause, Disturbance, Host, Params, Reason, Tool};
@@ -15,7 +15,7 @@ const READ_NS: u64 = 20;
 /// Additions in one iteration of the frequency kernel.
 const CHAIN: f64 = 64.0;
 
-pub struct Script {
+pub struct EngineScript {
     /// The metrics visited, in order.
     pub visits: Vec<String>,
     /// The metric whose worker crashes.
@@ -41,7 +41,7 @@ pub struct Script {
     pub elapsed_ns: u64,
 }
 
-impl Script {
+impl EngineScript {
     pub fn new() -> Self {
         Self {
             visits: Vec::new(),
@@ -60,7 +60,7 @@ impl Script {
     }
 
     /// Nanoseconds of one operation in one process, with its jitter.
-    fn price(&self, metric: &str, params: &Params, process: u32) -> Result<f64, Fault> {
+    fn price(&self, metric: &str, params: &Params, process: u32) -> Result<f64, SamplerFault> {
         let args = params.integer("args").unwrap_or(0) as f64;
         let typical = match (metric, params.text("call").or(params.text("form"))) {
             ("cpu.frequency", _) => 0.25 * CHAIN,
@@ -70,7 +70,7 @@ impl Script {
             ("cpu.loop.iteration", _) => 0.5,
             ("cpu.call", _) => 0.6 + 0.05 * args,
             ("os.syscall", Some("open_close")) => {
-                return Err(Fault::Unavailable(
+                return Err(SamplerFault::Unavailable(
                     "open /dev/null: not permitted here".to_owned(),
                     None,
                 ));
@@ -91,21 +91,21 @@ impl Script {
     }
 }
 
-impl Machine for Script {
-    fn visit(&mut self, request: &VisitRequest) -> Outcome {
+impl Machine for EngineScript {
+    fn visit(&mut self, request: &VisitRequest) -> EngineOutcome {
         self.visits.push(request.metric.clone());
         let at_ns = self.elapsed_ns;
         self.elapsed_ns += (self.visit_ns)(&request.metric);
         if self.crashes == Some(request.metric.as_str()) {
-            return Outcome::Failed(Reason::new(
+            return EngineOutcome::Failed(Reason::new(
                 Cause::Crashed,
                 "the worker crashed with signal 11",
             ));
         }
         if self.offline_after.is_some_and(|visits| self.visits.len() > visits) {
-            let fault = Fault::CpuOffline(1, "CPU 1 went offline".to_owned());
+            let fault = SamplerFault::CpuOffline(1, "CPU 1 went offline".to_owned());
             let samples = request.params.iter().map(|_| Err(fault.clone())).collect();
-            return Outcome::Answered(VisitAnswer { samples, loops: Vec::new() });
+            return EngineOutcome::Answered(VisitAnswer { samples, loops: Vec::new() });
         }
         let fake = Rc::new(FakeClock::new(READ_NS));
         let loop_ns = (self.loop_ns)(self.visits.len());
@@ -129,7 +129,7 @@ impl Machine for Script {
         sampler.run(works);
         let visit = sampler.finish();
         let loops = visit.loops.iter().map(|one| LoopTime { at_ns, ..*one }).collect();
-        Outcome::Answered(VisitAnswer { samples: visit.samples, loops })
+        EngineOutcome::Answered(VisitAnswer { samples: visit.samples, loops })
     }
 
     fn calibrate(&mut self, _: u32) -> Vec<LoopTime> {
@@ -167,7 +167,7 @@ impl Machine for Script {
 }
 
 /// An operation with this cost, batched or single as in the metric.
-fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> Work<'k> {
+fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> SamplerWork<'k> {
     let fake = Rc::clone(fake);
     if ["os.syscall.fresh", "os.thread.create", "cpu.clock.resolution"].contains(&metric) {
         let batch = if metric == "cpu.clock.resolution" { STEP_STAMPS } else { 1 };
@@ -176,7 +176,7 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
             values[0] = price_ns;
             Ok(())
         };
-        return Work::Single {
+        return SamplerWork::Single {
             cases: vec![case],
             batch,
             operation: Box::new(operation),
@@ -188,10 +188,10 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
         iterations
     };
     if metric != "cpu.frequency" {
-        return Work::batched(case, kernel);
+        return SamplerWork::batched(case, kernel);
     }
     let to_unit = |ns: f64| 1e9 / ns;
-    Work::Batched {
+    SamplerWork::Batched {
         case,
         kernel: Box::new(kernel),
         twin: None,

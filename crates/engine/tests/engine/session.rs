@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::core_state::{CoreStates, Loop};
-use fathom_engine::{Audience, Plan, Progress, Session, SessionSetup};
+use fathom_engine::{Audience, CoordinatorProgress, Plan, Session, SessionSetup};
 use fathom_measure::affinity;
-use fathom_measure::clock::{self, Watch};
+use fathom_measure::clock::{self, CalibrationWatch};
 use fathom_metric::{
     Ending, Event, Measured, OwnMetric, Procedure, ProcedureError, Processes, Recorder, Stop,
 };
@@ -34,7 +34,7 @@ impl Audience for Heard {
         assert!(plan.is_none());
         self.begun += 1;
     }
-    fn progress(&mut self, _: &Progress) {}
+    fn progress(&mut self, _: &CoordinatorProgress) {}
     fn measured(&mut self, records: &[Record]) {
         self.blocks.push(records.len());
     }
@@ -53,9 +53,9 @@ impl Audience for Heard {
     }
 }
 
-struct Script<F>(F, Ending);
+struct SessionScript<F>(F, Ending);
 
-impl<F: Fn(&mut dyn Recorder)> Procedure for Script<F> {
+impl<F: Fn(&mut dyn Recorder)> Procedure for SessionScript<F> {
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         self.0(recorder);
         Ok(self.1)
@@ -98,13 +98,13 @@ fn run_on(
         start_ns: None,
         path: "file write",
         asked: String::new(),
-        watch: Watch::of_kernel().expect("a clock"),
+        watch: CalibrationWatch::of_kernel().expect("a clock"),
         stop: stop(by_person),
         earlier,
         imposed: Vec::new(),
     };
     let session = Session::new(&REGISTRY, setup, &mut heard);
-    let ended = session.run(&Script(procedure, ending), || "later".to_owned());
+    let ended = session.run(&SessionScript(procedure, ending), || "later".to_owned());
     (ended.expect("an ending"), heard)
 }
 

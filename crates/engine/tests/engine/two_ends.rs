@@ -4,18 +4,18 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use fathom_engine::{Machine, Outcome, Plan, VisitAnswer, VisitRequest, coordinate};
+use fathom_engine::{EngineOutcome, Machine, Plan, VisitAnswer, VisitRequest, coordinate};
 use fathom_measure::clock::{FakeClock, Specification, WholeRun};
-use fathom_measure::sampler::{FarPlace, Fault, LOOPBACK, LoopTime, Resources};
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_metric::{About, Case, Entry, Inputs, Probe, Registry, Sizes};
+use fathom_measure::sampler::{FarPlace, LOOPBACK, LoopTime, Resources, SamplerFault};
+use fathom_measure::{Clock, Sampler, SamplerWork};
+use fathom_metric::{About, Entry, Inputs, Probe, ProbeCase, Registry, Sizes};
 use fathom_record::{
     Check, Disturbance, Effort, FarEnd, FarHost, Histogram, Host, NoModel, Params, Prediction,
     Protocol, State,
 };
 
 use crate::Screen;
-use crate::script::{Quiet, Script, host, setup};
+use crate::script::{EngineScript, Quiet, host, setup};
 
 const BENCH: &str = "bench-4";
 
@@ -25,13 +25,13 @@ static ABOUT: About =
     About { id: "network.round_trip", title: "round trip", has_far_end: true, ..About::BASE };
 
 impl Probe for RoundTrip {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        [LOOPBACK, BENCH, "gone"].map(|to| Case::usual(Params::one("to", to))).into()
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        [LOOPBACK, BENCH, "gone"].map(|to| ProbeCase::usual(Params::one("to", to))).into()
     }
-    fn predict(&self, _: &Case, _: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &ProbeCase, _: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
         Err(NoModel::SchedulersChoice)
     }
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<(), SamplerFault> {
         for (index, case) in cases.iter().enumerate() {
             let place = match sampler.resources().far_end(case.params.text("to").unwrap_or("")) {
                 Ok(place) => place,
@@ -47,7 +47,7 @@ impl Probe for RoundTrip {
                 values[0] = ns;
                 Ok(())
             };
-            sampler.run(vec![Work::Single {
+            sampler.run(vec![SamplerWork::Single {
                 cases: vec![index],
                 batch: 200,
                 operation: Box::new(operation),
@@ -66,14 +66,14 @@ static REGISTRY: LazyLock<Registry> =
     LazyLock::new(|| Registry::new(&[Entry::Probe(&RoundTrip)], &[]));
 
 /// Makes visits as a worker does, on a fake clock.
-struct Direct(Script);
+struct TwoEndDirect(EngineScript);
 
-impl Machine for Direct {
-    fn visit(&mut self, request: &VisitRequest) -> Outcome {
+impl Machine for TwoEndDirect {
+    fn visit(&mut self, request: &VisitRequest) -> EngineOutcome {
         // As through a worker's pipe.
         let line = serde_json::to_string(request).expect("a request");
         let request: VisitRequest = serde_json::from_str(&line).expect("the same request");
-        let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();
+        let cases: Vec<ProbeCase> = request.params.iter().cloned().map(ProbeCase::usual).collect();
         let clock = Clock::fake(Rc::new(FakeClock::new(20)));
         let sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(Quiet::new()));
         let mut sampler = sampler.with(request.resources.clone());
@@ -81,7 +81,7 @@ impl Machine for Direct {
         let visit = sampler.finish();
         let answer = VisitAnswer { samples: visit.samples, loops: visit.loops };
         let line = serde_json::to_string(&answer).expect("an answer");
-        Outcome::Answered(serde_json::from_str(&line).expect("the same answer"))
+        EngineOutcome::Answered(serde_json::from_str(&line).expect("the same answer"))
     }
     fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime> {
         self.0.calibrate(cpu)
@@ -115,7 +115,7 @@ fn probe_with_a_far_end_has_records_of_both_ends() {
     setup.far = vec![far.clone()];
     let mut screen = Screen::new(80, usize::MAX);
     let plan = plan.expect("a plan");
-    let document = coordinate(&plan, setup, &mut Direct(Script::new()), &mut screen);
+    let document = coordinate(&plan, setup, &mut TwoEndDirect(EngineScript::new()), &mut screen);
     assert_eq!(document.far, [far]);
     let [here, there, gone] = document.records.as_slice() else { panic!("three cases") };
     assert_eq!(gone.verdict.state, State::Unavailable);

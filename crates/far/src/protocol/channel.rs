@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::protocol::error::FarError;
-use crate::protocol::message::Message;
+use crate::protocol::message::ProtocolMessage;
 use crate::protocol::{WAIT_NS, printable};
 
 /// The longest line, without its end.
@@ -65,11 +65,13 @@ impl Channel {
     ///
     /// # Errors
     /// If none arrives in time, or it is too long or unknown.
-    pub fn receive(&mut self, wait_ns: u64) -> Result<Message, FarError> {
+    pub fn receive(&mut self, wait_ns: u64) -> Result<ProtocolMessage, FarError> {
         let line = self.until(wait_ns, line)?;
         match serde_json::from_slice(&line) {
-            Ok(Message::Error { text, is_limit: true }) => Err(FarError::Limit(printable(&text))),
-            Ok(Message::Error { text, .. }) => Err(FarError::Reported(printable(&text))),
+            Ok(ProtocolMessage::Error { text, is_limit: true }) => {
+                Err(FarError::Limit(printable(&text)))
+            }
+            Ok(ProtocolMessage::Error { text, .. }) => Err(FarError::Reported(printable(&text))),
             Ok(message) => Ok(message),
             Err(error) => Err(FarError::Unknown(printable(&error.to_string()))),
         }
@@ -209,8 +211,8 @@ mod tests {
         far.write_all(b"{\"message\":\"host\"}\n{\"message\":\"go\"}\n{\"mess").unwrap();
         drop(far);
         let mut channel = Channel::new(near.into());
-        assert_eq!(channel.receive(WAIT_NS).unwrap(), Message::Host);
-        assert_eq!(channel.receive(WAIT_NS).unwrap(), Message::Go);
+        assert_eq!(channel.receive(WAIT_NS).unwrap(), ProtocolMessage::Host);
+        assert_eq!(channel.receive(WAIT_NS).unwrap(), ProtocolMessage::Go);
         assert!(matches!(channel.receive(WAIT_NS), Err(FarError::Closed)));
     }
 
@@ -218,7 +220,7 @@ mod tests {
     fn reported_error_has_no_control_characters() {
         let (near, far) = UnixStream::pair().unwrap();
         let text = format!("\u{1b}[2Jno{}", "o".repeat(1_000));
-        Channel::new(far.into()).send(&Message::Error { text, is_limit: false }).unwrap();
+        Channel::new(far.into()).send(&ProtocolMessage::Error { text, is_limit: false }).unwrap();
         let error = Channel::new(near.into()).receive(WAIT_NS).unwrap_err().to_string();
         assert!(error.starts_with("[2Jno") && error.len() == TEXT_CHARACTERS_MAX, "{error}");
     }

@@ -14,9 +14,9 @@ use crate::tcp_info::TcpInfo;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
-pub enum Message {
+pub enum ProtocolMessage {
     /// First, by the near end, and its answer.
-    Hello(Hello),
+    Hello(ProtocolHello),
     /// By the near end, if the far end has a challenge.
     Proof { proof: String },
     /// By the near end: asks for the facts of the far host.
@@ -44,7 +44,7 @@ pub enum Message {
     /// By the near end, once it has the data connections.
     Go,
     /// By the far end, after the end of the data connections.
-    Result(Box<Outcome>),
+    Result(Box<ProtocolOutcome>),
     /// By the far end, before it ends.
     Error {
         text: String,
@@ -78,7 +78,7 @@ impl Orders {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Hello {
+pub struct ProtocolHello {
     pub protocol: u32,
     /// Of the program.
     pub version: String,
@@ -88,7 +88,7 @@ pub struct Hello {
     pub proof: Option<String>,
 }
 
-impl Hello {
+impl ProtocolHello {
     pub fn new(challenge: Option<String>, proof: Option<String>) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { protocol: PROTOCOL, version, challenge, proof }
@@ -107,7 +107,7 @@ impl Hello {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SetUp {
-    pub work: Work,
+    pub work: ProtocolWork,
     /// The CPU to pin to.
     pub cpu: u32,
     /// TCP congestion control of the data connections, if the host has it.
@@ -122,25 +122,30 @@ impl SetUp {
     /// Whether a far end does it.
     pub(crate) fn check(&self) -> Result<(), FarError> {
         match self.work {
-            Work::Echo { bytes, .. } if !(1..=REQUEST_BYTES_MAX).contains(&bytes) => {
+            ProtocolWork::Echo { bytes, .. } if !(1..=REQUEST_BYTES_MAX).contains(&bytes) => {
                 return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
             }
-            Work::Transfer { streams, .. } if !(1..=STREAMS_MAX).contains(&streams) => {
+            ProtocolWork::Transfer { streams, .. } if !(1..=STREAMS_MAX).contains(&streams) => {
                 return Err(FarError::Unexpected("expected 1 to 16 streams"));
             }
-            Work::Transfer { chunk_bytes, .. }
+            ProtocolWork::Transfer { chunk_bytes, .. }
                 if !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk_bytes) =>
             {
                 return Err(FarError::Unexpected("expected chunks of 64 bytes to 16 MiB"));
             }
-            Work::UdpEcho { bytes, .. } if !(1..=DATAGRAM_BYTES_MAX).contains(&bytes) => {
+            ProtocolWork::UdpEcho { bytes, .. } if !(1..=DATAGRAM_BYTES_MAX).contains(&bytes) => {
                 return Err(FarError::Unexpected("expected datagrams of 1 to 1452 bytes"));
             }
-            Work::UdpSink { bytes } if !(HEAD_BYTES as u32..=DATAGRAM_BYTES).contains(&bytes) => {
+            ProtocolWork::UdpSink { bytes }
+                if !(HEAD_BYTES as u32..=DATAGRAM_BYTES).contains(&bytes) =>
+            {
                 return Err(FarError::Unexpected("expected datagrams of 40 to 1472 bytes"));
             }
-            Work::Echo { .. } | Work::Transfer { .. } => {}
-            Work::UdpEcho { .. } | Work::UdpSink { .. } | Work::Accept { .. } | Work::Files => {}
+            ProtocolWork::Echo { .. } | ProtocolWork::Transfer { .. } => {}
+            ProtocolWork::UdpEcho { .. }
+            | ProtocolWork::UdpSink { .. }
+            | ProtocolWork::Accept { .. }
+            | ProtocolWork::Files => {}
         }
         match &self.congestion {
             Some(name) if !is_congestion(name) => {
@@ -158,7 +163,7 @@ fn is_congestion(name: &str) -> bool {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "work", rename_all = "snake_case")]
-pub enum Work {
+pub enum ProtocolWork {
     /// Sends each request back.
     Echo {
         /// Bytes of a request.
@@ -185,7 +190,7 @@ pub enum Work {
         bytes: u32,
     },
     /// Accepts connections one by one, and closes each after the near end.
-    Accept { closing: Closing },
+    Accept { closing: ProtocolClosing },
     /// Receives files, by the orders over the data connection.
     Files,
 }
@@ -193,14 +198,14 @@ pub enum Work {
 /// How a far end closes a connection that the near end has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Closing {
+pub enum ProtocolClosing {
     /// By its own FIN.
     Back,
     /// By RST, which leaves no TIME_WAIT at the near end.
     Reset,
 }
 
-impl Work {
+impl ProtocolWork {
     /// The number of data connections.
     pub(crate) fn connections(self) -> usize {
         match self {
@@ -223,7 +228,7 @@ impl Work {
 
 /// The far end's report of its work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ProtocolOutcome {
     pub far: FarEnd,
     /// Requests that were answered, connections that were closed, or bytes of blocks that were
     /// transferred.
@@ -238,7 +243,7 @@ pub struct Outcome {
 const LOOPS_MAX: usize = 64;
 const CHECKS_MAX: usize = 16;
 
-impl Outcome {
+impl ProtocolOutcome {
     /// What of it a far end that was set up on this CPU cannot report: other numbers and texts must
     /// not reach a record.
     pub(crate) fn implausible(&self, cpu: u32) -> Option<&'static str> {

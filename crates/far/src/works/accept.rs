@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, listen, recv, send, sockopt};
 
 use crate::protocol::error::FarError;
-use crate::protocol::message::Closing;
+use crate::protocol::message::ProtocolClosing;
 
 /// What the near end gets over the data connection once a connection was accepted, and once it was
 /// closed.
@@ -38,7 +38,7 @@ pub(crate) fn open(address: IpAddr, backlog: i32) -> Result<TcpListener, FarErro
 pub(crate) fn answer(
     data: &TcpStream,
     listener: &TcpListener,
-    closing: Closing,
+    closing: ProtocolClosing,
     closed: &AtomicU64,
 ) -> Result<u64, FarError> {
     let near = data.peer_addr().map_err(FarError::system("getpeername"))?.ip();
@@ -50,7 +50,7 @@ pub(crate) fn answer(
         if !wait_for_end(data, &connection)? {
             return Ok(closed.load(Relaxed));
         }
-        if closing == Closing::Reset {
+        if closing == ProtocolClosing::Reset {
             let failed = FarError::errno("SO_LINGER");
             sockopt::set_socket_linger(&connection, Some(Duration::ZERO)).map_err(failed)?;
         }
@@ -122,20 +122,20 @@ mod tests {
     use super::*;
 
     /// A far end in a thread, and what the near end has of it.
-    struct Ends {
+    struct AcceptEnds {
         data: TcpStream,
         connect: Box<dyn Fn() -> TcpStream>,
         far: thread::JoinHandle<Result<u64, FarError>>,
     }
 
-    fn ends(closing: Closing) -> Ends {
+    fn ends(closing: ProtocolClosing) -> AcceptEnds {
         let control = TcpListener::bind("127.0.0.1:0").unwrap();
         let data = TcpStream::connect(control.local_addr().unwrap()).unwrap();
         let (far_data, _) = control.accept().unwrap();
         let listener = open([127, 0, 0, 1].into(), BACKLOG).unwrap();
         let address = listener.local_addr().unwrap();
         let far = thread::spawn(move || answer(&far_data, &listener, closing, &AtomicU64::new(0)));
-        Ends { data, connect: Box::new(move || TcpStream::connect(address).unwrap()), far }
+        AcceptEnds { data, connect: Box::new(move || TcpStream::connect(address).unwrap()), far }
     }
 
     fn report_of(mut data: &TcpStream) -> u8 {
@@ -146,8 +146,9 @@ mod tests {
 
     #[test]
     fn connections_are_closed_as_asked() {
-        for (closing, is_reset) in [(Closing::Back, false), (Closing::Reset, true)] {
-            let Ends { data, connect, far } = ends(closing);
+        for (closing, is_reset) in [(ProtocolClosing::Back, false), (ProtocolClosing::Reset, true)]
+        {
+            let AcceptEnds { data, connect, far } = ends(closing);
             for _ in 0..3 {
                 let mut connection = connect();
                 assert_eq!(report_of(&data), ACCEPTED);
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn far_end_ends_during_a_connection() {
-        let Ends { data, connect, far } = ends(Closing::Back);
+        let AcceptEnds { data, connect, far } = ends(ProtocolClosing::Back);
         let _open = connect();
         assert_eq!(report_of(&data), ACCEPTED);
         drop(data);
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn data_or_another_address_is_refused() {
-        let Ends { data, connect, far } = ends(Closing::Back);
+        let AcceptEnds { data, connect, far } = ends(ProtocolClosing::Back);
         let address = connect().peer_addr().unwrap();
         assert_eq!([report_of(&data), report_of(&data)], [ACCEPTED, CLOSED]);
         let other = std::net::SocketAddr::from(([127, 0, 0, 2], 0));

@@ -51,7 +51,7 @@ pub(crate) struct Datagrams<'d> {
 
 impl<'d> Datagrams<'d> {
     /// Waits for the first datagram.
-    pub(crate) fn of(
+    pub(crate) fn from_socket(
         socket: UdpSocket,
         data: &'d TcpStream,
         nonce: String,
@@ -245,7 +245,7 @@ mod tests {
         let socket = udp();
         let address = socket.local_addr().unwrap();
         let work = move || {
-            let far = Datagrams::of(socket, &data, NONCE.to_owned()).unwrap();
+            let far = Datagrams::from_socket(socket, &data, NONCE.to_owned()).unwrap();
             far.answer(1, busy, &AtomicU64::new(0)).unwrap()
         };
         (std::thread::spawn(work), address, near)

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use fathom_fileio::Sum;
+use fathom_fileio::XorSum;
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
 use fathom_paths::device::{Presence, Role, presence};
@@ -40,9 +40,9 @@ pub const LENGTH_BYTES: usize = size_of::<u64>();
 /// By the near end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
-pub enum Order {
+pub enum WorkOrder {
     /// Files of a round.
-    Receive(Round),
+    Receive(WorkRound),
     /// The sums of the files that were received.
     Sums,
     /// Whether there is a kernel device to receive by.
@@ -51,7 +51,7 @@ pub enum Order {
 
 /// How to receive a set of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Round {
+pub struct WorkRound {
     pub path: ReceivePath,
     /// Of the buffer or window, if the path has one.
     pub size: u32,
@@ -68,7 +68,7 @@ pub struct Round {
     pub page: bool,
 }
 
-impl Round {
+impl WorkRound {
     fn check(&self) -> Result<(), FarError> {
         let is_known = (1..=SIZE_MAX).contains(&(self.size as usize))
             && (1..=FILES_MAX).contains(&self.files)
@@ -83,7 +83,7 @@ impl Round {
 /// By the far end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
-pub enum Report {
+pub enum WorkReport {
     /// Connections are accepted.
     Ready,
     Received(Received),
@@ -118,8 +118,8 @@ pub struct FileSum {
     pub position: u64,
 }
 
-impl From<Sum> for FileSum {
-    fn from(Sum { xor, position, bytes }: Sum) -> Self {
+impl From<XorSum> for FileSum {
+    fn from(XorSum { xor, position, bytes }: XorSum) -> Self {
         Self { bytes, xor, position }
     }
 }
@@ -137,29 +137,29 @@ pub(crate) fn serve(
     loop {
         // The watchdog ends a far end whose near end does nothing.
         let report = match orders.json(u64::MAX) {
-            Ok(Order::Sums) => Report::Sums { files: sums(&files)? },
-            Ok(Order::Device) => Report::Device { presence: presence(Role::Receives) },
-            Ok(Order::Receive(round)) => {
+            Ok(WorkOrder::Sums) => WorkReport::Sums { files: sums(&files)? },
+            Ok(WorkOrder::Device) => WorkReport::Device { presence: presence(Role::Receives) },
+            Ok(WorkOrder::Receive(round)) => {
                 round.check()?;
                 files.clear();
-                let end = End::new(round, folder).and_then(|end| {
-                    orders.send(&Report::Ready)?;
+                let end = WorkEnd::new(round, folder).and_then(|end| {
+                    orders.send(&WorkReport::Ready)?;
                     Ok(end)
                 });
                 let done = end.and_then(|end| end.receive(data, listener, folder, progress));
                 match done {
                     Ok((received, found)) => {
                         files = found;
-                        Report::Received(received)
+                        WorkReport::Received(received)
                     }
                     Err(FarError::Closed) => return Ok(all),
-                    Err(error) => Report::Failed { text: error.to_string() },
+                    Err(error) => WorkReport::Failed { text: error.to_string() },
                 }
             }
             Err(FarError::Closed) => return Ok(all),
             Err(error) => return Err(error),
         };
-        if let Report::Received(_) = report {
+        if let WorkReport::Received(_) = report {
             let bytes = files.iter().filter_map(|file| file.file().metadata().ok());
             all += bytes.map(|it| it.len()).sum::<u64>();
         }
@@ -168,15 +168,15 @@ pub(crate) fn serve(
 }
 
 /// What a round needs, made before it begins.
-struct End {
-    round: Round,
+struct WorkEnd {
+    round: WorkRound,
     waiter: Waiter,
     receiving: Receiving,
     reserve: Reserve,
 }
 
-impl End {
-    fn new(round: Round, folder: &Path) -> Result<Self, FarError> {
+impl WorkEnd {
+    fn new(round: WorkRound, folder: &Path) -> Result<Self, FarError> {
         let reserve = Reserve::new(folder, round.bytes)?;
         let waiter = Waiter::new(round.io, Duration::from_nanos(WAIT_NS));
         let waiter = waiter.map_err(FarError::system("block SIGIO"))?;
@@ -261,9 +261,9 @@ const PIECE: usize = 1 << 20;
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn sum(file: &File) -> Result<Sum, FarError> {
+pub fn sum(file: &File) -> Result<XorSum, FarError> {
     use std::os::unix::fs::FileExt as _;
-    let (mut sum, mut piece) = (Sum::default(), vec![0; PIECE]);
+    let (mut sum, mut piece) = (XorSum::default(), vec![0; PIECE]);
     loop {
         match file.read_at(&mut piece, sum.bytes).map_err(FarError::system("read"))? {
             0 => return Ok(sum),
@@ -310,7 +310,7 @@ mod tests {
         Ends { orders: Channel::new(data.into()), connect, far, folder }
     }
 
-    const ROUND: Round = Round {
+    const ROUND: WorkRound = WorkRound {
         path: ReceivePath::Copy,
         size: 4096,
         io: Io::Blocking,
@@ -321,7 +321,7 @@ mod tests {
         page: false,
     };
 
-    fn report(orders: &mut Channel) -> Report {
+    fn report(orders: &mut Channel) -> WorkReport {
         orders.json(WAIT_NS).unwrap()
     }
 
@@ -330,8 +330,8 @@ mod tests {
         let mut ends = ends();
         for persistent in [false, true] {
             let contents = [b"one".as_slice(), b"the other"];
-            ends.orders.send(&Order::Receive(Round { persistent, ..ROUND })).unwrap();
-            assert_eq!(report(&mut ends.orders), Report::Ready);
+            ends.orders.send(&WorkOrder::Receive(WorkRound { persistent, ..ROUND })).unwrap();
+            assert_eq!(report(&mut ends.orders), WorkReport::Ready);
             let mut kept = (ends.connect)();
             for (number, content) in contents.into_iter().enumerate() {
                 if persistent {
@@ -345,10 +345,10 @@ mod tests {
                 }
             }
             let found = report(&mut ends.orders);
-            assert!(matches!(found, Report::Received(it) if it.done_ns > 0), "{found:?}");
-            ends.orders.send(&Order::Sums).unwrap();
-            let files = contents.map(|content| Sum::of(content).into()).to_vec();
-            assert_eq!(report(&mut ends.orders), Report::Sums { files });
+            assert!(matches!(found, WorkReport::Received(it) if it.done_ns > 0), "{found:?}");
+            ends.orders.send(&WorkOrder::Sums).unwrap();
+            let files = contents.map(|content| XorSum::over(content).into()).to_vec();
+            assert_eq!(report(&mut ends.orders), WorkReport::Sums { files });
             assert_eq!(fs::read_dir(ends.folder.path()).unwrap().count(), 0, "no name");
         }
         drop(ends.orders);
@@ -359,26 +359,28 @@ mod tests {
     fn more_than_announced_is_refused_and_the_next_round_goes_on() {
         let mut ends = ends();
         for persistent in [true, false] {
-            ends.orders.send(&Order::Receive(Round { persistent, files: 1, ..ROUND })).unwrap();
-            assert_eq!(report(&mut ends.orders), Report::Ready);
+            ends.orders
+                .send(&WorkOrder::Receive(WorkRound { persistent, files: 1, ..ROUND }))
+                .unwrap();
+            assert_eq!(report(&mut ends.orders), WorkReport::Ready);
             let mut connection = (ends.connect)();
             let sent = if persistent { 101_u64.to_le_bytes().to_vec() } else { vec![7; 101] };
             connection.write_all(&sent).unwrap();
-            let Report::Failed { text } = report(&mut ends.orders) else { panic!("accepted") };
+            let WorkReport::Failed { text } = report(&mut ends.orders) else { panic!("accepted") };
             assert!(text.contains("100 bytes"), "{text}");
         }
-        for round in [Round { files: 501, ..ROUND }, Round { size: 0, ..ROUND }] {
+        for round in [WorkRound { files: 501, ..ROUND }, WorkRound { size: 0, ..ROUND }] {
             assert!(round.check().is_err(), "{round:?}");
         }
-        ends.orders.send(&Order::Receive(Round { bytes: u64::MAX, ..ROUND })).unwrap();
+        ends.orders.send(&WorkOrder::Receive(WorkRound { bytes: u64::MAX, ..ROUND })).unwrap();
         assert!(matches!(ends.far.join().unwrap(), Err(FarError::Unexpected(_))));
     }
 
     #[test]
     fn near_end_that_goes_away_ends_the_round() {
         let mut ends = ends();
-        ends.orders.send(&Order::Receive(ROUND)).unwrap();
-        assert_eq!(report(&mut ends.orders), Report::Ready);
+        ends.orders.send(&WorkOrder::Receive(ROUND)).unwrap();
+        assert_eq!(report(&mut ends.orders), WorkReport::Ready);
         drop(ends.orders);
         assert_eq!(ends.far.join().unwrap().unwrap(), 0);
     }
@@ -403,17 +405,17 @@ mod tests {
             // Returning silently would count as passed.
             return writeln!(std::io::stderr(), "skipped: a disk of its own needs root").unwrap();
         };
-        let large = Order::Receive(Round { files: 1, bytes: 3 * MIB as u64, ..ROUND });
+        let large = WorkOrder::Receive(WorkRound { files: 1, bytes: 3 * MIB as u64, ..ROUND });
         let (mut first, mut second) = (ends_in(path.clone(), ()), ends_in(path, ()));
         first.orders.send(&large).unwrap();
-        assert_eq!(report(&mut first.orders), Report::Ready);
+        assert_eq!(report(&mut first.orders), WorkReport::Ready);
         second.orders.send(&large).unwrap();
         let others =
             "3145728 bytes and 3145728 bytes of other rounds exceed half of the free space";
         assert!(failure(&mut second.orders).contains(others));
-        let small = Order::Receive(Round { bytes: MIB as u64, ..ROUND });
+        let small = WorkOrder::Receive(WorkRound { bytes: MIB as u64, ..ROUND });
         second.orders.send(&small).unwrap();
-        assert_eq!(report(&mut second.orders), Report::Ready, "there is room for it");
+        assert_eq!(report(&mut second.orders), WorkReport::Ready, "there is room for it");
         // The end of a round frees what it has not received.
         drop(first.orders);
         first.far.join().unwrap().unwrap();
@@ -421,12 +423,12 @@ mod tests {
         second.far.join().unwrap().unwrap();
         let mut third = ends_in(format!("/proc/self/fd/{}", folder.as_raw_fd()).into(), folder);
         third.orders.send(&large).unwrap();
-        assert_eq!(report(&mut third.orders), Report::Ready);
+        assert_eq!(report(&mut third.orders), WorkReport::Ready);
     }
 
     fn failure(orders: &mut Channel) -> String {
         match report(orders) {
-            Report::Failed { text } => text,
+            WorkReport::Failed { text } => text,
             other => panic!("{other:?}"),
         }
     }

@@ -30,17 +30,17 @@ const ANSWERS_MAX: usize = 4 * ANSWERS as usize;
 
 /// The words of a datagram: round, number, whether it asks, time, 0; and of an answer: round,
 /// received, reordered, jitter in ns, the number of the datagram.
-type Words = [u64; 5];
+type SinkWords = [u64; 5];
 
-fn words(bytes: &[u8]) -> Words {
-    let mut words = Words::default();
+fn words(bytes: &[u8]) -> SinkWords {
+    let mut words = SinkWords::default();
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
         *word = u64::from_le_bytes(*bytes);
     }
     words
 }
 
-fn write(words: Words, bytes: &mut [u8]) {
+fn write(words: SinkWords, bytes: &mut [u8]) {
     bytes
         .iter_mut()
         .zip(words.iter().flat_map(|word| word.to_le_bytes()))
@@ -49,7 +49,7 @@ fn write(words: Words, bytes: &mut [u8]) {
 
 /// What the far end has received of a round.
 #[derive(Debug, Default)]
-struct Received {
+struct SinkReceived {
     round: u64,
     count: u64,
     reordered: u64,
@@ -60,8 +60,8 @@ struct Received {
     last: Option<[u64; 2]>,
 }
 
-impl Received {
-    fn take(&mut self, [round, number, _, sent_ns, _]: Words, arrived_ns: u64) {
+impl SinkReceived {
+    fn take(&mut self, [round, number, _, sent_ns, _]: SinkWords, arrived_ns: u64) {
         if round > self.round {
             *self = Self { round, ..Self::default() };
         }
@@ -78,7 +78,7 @@ impl Received {
         }
     }
 
-    fn answer(&self, number: u64) -> Words {
+    fn answer(&self, number: u64) -> SinkWords {
         [self.round, self.count, self.reordered, self.jitter_ns as u64, number]
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn count(
     bytes: usize,
     progress: &AtomicU64,
 ) -> Result<u64, FarError> {
-    let (mut received, mut total) = (Received::default(), 0);
+    let (mut received, mut total) = (SinkReceived::default(), 0);
     datagrams.each(bytes, |datagram| {
         let words = words(datagram);
         received.take(words, monotonic_raw_ns());
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn jitter_and_order_are_those_of_the_round() {
-        let mut received = Received::default();
+        let mut received = SinkReceived::default();
         // Sent each 100 ns; the third arrives 160 ns late, the fourth overtakes none.
         for (number, sent, arrived) in
             [(0, 0, 1000), (1, 100, 1100), (3, 300, 1460), (2, 200, 1470)]

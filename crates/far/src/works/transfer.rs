@@ -13,7 +13,7 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fathom_measure::Clock;
-use fathom_measure::clock::Stamp;
+use fathom_measure::clock::ClockStamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -52,7 +52,7 @@ impl Frame {
         (kind << KIND_SHIFT | number).to_le_bytes()
     }
 
-    fn of(word: [u8; WORD_BYTES]) -> Result<Self, FarError> {
+    fn from_word(word: [u8; WORD_BYTES]) -> Result<Self, FarError> {
         let word = u64::from_le_bytes(word);
         let number = word & ((1 << KIND_SHIFT) - 1);
         let is_block = (WORD_BYTES as u64..=BLOCK_BYTES_MAX).contains(&number);
@@ -103,7 +103,7 @@ impl Incoming {
             (self.at, bytes) = (self.at + part, &bytes[part..]);
             if self.at == WORD_BYTES {
                 self.at = 0;
-                match Frame::of(self.word)? {
+                match Frame::from_word(self.word)? {
                     Frame::Block(block) if block > WORD_BYTES as u64 => {
                         (self.block, self.missing) = (block, block - WORD_BYTES as u64);
                     }
@@ -121,7 +121,7 @@ impl Incoming {
 
 /// What one end has sent, received and has to send.
 #[derive(Debug, Default)]
-struct State {
+struct TransferState {
     /// Bytes of whole blocks.
     sent: u64,
     received: u64,
@@ -137,7 +137,7 @@ struct State {
     has_ended: bool,
 }
 
-impl State {
+impl TransferState {
     /// The frame to go on with.
     fn next(&mut self) -> Option<(Frame, u64)> {
         if self.out.is_none() {
@@ -164,10 +164,10 @@ const RETRY: u32 = 16;
 
 /// One connection.
 #[derive(Debug)]
-struct Stream {
+struct TransferStream {
     socket: TcpStream,
     incoming: Incoming,
-    state: State,
+    state: TransferState,
     may_send: bool,
     may_receive: bool,
     /// Bytes sent since the last look for answers.
@@ -175,9 +175,9 @@ struct Stream {
     is_closed: bool,
 }
 
-impl Stream {
+impl TransferStream {
     fn new(socket: TcpStream) -> Self {
-        let (incoming, state) = (Incoming::default(), State::default());
+        let (incoming, state) = (Incoming::default(), TransferState::default());
         let (may_send, may_receive) = (true, false);
         Self { socket, incoming, state, may_send, may_receive, unseen: 0, is_closed: false }
     }
@@ -218,7 +218,7 @@ impl Stream {
     fn receive(
         &mut self,
         buffer: &mut [u8],
-        mut ended: impl FnMut(&mut State, Frame) -> Result<(), FarError>,
+        mut ended: impl FnMut(&mut TransferState, Frame) -> Result<(), FarError>,
     ) -> Result<usize, FarError> {
         if !self.may_receive {
             return Ok(0);
@@ -248,7 +248,7 @@ impl Stream {
 
 /// Lets every connection try again now and then: as long as one of them moves bytes, nothing waits,
 /// and the others would never learn that they can go on.
-fn retry(streams: &mut [Stream], passes: &mut u32) {
+fn retry(streams: &mut [TransferStream], passes: &mut u32) {
     *passes = (*passes + 1) % RETRY;
     if *passes == 0 {
         for stream in streams.iter_mut().filter(|stream| !stream.is_closed) {
@@ -258,13 +258,14 @@ fn retry(streams: &mut [Stream], passes: &mut u32) {
 }
 
 /// Waits until a connection can go on.
-fn wait(streams: &mut [Stream], wait_ns: Option<u64>) -> Result<(), FarError> {
+fn wait(streams: &mut [TransferStream], wait_ns: Option<u64>) -> Result<(), FarError> {
     let timeout = wait_ns.map(|ns| Timespec {
         tv_sec: (ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as i64,
     });
-    let mut open: Vec<&mut Stream> = streams.iter_mut().filter(|one| !one.is_closed).collect();
-    let events = |stream: &mut &mut Stream| match stream.state.next() {
+    let mut open: Vec<&mut TransferStream> =
+        streams.iter_mut().filter(|one| !one.is_closed).collect();
+    let events = |stream: &mut &mut TransferStream| match stream.state.next() {
         Some(_) => PollFlags::IN | PollFlags::OUT,
         None => PollFlags::IN,
     };
@@ -299,7 +300,7 @@ pub(crate) fn serve(
     chunk: usize,
     progress: &AtomicU64,
 ) -> Result<u64, FarError> {
-    let mut streams: Vec<Stream> = data.into_iter().map(Stream::new).collect();
+    let mut streams: Vec<TransferStream> = data.into_iter().map(TransferStream::new).collect();
     let (mut input, mut output, mut passes) = (vec![0; chunk], vec![0; chunk], 0);
     while streams.iter().any(|stream| !stream.is_closed) {
         let mut moved = 0;
@@ -318,7 +319,7 @@ pub(crate) fn serve(
 }
 
 /// What the far end does at the end of a frame.
-fn answer(state: &mut State, frame: Frame) -> Result<(), FarError> {
+fn answer(state: &mut TransferState, frame: Frame) -> Result<(), FarError> {
     match frame {
         Frame::Block(bytes) => {
             state.received += bytes;
@@ -337,13 +338,13 @@ fn answer(state: &mut State, frame: Frame) -> Result<(), FarError> {
 
 /// The directions of a transfer, from the near end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum TransferDirection {
     Send,
     Receive,
     Both,
 }
 
-impl Direction {
+impl TransferDirection {
     pub fn sends(self) -> bool {
         self != Self::Receive
     }
@@ -366,12 +367,12 @@ pub struct Length {
 
 /// What was received over one connection in one direction: times at which the near end knew of a
 /// count, and the bytes since the beginning, which is the first.
-pub type Track = Vec<(Stamp, u64)>;
+pub type Track = Vec<(ClockStamp, u64)>;
 
 /// The near end of a transfer.
 #[derive(Debug)]
 pub struct Transfer {
-    streams: Vec<Stream>,
+    streams: Vec<TransferStream>,
     input: Vec<u8>,
     output: Vec<u8>,
 }
@@ -379,7 +380,7 @@ pub struct Transfer {
 impl Transfer {
     /// Over these data connections, by calls of `chunk` bytes.
     pub fn new(data: Vec<TcpStream>, chunk: usize) -> Self {
-        let streams = data.into_iter().map(Stream::new).collect();
+        let streams = data.into_iter().map(TransferStream::new).collect();
         Self { streams, input: vec![0; chunk], output: vec![0; chunk] }
     }
 
@@ -398,7 +399,7 @@ impl Transfer {
     /// If a connection ends, the far end does not keep to the protocol, or nothing arrives.
     pub fn run(
         &mut self,
-        direction: Direction,
+        direction: TransferDirection,
         length: Length,
         clock: &Clock,
     ) -> Result<Vec<Track>, FarError> {
@@ -416,8 +417,9 @@ impl Transfer {
             let mut moved = 0;
             for (stream, track) in self.streams.iter_mut().zip(&mut tracks) {
                 moved += stream.send(&mut self.output)?;
-                let note =
-                    |state: &mut State, frame| note(state, frame, length.block, track, clock);
+                let note = |state: &mut TransferState, frame| {
+                    note(state, frame, length.block, track, clock)
+                };
                 moved += stream.receive(&mut self.input, note)?;
                 if stream.is_closed {
                     return Err(FarError::Closed);
@@ -435,7 +437,7 @@ impl Transfer {
                     }
                 }
             }
-            let is_done = |state: &State| {
+            let is_done = |state: &TransferState| {
                 state.has_ended && !state.end && state.out.is_none() && state.answered == state.sent
             };
             if is_stopping && self.streams.iter().all(|stream| is_done(&stream.state)) {
@@ -453,7 +455,7 @@ impl Transfer {
 
 /// What the near end does at the end of a frame: notes counts, those of the far end first.
 fn note(
-    state: &mut State,
+    state: &mut TransferState,
     frame: Frame,
     block: u64,
     [up, down]: &mut [(u64, Track); 2],
@@ -479,12 +481,12 @@ fn note(
 pub(crate) mod tests {
     use std::net::TcpListener;
 
-    use fathom_measure::clock::{Source, Specification};
+    use fathom_measure::clock::{ClockSource, Specification};
 
     use super::*;
 
     pub(crate) fn clock() -> Clock {
-        Clock::from_specification(Specification::uncalibrated(Source::MonotonicRaw))
+        Clock::from_specification(Specification::uncalibrated(ClockSource::MonotonicRaw))
     }
 
     fn connections(count: usize) -> (Vec<TcpStream>, Vec<TcpStream>) {
@@ -501,10 +503,15 @@ pub(crate) mod tests {
         let served = std::thread::spawn(move || serve(far, CHUNK, &AtomicU64::new(0)));
         let mut transfer = Transfer::new(near, CHUNK);
         let length = Length { block: 7 * CHUNK as u64, blocks: 40, least_ns: 2e6 };
-        for direction in [Direction::Both, Direction::Send, Direction::Receive, Direction::Both] {
+        for direction in [
+            TransferDirection::Both,
+            TransferDirection::Send,
+            TransferDirection::Receive,
+            TransferDirection::Both,
+        ] {
             let before = transfer.bytes();
             let tracks = transfer.run(direction, length, &clock()).unwrap();
-            assert_eq!(tracks.len(), if direction == Direction::Both { 6 } else { 3 });
+            assert_eq!(tracks.len(), if direction == TransferDirection::Both { 6 } else { 3 });
             let sum = |sum, track: &Track| sum + track.last().unwrap().1;
             assert_eq!(tracks.iter().fold(0, sum), transfer.bytes() - before);
             for track in &tracks {
@@ -556,7 +563,7 @@ pub(crate) mod tests {
             let (near, mut far) = connections(1);
             std::io::Write::write_all(&mut far[0], &frame.word()).unwrap();
             let length = Length { block: 6400, blocks: 1, least_ns: 1e12 };
-            let found = Transfer::new(near, 64).run(Direction::Send, length, &clock());
+            let found = Transfer::new(near, 64).run(TransferDirection::Send, length, &clock());
             assert!(matches!(found, Err(FarError::Unexpected(_))), "{frame:?}: {found:?}");
         }
     }

@@ -6,9 +6,9 @@ use super::LimitKind::{ReadBytes, Reads, WriteBytes, Writes};
 use super::*;
 
 /// A disk 8:0 with partition 8:1, and device mapper device 252:0 on the partition.
-struct Machine(tempfile::TempDir);
+struct CapMachine(tempfile::TempDir);
 
-impl Machine {
+impl CapMachine {
     fn new(membership: &str, mounts: &str) -> Self {
         let machine = Self(tempfile::tempdir().unwrap());
         machine.write("proc/self/cgroup", membership);
@@ -41,7 +41,7 @@ impl Machine {
     }
 
     fn caps(&self, major: u32, minor: u32) -> Caps {
-        on(&Reader::at(self.0.path()), major, minor)
+        on(&HostReader::at(self.0.path()), major, minor)
     }
 }
 
@@ -58,7 +58,7 @@ const MOUNT_2: &str = "35 30 0:31 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
 #[test]
 fn version_1_uses_own_group_and_whole_disk() {
-    let machine = Machine::new("7:blkio:/web/a\n", MOUNT_1);
+    let machine = CapMachine::new("7:blkio:/web/a\n", MOUNT_1);
     let file =
         |group: &str, name: &str| format!("sys/fs/cgroup/blkio/{group}blkio.throttle.{name}");
     machine.write(&file("web/a/", "read_bps_device"), "9:0 1\n8:0 52428800\n");
@@ -77,7 +77,7 @@ fn version_1_uses_own_group_and_whole_disk() {
 
 #[test]
 fn version_2_uses_lowest_limit_of_all_groups() {
-    let machine = Machine::new("0::/web/a\n", MOUNT_2);
+    let machine = CapMachine::new("0::/web/a\n", MOUNT_2);
     machine.write("sys/fs/cgroup/web/a/io.max", "8:0 rbps=2000 wbps=max riops=max wiops=120\n");
     machine.write("sys/fs/cgroup/web/io.max", "8:0 rbps=1000 wbps=max riops=50 wiops=max\n");
     let caps = machine.caps(8, 1);
@@ -88,7 +88,7 @@ fn version_2_uses_lowest_limit_of_all_groups() {
 
 #[test]
 fn mapped_device_has_lower_of_own_and_disk_limit() {
-    let machine = Machine::new("0::/web\n", MOUNT_2);
+    let machine = CapMachine::new("0::/web\n", MOUNT_2);
     let limits =
         "252:0 rbps=max wbps=10 riops=max wiops=max\n8:0 rbps=99 wbps=20 riops=max wiops=max\n";
     machine.write("sys/fs/cgroup/web/io.max", limits);
@@ -99,7 +99,7 @@ fn mapped_device_has_lower_of_own_and_disk_limit() {
 #[test]
 fn anonymous_device_is_found_by_mount_source() {
     let mounts = format!("{MOUNT_2}40 1 0:45 /root / rw - btrfs /dev/sda1 rw,ssd\n");
-    let machine = Machine::new("0::/web\n", &mounts);
+    let machine = CapMachine::new("0::/web\n", &mounts);
     machine.write("sys/fs/cgroup/web/io.max", "8:0 rbps=99 wbps=max riops=max wiops=max\n");
     assert_eq!(rates(&machine.caps(0, 45))[0], Some(99));
     assert_eq!(machine.caps(0, 46), Caps::default());
@@ -107,13 +107,13 @@ fn anonymous_device_is_found_by_mount_source() {
 
 #[test]
 fn hidden_groups_mean_no_limit() {
-    assert_eq!(Machine::new("0::/web\n", "").caps(8, 0), Caps::default());
-    assert_eq!(Machine::new("", MOUNT_2).caps(8, 0), Caps::default());
+    assert_eq!(CapMachine::new("0::/web\n", "").caps(8, 0), Caps::default());
+    assert_eq!(CapMachine::new("", MOUNT_2).caps(8, 0), Caps::default());
 }
 
 #[test]
 fn largest_request_is_minimum_over_layers() {
-    let machine = Machine::new("0::/web\n", MOUNT_2);
+    let machine = CapMachine::new("0::/web\n", MOUNT_2);
     machine.write("sys/fs/cgroup/web/io.max", "8:0 rbps=max wbps=max riops=9 wiops=max\n");
     machine.write("sys/devices/sda/queue/max_sectors_kb", "512\n");
     machine.write("sys/devices/dm-0/queue/max_sectors_kb", "1280\n");

@@ -8,11 +8,11 @@ use fathom_measure::Clock;
 use rustix::fs::{OFlags, SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::job::{Job, Tally, is_empty};
-use super::{BLOCK, ReadError, ReadFault, Request, allocate, failed};
+use super::job::{ReadJob, ReadTally, is_empty};
+use super::{BLOCK, ReadError, ReadFault, ReadRequest, allocate, failed};
 use crate::syscall::reopened;
 
-struct Position {
+struct CallPosition {
     /// Calls left.
     left: u64,
     /// The file offset.
@@ -33,12 +33,12 @@ enum CallEnd {
 
 /// `is_endless`: a file of unknown size, where a short read is not completed.
 pub(super) fn run(
-    job: &Job<'_>,
-    request: &Request<'_>,
+    job: &ReadJob<'_>,
+    request: &ReadRequest<'_>,
     clock: &Clock,
     count: Option<u64>,
     is_endless: bool,
-) -> Result<(Tally, f64), ReadError> {
+) -> Result<(ReadTally, f64), ReadError> {
     // Opened again, because read(2) moves the offset of the open file.
     let copy = |_| job.file.try_clone();
     let file = reopened(job.file, OFlags::RDONLY).or_else(copy).map_err(|error| {
@@ -67,8 +67,8 @@ pub(super) fn run(
     let until_end = left == u64::MAX;
     // Of another file a fixed number of calls are made, also past its end.
     let most = if is_endless { range.end } else { u64::MAX };
-    let mut position = Position { left, at: range.start, end, until_end };
-    let mut tally = Tally::default();
+    let mut position = CallPosition { left, at: range.start, end, until_end };
+    let mut tally = ReadTally::default();
     let begin = clock.start();
     while position.left > 0 && position.at < most && !job.stop() {
         if !fill(job, &file, &mut buffer, &mut position, &mut tally) {
@@ -85,11 +85,11 @@ pub(super) fn run(
 
 /// Fills the buffer with one call per block, and sums it. Returns false at the end of the read.
 fn fill(
-    job: &Job<'_>,
+    job: &ReadJob<'_>,
     file: &std::fs::File,
     buffer: &mut [u8],
-    position: &mut Position,
-    tally: &mut Tally,
+    position: &mut CallPosition,
+    tally: &mut ReadTally,
 ) -> bool {
     let block = job.block;
     let calls = position.left.min((buffer.len() / block) as u64);
@@ -146,7 +146,7 @@ fn fill(
 }
 
 /// Records where the file ended, if that is before its expected end.
-fn note_end_of_file(job: &Job<'_>, position: &Position, tally: &mut Tally) {
+fn note_end_of_file(job: &ReadJob<'_>, position: &CallPosition, tally: &mut ReadTally) {
     if position.at < position.end && tally.ended_at.is_none() {
         tally.end_of_file(job, position.at);
     }
@@ -155,11 +155,11 @@ fn note_end_of_file(job: &Job<'_>, position: &Position, tally: &mut Tally) {
 /// Reads the rest of a block after a short read before the end of the file: interrupted by a
 /// signal, or the file system returns less at a time. Counted as fallbacks.
 fn complete(
-    job: &Job<'_>,
+    job: &ReadJob<'_>,
     file: &std::fs::File,
     mut rest: &mut [u8],
-    position: &mut Position,
-    tally: &mut Tally,
+    position: &mut CallPosition,
+    tally: &mut ReadTally,
 ) -> bool {
     while !rest.is_empty() && position.at < position.end && !job.stop() {
         tally.fallbacks += 1;
@@ -187,11 +187,11 @@ fn complete(
 /// Handles a read error: reads the block again sector by sector and continues after it. Returns
 /// false if the read ends here.
 fn fault(
-    job: &Job<'_>,
+    job: &ReadJob<'_>,
     file: &std::fs::File,
     block: &mut [u8],
-    position: &mut Position,
-    tally: &mut Tally,
+    position: &mut CallPosition,
+    tally: &mut ReadTally,
     error: Errno,
 ) -> bool {
     let (at, bytes) = (position.at, block.len());
@@ -220,10 +220,10 @@ mod tests {
         for (stopped, calls) in [(false, 100), (true, 0)] {
             let stop = AtomicBool::new(stopped);
             let way = Way::Calls { count: Some(100) };
-            let request = Request { block: 1, stop: &stop, ..Request::whole(way) };
-            let job = Job::new(&file, 0..u64::MAX, &request);
-            let mut position = Position { left: 100, at: 0, end: 0, until_end: false };
-            let mut tally = Tally::default();
+            let request = ReadRequest { block: 1, stop: &stop, ..ReadRequest::whole(way) };
+            let job = ReadJob::new(&file, 0..u64::MAX, &request);
+            let mut position = CallPosition { left: 100, at: 0, end: 0, until_end: false };
+            let mut tally = ReadTally::default();
             assert!(fill(&job, &file, &mut [1; 4096], &mut position, &mut tally));
             assert_eq!((tally.calls, position.left), (calls, 100 - calls), "of one buffer");
         }
@@ -234,14 +234,15 @@ mod tests {
         use rustix::pipe::{PipeFlags, pipe_with};
         let (reader, _writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         let file = std::fs::File::from(reader);
-        let request = Request { block: 1, ..Request::whole(Way::Calls { count: Some(100) }) };
-        let job = Job::new(&file, 0..u64::MAX, &request);
-        let mut position = Position { left: 100, at: 0, end: 0, until_end: false };
-        let mut tally = Tally::default();
+        let request =
+            ReadRequest { block: 1, ..ReadRequest::whole(Way::Calls { count: Some(100) }) };
+        let job = ReadJob::new(&file, 0..u64::MAX, &request);
+        let mut position = CallPosition { left: 100, at: 0, end: 0, until_end: false };
+        let mut tally = ReadTally::default();
         assert!(fill(&job, &file, &mut [1; 4096], &mut position, &mut tally));
         assert_eq!((tally.calls, position.left, &tally.faults), (0, 100, &Vec::new()));
-        let request = Request { patience: Some(Duration::ZERO), ..request };
-        let job = Job::new(&file, 0..u64::MAX, &request);
+        let request = ReadRequest { patience: Some(Duration::ZERO), ..request };
+        let job = ReadJob::new(&file, 0..u64::MAX, &request);
         assert!(!fill(&job, &file, &mut [1; 4096], &mut position, &mut tally), "it ends");
         assert_eq!((tally.calls, tally.has_no_data, &tally.faults), (0, true, &Vec::new()));
         // Without O_NONBLOCK it would be returned at once, for ever.

@@ -7,9 +7,9 @@ use std::ops::Range;
 use fathom_measure::Clock;
 use rustix::fs::OFlags;
 
-use super::job::{Chunks, Job, Tally};
+use super::job::{ReadChunks, ReadJob, ReadTally};
 use super::worker::Worker;
-use super::{ReadError, Request, threads};
+use super::{ReadError, ReadRequest, threads};
 use crate::syscall::reopened;
 
 /// The aligned part of a range, which may be empty.
@@ -33,10 +33,10 @@ pub(super) fn open_direct(file: &File, block: usize, alignment: u64) -> Result<F
 
 /// Reads the unaligned ends of the range.
 pub(super) fn read_ends(
-    job: &Job<'_>,
+    job: &ReadJob<'_>,
     middle: &Range<u64>,
     worker: &mut Worker,
-    tally: &mut Tally,
+    tally: &mut ReadTally,
 ) {
     for end in [job.range.start..middle.start, middle.end..job.range.end] {
         let length = (end.end - end.start) as usize;
@@ -45,18 +45,18 @@ pub(super) fn read_ends(
 }
 
 pub(super) fn run(
-    job: &Job<'_>,
-    request: &Request<'_>,
+    job: &ReadJob<'_>,
+    request: &ReadRequest<'_>,
     clock: &Clock,
     alignment: u64,
-) -> Result<(Tally, f64), ReadError> {
+) -> Result<(ReadTally, f64), ReadError> {
     let file = open_direct(job.file, job.block, alignment)?;
     let workers = Worker::many(job.file, job.block, request.threads)?;
     let middle = middle(&job.range, alignment);
     let chunks = job.chunks(middle.clone(), 0);
     let workers = workers.into_iter().enumerate().collect();
     threads::run(workers, clock, |(number, mut worker)| {
-        let mut tally = Tally::default();
+        let mut tally = ReadTally::default();
         read_chunks(job, &file, &chunks, &mut worker, &mut tally);
         if number == 0 && !job.is_over() {
             read_ends(job, &middle, &mut worker, &mut tally);
@@ -67,11 +67,11 @@ pub(super) fn run(
 }
 
 fn read_chunks(
-    job: &Job<'_>,
+    job: &ReadJob<'_>,
     direct: &File,
-    chunks: &Chunks,
+    chunks: &ReadChunks,
     worker: &mut Worker,
-    tally: &mut Tally,
+    tally: &mut ReadTally,
 ) {
     while let Some(chunk) = chunks.take() {
         let mut at = chunk.start;

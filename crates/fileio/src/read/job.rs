@@ -13,24 +13,24 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::worker::Worker;
-use super::{ReadFault, Request};
+use super::{ReadFault, ReadRequest};
 use crate::path_info::size_of;
-use crate::residency::Look;
-use crate::sum::Sum;
+use crate::residency::ResidencyLook;
+use crate::sum::XorSum;
 
 /// Least bytes of a chunk: keeps threads from contending on the counter.
 const CHUNK: u64 = 4 << 20;
 /// Granularity of unreadable ranges: a page, and a physical sector of current disks.
 const SECTOR: u64 = 4096;
 
-pub(super) struct Job<'a> {
+pub(super) struct ReadJob<'a> {
     pub(super) file: &'a File,
     pub(super) range: Range<u64>,
     origin: u64,
     pub(super) block: usize,
     keep_going: bool,
     stop: &'a AtomicBool,
-    pub(super) look: Option<&'a Look>,
+    pub(super) look: Option<&'a ResidencyLook>,
     /// Set by a thread whose error or end of file ends the read for all.
     over: AtomicBool,
     patience: Option<Duration>,
@@ -38,9 +38,9 @@ pub(super) struct Job<'a> {
     empty_since_ns: AtomicU64,
 }
 
-impl<'a> Job<'a> {
-    pub(super) fn new(file: &'a File, range: Range<u64>, request: &Request<'a>) -> Self {
-        let Request { keep_going, stop, look, .. } = *request;
+impl<'a> ReadJob<'a> {
+    pub(super) fn new(file: &'a File, range: Range<u64>, request: &ReadRequest<'a>) -> Self {
+        let ReadRequest { keep_going, stop, look, .. } = *request;
         let (block, origin) = (request.block, request.origin.unwrap_or(range.start));
         let (over, empty_since_ns) = (AtomicBool::new(false), AtomicU64::new(0));
         let patience = request.patience;
@@ -53,11 +53,11 @@ impl<'a> Job<'a> {
     }
 
     /// Splits a range into chunks of whole blocks, about `wanted` bytes each.
-    pub(super) fn chunks(&self, range: Range<u64>, wanted: u64) -> Chunks {
+    pub(super) fn chunks(&self, range: Range<u64>, wanted: u64) -> ReadChunks {
         let block = self.block as u64;
         let step = (wanted.max(CHUNK) / block).max(1) * block;
         let next = AtomicU64::new(range.start);
-        Chunks { next, end: range.end, step }
+        ReadChunks { next, end: range.end, step }
     }
 
     /// The ranges of a chunk to map: the cached ones if they are counted.
@@ -124,13 +124,13 @@ impl<'a> Job<'a> {
 }
 
 /// Chunks of a range, distributed to the threads.
-pub(super) struct Chunks {
+pub(super) struct ReadChunks {
     next: AtomicU64,
     end: u64,
     step: u64,
 }
 
-impl Chunks {
+impl ReadChunks {
     pub(super) fn take(&self) -> Option<Range<u64>> {
         // Not fetch_add: repeated calls at the end would overflow the counter.
         let take = |next: u64| (next < self.end).then(|| next.saturating_add(self.step));
@@ -143,8 +143,8 @@ impl Chunks {
 
 /// The result of one thread, or of all of them merged.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) sum: Sum,
+pub(super) struct ReadTally {
+    pub(super) sum: XorSum,
     pub(super) calls: u64,
     pub(super) fallbacks: u64,
     pub(super) faults: Vec<ReadFault>,
@@ -155,7 +155,7 @@ pub(super) struct Tally {
     pub(super) cpu_ns: u64,
 }
 
-impl Tally {
+impl ReadTally {
     pub(super) fn merge(&mut self, other: Self) {
         self.sum.merge(&other.sum);
         self.calls += other.calls;
@@ -173,8 +173,8 @@ impl Tally {
     /// without a count, and later chunks of the file are counted.
     pub(super) fn read_cached(
         &mut self,
-        job: &Job<'_>,
-        look: &Look,
+        job: &ReadJob<'_>,
+        look: &ResidencyLook,
         Worker { file, buffer }: &mut Worker,
         chunk: &mut Range<u64>,
     ) {
@@ -203,7 +203,7 @@ impl Tally {
 
     /// Records that the file ended before the range, at `at` or before (another thread may have
     /// read past the end first).
-    pub(super) fn end_of_file(&mut self, job: &Job<'_>, at: u64) {
+    pub(super) fn end_of_file(&mut self, job: &ReadJob<'_>, at: u64) {
         let size = size_of(job.file).ok().and_then(|(_, size)| size);
         let at = at.min(size.unwrap_or(at)).max(job.range.start);
         self.ended_at = Some(self.ended_at.map_or(at, |before| before.min(at)));
@@ -211,7 +211,7 @@ impl Tally {
     }
 
     /// Ends the read since there are no data.
-    pub(super) fn no_data(&mut self, job: &Job<'_>) {
+    pub(super) fn no_data(&mut self, job: &ReadJob<'_>) {
         self.has_no_data = true;
         job.end();
     }
@@ -221,7 +221,7 @@ impl Tally {
     /// false if the thread must end.
     pub(super) fn read_block(
         &mut self,
-        job: &Job<'_>,
+        job: &ReadJob<'_>,
         file: &File,
         buffer: &mut [u8],
         at: u64,
@@ -270,7 +270,7 @@ impl Tally {
     /// As [`Self::read_block`], where another method failed: counts the calls as fallbacks.
     pub(super) fn fall_back(
         &mut self,
-        job: &Job<'_>,
+        job: &ReadJob<'_>,
         file: &File,
         buffer: &mut [u8],
         at: u64,
@@ -308,8 +308,9 @@ mod tests {
         for (block, wanted, length) in
             [(1, 0, 4), (1, 10, 10), (3, 0, 3), (3, 10, 9), (8, 0, 8), (2, 5, 4)]
         {
-            let request = Request { block: block * MIB as usize, ..Request::whole(Way::Pread) };
-            let job = Job::new(&file, 0..100 * MIB, &request);
+            let request =
+                ReadRequest { block: block * MIB as usize, ..ReadRequest::whole(Way::Pread) };
+            let job = ReadJob::new(&file, 0..100 * MIB, &request);
             let first = job.chunks(job.range.clone(), wanted * MIB).take();
             assert_eq!(first, Some(0..length * MIB), "{block} {wanted}");
         }
@@ -318,8 +319,8 @@ mod tests {
     #[test]
     fn results_of_threads_are_added() {
         let fault = ReadFault { at: 0, bytes: 1, error: 5 };
-        let of = |ended_at, stopped| Tally {
-            sum: Sum { xor: 5, position: 7, bytes: 9 },
+        let of = |ended_at, stopped| ReadTally {
+            sum: XorSum { xor: 5, position: 7, bytes: 9 },
             calls: 4,
             fallbacks: 3,
             faults: vec![fault],
@@ -328,12 +329,12 @@ mod tests {
             has_no_data: stopped,
             cpu_ns: 11,
         };
-        let merged = |mut one: Tally, other| {
+        let merged = |mut one: ReadTally, other| {
             one.merge(other);
             one
         };
         let both = merged(of(Some(50), false), of(Some(40), true));
-        assert_eq!(both.sum, Sum { xor: 0, position: 14, bytes: 18 });
+        assert_eq!(both.sum, XorSum { xor: 0, position: 14, bytes: 18 });
         assert_eq!((both.calls, both.fallbacks, both.faults.len()), (8, 6, 2));
         assert_eq!(both.cpu_ns, 22);
         assert_eq!((both.ended_at, both.stopped), (Some(40), true));
@@ -346,8 +347,8 @@ mod tests {
     fn chunks_are_whole_blocks_and_cover_the_range() {
         let file = tempfile::tempfile().unwrap();
         for (block, length) in [(1000, 30_000_001), (8 << 20, 30 << 20), (1, 5), (4096, 0)] {
-            let request = Request { block, ..Request::whole(Way::Pread) };
-            let job = Job::new(&file, 7..7 + length, &request);
+            let request = ReadRequest { block, ..ReadRequest::whole(Way::Pread) };
+            let job = ReadJob::new(&file, 7..7 + length, &request);
             let chunks = job.chunks(job.range.clone(), 0);
             let mut at = 7;
             while let Some(chunk) = chunks.take() {

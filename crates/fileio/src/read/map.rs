@@ -6,12 +6,12 @@ use std::ops::Range;
 use fathom_measure::Clock;
 use rustix::io::Errno;
 
-use super::job::{Job, Tally};
-use super::window::Window;
+use super::job::{ReadJob, ReadTally};
+use super::window::ReadWindow;
 use super::worker::Worker;
-use super::{BLOCK, ReadError, Request, threads};
+use super::{BLOCK, ReadError, ReadRequest, threads};
 use crate::memory::page;
-use crate::sum::Sum;
+use crate::sum::XorSum;
 
 /// Bytes of a window: large enough to amortize mmap and munmap.
 const WINDOW: u64 = 64 << 20;
@@ -21,10 +21,10 @@ const WINDOWS: u64 = 128 << 20;
 const HUGE: u64 = 2 << 20;
 
 pub(super) fn run(
-    job: &Job<'_>,
-    request: &Request<'_>,
+    job: &ReadJob<'_>,
+    request: &ReadRequest<'_>,
     clock: &Clock,
-) -> Result<(Tally, f64), ReadError> {
+) -> Result<(ReadTally, f64), ReadError> {
     // The buffer is used only where mapping fails.
     let workers = Worker::many(job.file, job.block.min(BLOCK), request.threads)?;
     let (threads, length) = (request.threads as u64, job.range.end - job.range.start);
@@ -32,7 +32,7 @@ pub(super) fn run(
     // Every thread gets a chunk, even of a small file.
     let chunks = job.chunks(job.range.clone(), window.min(length / threads));
     threads::run(workers, clock, |mut worker| {
-        let mut tally = Tally::default();
+        let mut tally = ReadTally::default();
         let mut populates = true;
         let mut parts = std::iter::from_fn(|| chunks.take()).flat_map(|chunk| job.cached(chunk));
         parts.all(|part| read_chunk(job, part, window, &mut worker, &mut populates, &mut tally));
@@ -43,18 +43,18 @@ pub(super) fn run(
 /// Reads a chunk through windows of `bytes`. After a SIGBUS the block is read by pread and a new
 /// window begins. Returns false if the thread must end.
 fn read_chunk(
-    job: &Job<'_>,
+    job: &ReadJob<'_>,
     mut chunk: Range<u64>,
     bytes: u64,
     worker: &mut Worker,
     populates: &mut bool,
-    tally: &mut Tally,
+    tally: &mut ReadTally,
 ) -> bool {
     while !chunk.is_empty() {
         let first = chunk.start / page() as u64 * page() as u64;
         // Limits the window even if the chunk is one large block.
         let last = chunk.end.min(first + bytes);
-        let window = Window::new(&worker.file, first, (last - first) as usize);
+        let window = ReadWindow::new(&worker.file, first, (last - first) as usize);
         let broke_at = match &window {
             Ok(window) => {
                 match read_window(job, window, first, chunk.start..last, populates, tally) {
@@ -83,12 +83,12 @@ fn read_chunk(
 /// Reads a range through a window that begins at byte `first`. Returns how far it got, or `None`
 /// if the thread must end.
 fn read_window(
-    job: &Job<'_>,
-    window: &Window,
+    job: &ReadJob<'_>,
+    window: &ReadWindow,
     first: u64,
     range: Range<u64>,
     populates: &mut bool,
-    tally: &mut Tally,
+    tally: &mut ReadTally,
 ) -> Option<u64> {
     window.advise_sequential();
     let mut at = range.start;
@@ -106,7 +106,7 @@ fn read_window(
             *populates = window.populate(from, length + page_part) != Err(Errno::INVAL);
         }
         // Apart until the block is known to be whole: after a SIGBUS the rest of it is zeroes.
-        let mut sum = Sum::default();
+        let mut sum = XorSum::default();
         sum.add(job.sum_offset(at), &window.bytes()[from..from + length]);
         if window.is_broken() {
             return Some(at);
@@ -131,13 +131,13 @@ mod tests {
         let bytes = vec![7; (1 << 20) + 100];
         file.write_all_at(&bytes, 0).unwrap();
         for threads in [1, 2] {
-            let request = Request { threads, block: 65536, ..Request::whole(Way::Map) };
-            let job = Job::new(&file, 0..16 << 20, &request);
+            let request = ReadRequest { threads, block: 65536, ..ReadRequest::whole(Way::Map) };
+            let job = ReadJob::new(&file, 0..16 << 20, &request);
             let (tally, _) = run(&job, &request, &fathom_lab::clock()).unwrap();
             assert_eq!(tally.ended_at, Some(bytes.len() as u64));
             assert!(tally.faults.is_empty());
             // The first thread to reach the end stops the others.
-            let all = Sum::of(&bytes);
+            let all = XorSum::over(&bytes);
             assert!(tally.sum == all || (threads > 1 && tally.sum.bytes < all.bytes));
         }
     }

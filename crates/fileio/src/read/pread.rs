@@ -4,19 +4,19 @@
 use fathom_measure::Clock;
 use rustix::fs::{Advice, fadvise};
 
-use super::job::{Chunks, Job, Tally};
+use super::job::{ReadChunks, ReadJob, ReadTally};
 use super::worker::Worker;
-use super::{ReadError, Request, threads};
+use super::{ReadError, ReadRequest, threads};
 
 pub(super) fn run(
-    job: &Job<'_>,
-    request: &Request<'_>,
+    job: &ReadJob<'_>,
+    request: &ReadRequest<'_>,
     clock: &Clock,
-) -> Result<(Tally, f64), ReadError> {
+) -> Result<(ReadTally, f64), ReadError> {
     let workers = Worker::many(job.file, job.block, request.threads)?;
     let chunks = job.chunks(job.range.clone(), 0);
     threads::run(workers, clock, |mut worker| {
-        let mut tally = Tally::default();
+        let mut tally = ReadTally::default();
         if job.look.is_some() {
             // A read that finds an uncached page must not start readahead past its block.
             let _ = fadvise(&worker.file, 0, None, Advice::Random);
@@ -26,7 +26,7 @@ pub(super) fn run(
     })
 }
 
-fn read_chunks(job: &Job<'_>, chunks: &Chunks, worker: &mut Worker, tally: &mut Tally) {
+fn read_chunks(job: &ReadJob<'_>, chunks: &ReadChunks, worker: &mut Worker, tally: &mut ReadTally) {
     while let Some(mut chunk) = chunks.take() {
         if let Some(look) = job.look {
             tally.read_cached(job, look, worker, &mut chunk);

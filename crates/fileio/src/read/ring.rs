@@ -9,12 +9,12 @@ use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 
 use super::direct::{middle, open_direct, read_ends};
-use super::job::{Chunks, Job, Tally};
+use super::job::{ReadChunks, ReadJob, ReadTally};
 use super::worker::Worker;
-use super::{ReadError, ReadFault, Request, allocate, threads};
-use crate::filesystem::Class;
-use crate::memory::Pages;
-use crate::path_info::Source;
+use super::{ReadError, ReadFault, ReadRequest, allocate, threads};
+use crate::filesystem::FilesystemClass;
+use crate::memory::MemoryPages;
+use crate::path_info::PathInfoSource;
 
 /// Far above the queue depth of any device; the kernel's limit is 32768.
 const DEPTH_MAX: u32 = 4096;
@@ -22,16 +22,16 @@ const DEPTH_MAX: u32 = 4096;
 /// The ring of a thread. The field order is the drop order: the ring must go before its buffers.
 struct ThreadRing {
     ring: IoUring,
-    buffers: Pages,
+    buffers: MemoryPages,
     worker: Worker,
 }
 
 /// Refuses FUSE. After a short read there, at an error or a new end of file, the kernel (seen
 /// with Linux 6.18) continues from where that read began and reports success: the same bytes
 /// repeat.
-pub(super) fn check(source: &Source) -> Result<(), ReadError> {
+pub(super) fn check(source: &PathInfoSource) -> Result<(), ReadError> {
     let file_system = source.info().file_system;
-    if file_system.class != Class::Program {
+    if file_system.class != FilesystemClass::Program {
         return Ok(());
     }
     let name = file_system.name;
@@ -40,12 +40,12 @@ pub(super) fn check(source: &Source) -> Result<(), ReadError> {
 }
 
 pub(super) fn run(
-    job: &Job<'_>,
-    request: &Request<'_>,
+    job: &ReadJob<'_>,
+    request: &ReadRequest<'_>,
     clock: &Clock,
     alignment: u64,
     depth: u32,
-) -> Result<(Tally, f64), ReadError> {
+) -> Result<(ReadTally, f64), ReadError> {
     if depth > DEPTH_MAX {
         return Err(ReadError::Invalid(format!("queue depth {depth}: must be ≤ {DEPTH_MAX}")));
     }
@@ -61,8 +61,8 @@ pub(super) fn run(
     let chunks = job.chunks(middle.clone(), u64::from(depth) * job.block as u64);
     let workers = rings.into_iter().enumerate().collect();
     threads::run(workers, clock, |(number, ring)| {
-        let mut tally = Tally::default();
-        let worker = Reader::new(job, &direct, &chunks, depth).read(ring, &mut tally);
+        let mut tally = ReadTally::default();
+        let worker = RingReader::new(job, &direct, &chunks, depth).read(ring, &mut tally);
         if number == 0
             && !job.is_over()
             && let Some(mut worker) = worker
@@ -75,7 +75,7 @@ pub(super) fn run(
 }
 
 impl ThreadRing {
-    fn new(job: &Job<'_>, depth: u32) -> Result<Self, ReadError> {
+    fn new(job: &ReadJob<'_>, depth: u32) -> Result<Self, ReadError> {
         let unavailable = |error: std::io::Error| ReadError::Unavailable {
             way: "io_uring",
             why: why_unavailable(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
@@ -114,10 +114,10 @@ fn why_unavailable(error: Errno) -> String {
 }
 
 /// The reads in flight of a thread.
-struct Reader<'j> {
-    job: &'j Job<'j>,
+struct RingReader<'j> {
+    job: &'j ReadJob<'j>,
     direct: &'j File,
-    chunks: &'j Chunks,
+    chunks: &'j ReadChunks,
     /// The rest of the current chunk.
     chunk: Range<u64>,
     /// Offset and length of the read in flight, per buffer.
@@ -125,14 +125,14 @@ struct Reader<'j> {
     free: Vec<usize>,
 }
 
-impl<'j> Reader<'j> {
-    fn new(job: &'j Job<'j>, direct: &'j File, chunks: &'j Chunks, depth: u32) -> Self {
+impl<'j> RingReader<'j> {
+    fn new(job: &'j ReadJob<'j>, direct: &'j File, chunks: &'j ReadChunks, depth: u32) -> Self {
         let (in_flight, free) = (vec![None; depth as usize], (0..depth as usize).collect());
         Self { job, direct, chunks, chunk: 0..0, in_flight, free }
     }
 
     /// Reads chunks until none is left. Returns the worker unless the ring failed.
-    fn read(mut self, mut ring: ThreadRing, tally: &mut Tally) -> Option<Worker> {
+    fn read(mut self, mut ring: ThreadRing, tally: &mut ReadTally) -> Option<Worker> {
         loop {
             self.submit(&mut ring, tally);
             if self.free.len() == self.in_flight.len() {
@@ -162,7 +162,7 @@ impl<'j> Reader<'j> {
     }
 
     /// Queues a read for every free buffer.
-    fn submit(&mut self, ring: &mut ThreadRing, tally: &mut Tally) {
+    fn submit(&mut self, ring: &mut ThreadRing, tally: &mut ReadTally) {
         while !self.job.is_over()
             && let Some(&number) = self.free.last()
             && let Some((at, length)) = self.next()
@@ -194,7 +194,7 @@ impl<'j> Reader<'j> {
     }
 
     /// Handles a completion. A short or failed read is repeated by pread, which finds the cause.
-    fn finish(&mut self, ring: &mut ThreadRing, tally: &mut Tally, number: usize, result: i32) {
+    fn finish(&mut self, ring: &mut ThreadRing, tally: &mut ReadTally, number: usize, result: i32) {
         let Some((at, length)) = self.in_flight.get_mut(number).and_then(Option::take) else {
             return;
         };
@@ -210,7 +210,7 @@ impl<'j> Reader<'j> {
 
     /// Handles a failure of the ring itself. Reads in flight may still write to the buffers, so
     /// they are leaked.
-    fn fail(&self, ring: ThreadRing, tally: &mut Tally, error: Errno) {
+    fn fail(&self, ring: ThreadRing, tally: &mut ReadTally, error: Errno) {
         std::mem::forget(ring);
         if let Some(&(at, length)) = self.in_flight.iter().flatten().min() {
             let bytes = length as u64;
@@ -229,10 +229,10 @@ fn read_entry(file: &File, start: *mut u8, length: usize, number: usize, at: u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::Generator;
+    use crate::generate::FileGenerator;
     use crate::read::Way;
-    use crate::sum::Sum;
-    use fathom_measure::clock::{Source as Counter, Specification};
+    use crate::sum::XorSum;
+    use fathom_measure::clock::{ClockSource as Counter, Specification};
     use std::os::unix::fs::FileExt;
 
     /// After a short completion the fallback read finds the end of the file.
@@ -240,13 +240,13 @@ mod tests {
     fn truncated_file_ends_the_read() {
         let clock = Clock::from_specification(Specification::uncalibrated(Counter::MonotonicRaw));
         let mut bytes = vec![0; (1 << 20) + 100];
-        Generator::new(1).fill(0, &mut bytes);
+        FileGenerator::new(1).fill(0, &mut bytes);
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&bytes, 0).unwrap();
         for threads in [1, 2] {
-            let whole = Request::whole(Way::Ring { depth: 4 });
-            let request = Request { threads, block: 65536, ..whole };
-            let job = Job::new(&file, 0..2 << 20, &request);
+            let whole = ReadRequest::whole(Way::Ring { depth: 4 });
+            let request = ReadRequest { threads, block: 65536, ..whole };
+            let job = ReadJob::new(&file, 0..2 << 20, &request);
             let Ok((tally, _)) = run(&job, &request, &clock, 4096, 4) else {
                 // Other tests report that io_uring or direct I/O is unavailable.
                 return;
@@ -254,7 +254,7 @@ mod tests {
             assert_eq!(tally.ended_at, Some(bytes.len() as u64));
             assert!(tally.fallbacks > 0 && tally.faults.is_empty());
             // The first thread to reach the end stops the others.
-            let all = Sum::of(&bytes);
+            let all = XorSum::over(&bytes);
             assert!(tally.sum == all || tally.sum.bytes < all.bytes);
         }
     }

@@ -4,21 +4,21 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use fathom_measure::Clock;
-use fathom_measure::clock::{Stamp, thread_cpu_ns};
+use fathom_measure::clock::{ClockStamp, thread_cpu_ns};
 use rustix::io::Errno;
 
-use super::job::Tally;
+use super::job::ReadTally;
 use super::{ReadError, failed};
 
 /// Holds the threads until all are ready.
 #[derive(Default)]
-struct Gate {
+struct ThreadGate {
     /// Threads waiting, and whether to go once decided.
     state: Mutex<(usize, Option<bool>)>,
     changed: Condvar,
 }
 
-impl Gate {
+impl ThreadGate {
     /// Reports a thread ready and waits. Returns false if it is to end at once.
     fn pass(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,7 +35,7 @@ impl Gate {
     /// Waits for `threads` threads and starts them; with `go` false cancels them at once. The
     /// stamp is taken before the wake-up: a woken thread may preempt the caller and finish before
     /// the caller reads the clock.
-    fn open(&self, go: bool, threads: usize, clock: &Clock) -> Stamp {
+    fn open(&self, go: bool, threads: usize, clock: &Clock) -> ClockStamp {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while go && state.0 < threads {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -51,22 +51,22 @@ impl Gate {
 pub(super) fn run<W: Send>(
     mut workers: Vec<W>,
     clock: &Clock,
-    work: impl Fn(W) -> Tally + Sync,
-) -> Result<(Tally, f64), ReadError> {
-    let Some(own) = workers.pop() else { return Ok((Tally::default(), 0.0)) };
+    work: impl Fn(W) -> ReadTally + Sync,
+) -> Result<(ReadTally, f64), ReadError> {
+    let Some(own) = workers.pop() else { return Ok((ReadTally::default(), 0.0)) };
     let work = |worker| {
         let begin = thread_cpu_ns();
         let mut tally = work(worker);
         tally.cpu_ns = thread_cpu_ns() - begin;
         tally
     };
-    let (gate, work, others) = (Gate::default(), &work, workers.len());
+    let (gate, work, others) = (ThreadGate::default(), &work, workers.len());
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for worker in workers {
             let gate = &gate;
             let spawned = std::thread::Builder::new().spawn_scoped(scope, move || {
-                if gate.pass() { work(worker) } else { Tally::default() }
+                if gate.pass() { work(worker) } else { ReadTally::default() }
             });
             match spawned {
                 Ok(thread) => threads.push(thread),

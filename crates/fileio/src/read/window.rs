@@ -21,7 +21,7 @@ use crate::memory::page;
 const SLOTS: usize = 256;
 
 /// A window as the handler sees it. All fields are atomic, since a signal handler must not lock.
-struct Slot {
+struct WindowSlot {
     in_use: AtomicBool,
     /// 0: no window.
     start: AtomicUsize,
@@ -29,8 +29,8 @@ struct Slot {
     broken: AtomicBool,
 }
 
-static TABLE: [Slot; SLOTS] = [const {
-    Slot {
+static TABLE: [WindowSlot; SLOTS] = [const {
+    WindowSlot {
         in_use: AtomicBool::new(false),
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
@@ -44,16 +44,16 @@ static PAGE: AtomicUsize = AtomicUsize::new(0);
 static PREVIOUS: OnceLock<Option<libc::sigaction>> = OnceLock::new();
 
 /// Some mapped pages of a file.
-pub(super) struct Window {
-    slot: &'static Slot,
+pub(super) struct ReadWindow {
+    slot: &'static WindowSlot,
     start: NonNull<u8>,
     length: usize,
 }
 
 // SAFETY: the mapping belongs to this value, and the slot is atomic.
-unsafe impl Send for Window {}
+unsafe impl Send for ReadWindow {}
 
-impl Window {
+impl ReadWindow {
     /// Maps `length` bytes at the page-aligned offset `at`.
     pub(super) fn new(file: &File, at: u64, length: usize) -> Result<Self, Errno> {
         if PREVIOUS.get_or_init(install_handler).is_none() {
@@ -110,7 +110,7 @@ impl Window {
     }
 }
 
-impl Drop for Window {
+impl Drop for ReadWindow {
     fn drop(&mut self) {
         // Before munmap: the handler must not touch memory that others may map here next.
         self.slot.start.store(0, Ordering::SeqCst);

@@ -5,13 +5,13 @@ use std::fs::File;
 use rustix::fs::OFlags;
 
 use super::{ReadError, allocate, failed};
-use crate::memory::Pages;
+use crate::memory::MemoryPages;
 use crate::syscall::reopened;
 
 /// The open file and the buffer of one thread.
 pub(super) struct Worker {
     pub(super) file: File,
-    pub(super) buffer: Pages,
+    pub(super) buffer: MemoryPages,
 }
 
 impl Worker {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::path_info::Source;
-use crate::read::{Request, Way};
+use crate::path_info::PathInfoSource;
+use crate::read::{ReadRequest, Way};
 
 #[test]
 fn range_counts_as_cached_with_one_page_of_twenty_missing() {
@@ -36,9 +36,9 @@ fn cached_bytes_never_exceed_the_file() {
         let stat = CacheStat { cache, ..CacheStat::default() };
         Residency::counted(3 * page() as u64 - 1, stat, CountedBy::Both)
     };
-    assert_eq!((of(0).state, of(0).cached), (State::Cold, 0));
-    assert_eq!(of(1).state, State::Mixed { share: 1.0 / 3.0 });
-    assert_eq!((of(3).state, of(3).cached), (State::Warm, 3 * page() as u64 - 1));
+    assert_eq!((of(0).state, of(0).cached), (ResidencyState::Cold, 0));
+    assert_eq!(of(1).state, ResidencyState::Mixed { share: 1.0 / 3.0 });
+    assert_eq!((of(3).state, of(3).cached), (ResidencyState::Warm, 3 * page() as u64 - 1));
     let two_of_each = CacheStat { cache: 3, dirty: 2, writeback: 1, ..CacheStat::default() };
     let found = Residency::counted(8 * page() as u64, two_of_each, CountedBy::Cachestat);
     let pages = [found.cached, found.dirty, found.writeback].map(|it| it / page() as u64);
@@ -48,7 +48,12 @@ fn cached_bytes_never_exceed_the_file() {
 #[test]
 fn states_and_counters_have_names() {
     let why = UnknownReason::Empty;
-    let states = [State::Cold, State::Mixed { share: 0.5 }, State::Warm, State::Unknown { why }];
+    let states = [
+        ResidencyState::Cold,
+        ResidencyState::Mixed { share: 0.5 },
+        ResidencyState::Warm,
+        ResidencyState::Unknown { why },
+    ];
     assert_eq!(states.map(|state| state.name()), ["cold", "mixed", "warm", "unknown"]);
     let [both, cachestat] = [CountedBy::Both, CountedBy::Cachestat];
     let counters = [both, cachestat, CountedBy::Mincore, CountedBy::Reads, CountedBy::Neither];
@@ -73,14 +78,14 @@ fn overlay_is_counted_by_mincore() {
         let found = unsettled(bytes, UnknownReason::Disagreement { cachestat, mincore });
         (found.state, found.cached / page() as u64, found.counted_by)
     };
-    assert_eq!(of(0, 3), (State::Warm, 3, CountedBy::Mincore));
+    assert_eq!(of(0, 3), (ResidencyState::Warm, 3, CountedBy::Mincore));
     let why = UnknownReason::Disagreement { cachestat: 1, mincore: 3 };
-    assert_eq!(of(1, 3), (State::Unknown { why }, 0, CountedBy::Neither));
+    assert_eq!(of(1, 3), (ResidencyState::Unknown { why }, 0, CountedBy::Neither));
 }
 
 #[test]
 fn uncached_ranges_are_sorted_and_joined() {
-    let look = Look::default();
+    let look = ResidencyLook::default();
     assert!(look.uses_reads());
     look.was_read(3 * page() as u64);
     [80..90, 10..20, 20..30, 40..50].into_iter().for_each(|range| look.missed(range));
@@ -89,8 +94,8 @@ fn uncached_ranges_are_sorted_and_joined() {
     let (found, uncached) = look.result(bytes, CountedBy::Both);
     assert_eq!(uncached, [10..30, 40..50, 80..90]);
     assert_eq!((found.cached, found.counted_by), (3 * page() as u64, CountedBy::Reads));
-    let (found, uncached) = Look::default().result(bytes, CountedBy::Both);
-    assert_eq!((found.state, found.counted_by), (State::Cold, CountedBy::Both));
+    let (found, uncached) = ResidencyLook::default().result(bytes, CountedBy::Both);
+    assert_eq!((found.state, found.counted_by), (ResidencyState::Cold, CountedBy::Both));
     assert!(uncached.is_empty());
 }
 
@@ -100,12 +105,12 @@ fn uncached_hole_is_one_piece_and_left_to_the_caller() {
     file.as_file().set_len(4 << 20).unwrap();
     assert_eq!(pieces(file.as_file(), 1 << 20), Some(vec![(0..4 << 20, false)]));
     let stopped = warm(file.as_file(), &AtomicBool::new(true)).unwrap();
-    assert_eq!((stopped.bytes, stopped.state), (4 << 20, State::Cold));
-    let source = Source::open(file.path()).unwrap();
+    assert_eq!((stopped.bytes, stopped.state), (4 << 20, ResidencyState::Cold));
+    let source = PathInfoSource::open(file.path()).unwrap();
     // A read that may not wait fills a hole with zeroes: only the first finds it uncached.
     for way in [Way::Map, Way::Pread] {
-        let look = Look::default();
-        let request = Request { look: Some(&look), threads: 2, ..Request::whole(way) };
+        let look = ResidencyLook::default();
+        let request = ReadRequest { look: Some(&look), threads: 2, ..ReadRequest::whole(way) };
         let read = crate::read(&source, &request, &fathom_lab::clock()).unwrap();
         let (_, uncached) = look.result(4 << 20, CountedBy::Both);
         let left: u64 = uncached.iter().map(|range| range.end - range.start).sum();
@@ -129,7 +134,7 @@ fn memory_file_is_one_cached_piece() {
 fn half_cached_file_is_in_two_pieces() {
     let (file, half) = (&tempfile::tempfile_in("/var/tmp").unwrap(), 8 << 20);
     std::os::unix::fs::FileExt::write_all_at(file, &vec![1; 2 * half as usize], 0).unwrap();
-    if evict(file).unwrap().state != State::Cold {
+    if evict(file).unwrap().state != ResidencyState::Cold {
         println!("skipped: /var/tmp keeps its pages in memory");
         return;
     }
@@ -140,7 +145,7 @@ fn half_cached_file_is_in_two_pieces() {
     rustix::io::pread(file, &mut block, 0).unwrap();
     assert_eq!(cached_pages(file, 0, half), Ok(half / page() as u64));
     assert_eq!(pieces(file, half), Some(vec![(0..half, true), (half..2 * half, false)]));
-    assert_eq!(of(file).state, State::Mixed { share: 0.5 });
-    assert_eq!(warm(file, &AtomicBool::new(false)).unwrap().state, State::Warm);
+    assert_eq!(residency_of(file).state, ResidencyState::Mixed { share: 0.5 });
+    assert_eq!(warm(file, &AtomicBool::new(false)).unwrap().state, ResidencyState::Warm);
     assert_eq!(pieces(file, half), Some(vec![(0..2 * half, true)]));
 }

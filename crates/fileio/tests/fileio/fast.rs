@@ -5,30 +5,32 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicBool;
 
-use fathom_fileio::fast::{DataSource, FastOutcome, GENERATED_MAX, Options, Part, read_fast};
+use fathom_fileio::fast::{
+    DataSource, FastOptions, FastOutcome, FastPart, GENERATED_MAX, read_fast,
+};
 use fathom_fileio::read::{NEVER_STOP, Way};
-use fathom_fileio::residency::{self, CountedBy, State};
-use fathom_fileio::{Generator, Source, Sum};
+use fathom_fileio::residency::{self, CountedBy, ResidencyState};
+use fathom_fileio::{FileGenerator, PathInfoSource, XorSum};
 use fathom_lab::clock;
 use rustix::fs::{Advice, fadvise};
 
-fn options(stop: &AtomicBool) -> Options<'_> {
+fn options(stop: &AtomicBool) -> FastOptions<'_> {
     let (way, threads, block, keep_going) = (None, None, None, false);
-    Options { way, threads, cpus: 2, block, keep_going, stop }
+    FastOptions { way, threads, cpus: 2, block, keep_going, stop }
 }
 
 /// A synced file of generated data, with its sums.
-fn made(length: usize) -> (tempfile::NamedTempFile, Sum) {
+fn made(length: usize) -> (tempfile::NamedTempFile, XorSum) {
     let mut bytes = vec![0; length];
-    Generator::new(11).fill(0, &mut bytes);
+    FileGenerator::new(11).fill(0, &mut bytes);
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().write_all_at(&bytes, 0).unwrap();
     file.as_file().sync_all().unwrap();
-    (file, Sum::of(&bytes))
+    (file, XorSum::over(&bytes))
 }
 
-fn read_file(file: &tempfile::NamedTempFile, options: &Options<'_>) -> FastOutcome {
-    let source = Source::open(file.path()).unwrap();
+fn read_file(file: &tempfile::NamedTempFile, options: &FastOptions<'_>) -> FastOutcome {
+    let source = PathInfoSource::open(file.path()).unwrap();
     read_fast(&source, options, &clock()).unwrap()
 }
 
@@ -50,7 +52,7 @@ fn file_that_never_ends_is_not_waited_for() {
     for (path, bytes, has_no_data) in
         [(terminal.as_str(), 0, true), ("/dev/zero", GENERATED_MAX, false)]
     {
-        let source = Source::open(std::path::Path::new(path)).unwrap();
+        let source = PathInfoSource::open(std::path::Path::new(path)).unwrap();
         let fast = read_fast(&source, &options(&NEVER_STOP), &clock()).unwrap();
         assert_eq!((fast.sum.bytes, fast.has_no_data), (bytes, has_no_data), "{path}: {fast:?}");
         assert_eq!((fast.stopped, fast.faults.len()), (has_no_data, 0), "{path}");
@@ -64,14 +66,14 @@ fn large_file_is_read_once_whatever_is_cached() {
     let length = (257 << 20) + 5;
     file.as_file().set_len(length).unwrap();
     // Zeroes change no sum.
-    let sum = Sum { bytes: length, ..data };
+    let sum = XorSum { bytes: length, ..data };
     for way in [None, Some(Way::Map)] {
         residency::warm(file.as_file(), &NEVER_STOP).unwrap();
         let evicted = NonZeroU64::new(8 << 20);
         for at in [4 << 20, 100 << 20, 200 << 20] {
             fadvise(file.as_file(), at, evicted, Advice::DontNeed).unwrap();
         }
-        let fast = read_file(&file, &Options { way, ..options(&NEVER_STOP) });
+        let fast = read_file(&file, &FastOptions { way, ..options(&NEVER_STOP) });
         assert_eq!(fast.sum, sum, "{way:?}");
         assert_eq!(fast.parts.iter().map(|part| part.bytes).sum::<u64>(), length, "{way:?}");
         assert!(fast.before.is_some() && !fast.stopped && fast.ended_at.is_none(), "{fast:?}");
@@ -86,7 +88,7 @@ fn cached_file_is_read_with_the_fastest_trial() {
     let fast = read_file(&file, &options(&NEVER_STOP));
     assert_eq!(fast.sum, sum);
     let before = fast.before.unwrap();
-    assert_eq!((before.state, before.cached), (State::Warm, sum.bytes), "{before:?}");
+    assert_eq!((before.state, before.cached), (ResidencyState::Warm, sum.bytes), "{before:?}");
     assert_eq!(before.counted_by, CountedBy::Reads);
     assert!(fast.parts.iter().all(|part| part.from == DataSource::Memory), "{:?}", fast.parts);
     let trials: Vec<_> = fast.parts.iter().filter(|part| part.is_trial).collect();
@@ -113,7 +115,7 @@ fn large_file_with_evicted_ranges_is_read_from_both_sources() {
         for at in (24 << 20..288 << 20).step_by(32 << 20) {
             fadvise(file.as_file(), at, evicted, Advice::DontNeed).unwrap();
         }
-        let fast = read_file(&file, &Options { way, ..options(&NEVER_STOP) });
+        let fast = read_file(&file, &FastOptions { way, ..options(&NEVER_STOP) });
         assert_eq!(fast.sum, sum, "{way:?}");
         let from = |from| {
             let parts = fast.parts.iter().filter(move |part| part.from == from);
@@ -122,13 +124,13 @@ fn large_file_with_evicted_ranges_is_read_from_both_sources() {
         let device = 9 * (8 << 20);
         assert_eq!(from(DataSource::Device), device, "{way:?} {:?}", fast.parts);
         let is_direct =
-            |part: &Part| part.from != DataSource::Device || part.method.way.is_direct();
+            |part: &FastPart| part.from != DataSource::Device || part.method.way.is_direct();
         let any = way.is_some() || !fast.unavailable.is_empty();
         assert!(any || fast.parts.iter().all(is_direct), "{:?}", fast.parts);
         assert_eq!(from(DataSource::Memory), sum.bytes - device, "{way:?}");
         let before = fast.before.unwrap();
         assert_eq!(before.cached, sum.bytes - device, "{way:?}");
-        assert!(matches!(before.state, State::Mixed { .. }), "{way:?} {before:?}");
+        assert!(matches!(before.state, ResidencyState::Mixed { .. }), "{way:?} {before:?}");
     }
 }
 
@@ -139,7 +141,7 @@ fn sums_are_right_for_small_files_and_fixed_methods() {
         residency::evict(file.as_file()).unwrap();
         assert_eq!(read_file(&file, &options(&NEVER_STOP)).sum, sum, "{length}");
         for way in [Way::Pread, Way::Map] {
-            let fixed = Options { way: Some(way), ..options(&NEVER_STOP) };
+            let fixed = FastOptions { way: Some(way), ..options(&NEVER_STOP) };
             let fast = read_file(&file, &fixed);
             assert_eq!(fast.sum, sum, "{length} {way:?}");
             assert!(fast.parts.iter().all(|part| part.method.way == way));
@@ -158,7 +160,7 @@ fn stop_ends_the_read() {
 
 #[test]
 fn file_of_unknown_size_is_read_to_its_end() {
-    let source = Source::open(std::path::Path::new("/proc/cpuinfo")).unwrap();
+    let source = PathInfoSource::open(std::path::Path::new("/proc/cpuinfo")).unwrap();
     let fast = read_fast(&source, &options(&NEVER_STOP), &clock()).unwrap();
     assert!(fast.sum.bytes > 100);
 }

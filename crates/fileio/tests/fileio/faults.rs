@@ -7,22 +7,22 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-use fathom_fileio::read::{Outcome, ReadError, ReadFault, Request, Way};
-use fathom_fileio::{Generator, Source, Sum, read};
+use fathom_fileio::read::{ReadError, ReadFault, ReadOutcome, ReadRequest, Way};
+use fathom_fileio::{FileGenerator, PathInfoSource, XorSum, read};
 use fathom_lab::clock;
-use fathom_lab::disk::{Disk, Faults};
-use fathom_lab::fuse::Mount;
+use fathom_lab::disk::{Faults, LabDisk};
+use fathom_lab::fuse::FuseMount;
 
 /// Set in a child process of a test, to the path it works on.
 const CHILD: &str = "FATHOM_FILEIO_CHILD";
 
-fn read_path(path: &Path, request: &Request<'_>) -> Result<Outcome, ReadError> {
-    read(&Source::open(path).unwrap(), request, &clock())
+fn read_path(path: &Path, request: &ReadRequest<'_>) -> Result<ReadOutcome, ReadError> {
+    read(&PathInfoSource::open(path).unwrap(), request, &clock())
 }
 
 fn generated(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    Generator::new(9).fill(0, &mut bytes);
+    FileGenerator::new(9).fill(0, &mut bytes);
     bytes
 }
 
@@ -47,7 +47,7 @@ fn truncating_a_mapped_file_ends_only_the_read() {
     let file = named.as_file();
     for to in (0..20_u64).map(|round| round * 400_001) {
         file.write_all_at(&bytes, 0).unwrap();
-        let request = Request { threads: 2, ..Request::whole(Way::Map) };
+        let request = ReadRequest { threads: 2, ..ReadRequest::whole(Way::Map) };
         let outcome = std::thread::scope(|scope| {
             let reader = scope.spawn(|| read_path(named.path(), &request).unwrap());
             file.set_len(to).unwrap();
@@ -68,7 +68,7 @@ fn unrelated_sigbus_still_kills() {
     let test = "faults::unrelated_sigbus_still_kills";
     if let Some(path) = child_path() {
         fs::write(&path, generated(100_000)).unwrap();
-        read_path(&path, &Request::whole(Way::Map)).unwrap();
+        read_path(&path, &ReadRequest::whole(Way::Map)).unwrap();
         // SAFETY: sends a signal to this thread, which has it before the call returns.
         (0..2).for_each(|_| unsafe { _ = libc::raise(libc::SIGBUS) });
         return;
@@ -82,20 +82,22 @@ fn unrelated_sigbus_still_kills() {
 const BAD: ReadFault = ReadFault { at: 299_008, bytes: 4096, error: 5 };
 
 /// Mounts a disk whose file `a` of 1 MiB has an unreadable sector, which is not cached.
-fn mount_faulty(folder: &Path, uncached: bool) -> Mount {
-    let disk = Disk::new();
+fn mount_faulty(folder: &Path, uncached: bool) -> FuseMount {
+    let disk = LabDisk::new();
     // A second mount has nothing in its page cache.
-    drop(Mount::new(&disk, folder).map(|_mount| fs::write(folder.join("a"), generated(1 << 20))));
-    let mount = Mount::new(&disk, folder).unwrap();
+    drop(
+        FuseMount::new(&disk, folder).map(|_mount| fs::write(folder.join("a"), generated(1 << 20))),
+    );
+    let mount = FuseMount::new(&disk, folder).unwrap();
     let unreadable = Some(("a".to_owned(), 300_000..300_100));
     disk.misbehave(Faults { unreadable, uncached, ..Faults::default() });
     mount
 }
 
 /// The sums of `a` without the unreadable sector.
-fn readable_sum() -> Sum {
+fn readable_sum() -> XorSum {
     let bytes = generated(1 << 20);
-    let mut sum = Sum::default();
+    let mut sum = XorSum::default();
     sum.add(0, &bytes[..299_008]);
     sum.add(299_008 + 4096, &bytes[299_008 + 4096..]);
     sum
@@ -108,7 +110,7 @@ fn check_bad_sector(uncached: bool, ways: &[(Way, usize)]) {
     let path = folder.path().join("a");
     for &(way, threads) in ways {
         for block in [4096, 65536, 1 << 20] {
-            let request = Request { threads, block, ..Request::whole(way) };
+            let request = ReadRequest { threads, block, ..ReadRequest::whole(way) };
             let outcome = match read_path(&path, &request) {
                 Err(ReadError::Unavailable { way, why }) => {
                     println!("skipped: {way}: {why}");
@@ -118,20 +120,20 @@ fn check_bad_sector(uncached: bool, ways: &[(Way, usize)]) {
             };
             assert_eq!(outcome.faults, [BAD], "{request:?}: {outcome:?}");
             assert!(threads > 1 || outcome.sum.bytes <= BAD.at, "{outcome:?}");
-            let request = Request { keep_going: true, ..request };
+            let request = ReadRequest { keep_going: true, ..request };
             let outcome = read_path(&path, &request).unwrap();
             assert_eq!(outcome.faults, [BAD], "{request:?}");
             assert_eq!(outcome.sum, readable_sum(), "{request:?}");
             assert_eq!(outcome.ended_at, None);
         }
     }
-    let error = read_path(&path, &Request::whole(Way::Ring { depth: 4 })).unwrap_err();
+    let error = read_path(&path, &ReadRequest::whole(Way::Ring { depth: 4 })).unwrap_err();
     let is_refused = matches!(&error, ReadError::Unavailable { why, .. } if why.contains("fuse"));
     assert!(is_refused, "a short read there would repeat bytes: {error}");
     // The range after the sector is readable.
-    let request = Request { range: Some(303_104..1 << 20), ..Request::whole(Way::Pread) };
+    let request = ReadRequest { range: Some(303_104..1 << 20), ..ReadRequest::whole(Way::Pread) };
     let outcome = read_path(&path, &request).unwrap();
-    let expected = Sum::of(&generated(1 << 20)[303_104..]);
+    let expected = XorSum::over(&generated(1 << 20)[303_104..]);
     assert_eq!((outcome.faults, outcome.sum), (vec![], expected));
 }
 
@@ -156,8 +158,8 @@ fn mapped_read_reports_unreadable_sector() {
     if let Some(path) = child_path() {
         for threads in [1, 2] {
             for block in [4096, 65536, 1 << 20] {
-                let whole = Request::whole(Way::Map);
-                let request = Request { keep_going: true, threads, block, ..whole };
+                let whole = ReadRequest::whole(Way::Map);
+                let request = ReadRequest { keep_going: true, threads, block, ..whole };
                 let outcome = read_path(&path, &request).unwrap();
                 assert_eq!(outcome.faults, [BAD], "{request:?}");
                 assert_eq!(outcome.sum, readable_sum(), "{request:?}");
@@ -206,8 +208,9 @@ fn unavailable_io_uring_has_a_reason() {
         let refused = std::thread::spawn(move || {
             // A seccomp filter belongs to the thread, which ends here.
             refuse_io_uring(error as u32).then(|| {
-                let error = read_path(&path, &Request::whole(Way::Ring { depth: 4 })).unwrap_err();
-                assert!(read_path(&path, &Request::whole(Way::Pread)).is_ok());
+                let error =
+                    read_path(&path, &ReadRequest::whole(Way::Ring { depth: 4 })).unwrap_err();
+                assert!(read_path(&path, &ReadRequest::whole(Way::Pread)).is_ok());
                 error
             })
         });

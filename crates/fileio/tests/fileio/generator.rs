@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use fathom_fileio::Generator;
+use fathom_fileio::FileGenerator;
 
 fn made(seed: u64, at: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    Generator::new(seed).fill(at, &mut bytes);
+    FileGenerator::new(seed).fill(at, &mut bytes);
     bytes
 }
 

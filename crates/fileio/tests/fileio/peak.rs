@@ -1,7 +1,7 @@
 //! Memory use does not depend on file size, block size or threads.
 
-use fathom_fileio::read::{BLOCK, BLOCK_MAX, Request, Way};
-use fathom_fileio::{Source, read};
+use fathom_fileio::read::{BLOCK, BLOCK_MAX, ReadRequest, Way};
+use fathom_fileio::{PathInfoSource, read};
 use fathom_lab::clock;
 
 /// Peak resident set size (VmHWM), including mapped file pages.
@@ -18,10 +18,10 @@ fn memory_use_is_independent_of_file_size() {
     let file = tempfile::NamedTempFile::new().unwrap();
     // Mapped holes count as resident like any other pages.
     file.as_file().set_len(300 << 20).unwrap();
-    let source = Source::open(file.path()).unwrap();
+    let source = PathInfoSource::open(file.path()).unwrap();
     let cases = [(Way::Pread, BLOCK, 4), (Way::Map, BLOCK, 4), (Way::Map, BLOCK_MAX, 1)];
     for (way, block, threads) in cases {
-        let request = Request { block, threads, ..Request::whole(way) };
+        let request = ReadRequest { block, threads, ..ReadRequest::whole(way) };
         let outcome = read(&source, &request, &clock()).unwrap();
         assert_eq!((outcome.sum.bytes, outcome.sum.position), (300 << 20, 0));
         assert!(peak() <= 256 << 20, "{request:?}: {} bytes", peak());

@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use fathom_fileio::filesystem::Class;
+use fathom_fileio::filesystem::FilesystemClass;
 use fathom_fileio::path_info::{Direct, FileKind, OpenError};
 use fathom_fileio::read::NEVER_STOP;
-use fathom_fileio::residency::{self, CacheKind, CountedBy, State, UnknownReason};
-use fathom_fileio::{Source, extents, inspect};
+use fathom_fileio::residency::{self, CacheKind, CountedBy, ResidencyState, UnknownReason};
+use fathom_fileio::{PathInfoSource, extents, inspect};
 use rustix::fs::{CWD, FallocateFlags, Mode, fallocate, mkfifoat};
 
 #[test]
@@ -31,7 +31,7 @@ fn every_kind_of_path_is_recognized() {
     {
         assert_eq!(inspect(&at(name)).unwrap().kind, kind);
         assert_eq!(inspect(&at(name)).unwrap().size, None);
-        let error = Source::open(&at(name)).unwrap_err();
+        let error = PathInfoSource::open(&at(name)).unwrap_err();
         assert!(matches!(error, OpenError::Unreadable { .. }), "{error}");
         assert!(error.to_string().contains("name a regular file"), "{error}");
     }
@@ -40,18 +40,24 @@ fn every_kind_of_path_is_recognized() {
         (zero.kind, zero.size, zero.is_on_device()),
         (FileKind::Character, None, Some(false))
     );
-    assert!(Source::open(Path::new("/dev/zero")).is_ok());
-    assert!(Source::open(&at("link")).is_ok());
+    assert!(PathInfoSource::open(Path::new("/dev/zero")).is_ok());
+    assert!(PathInfoSource::open(&at("link")).is_ok());
 }
 
 #[test]
 fn generated_file_has_no_size() {
     let version = inspect(Path::new("/proc/version")).unwrap();
     assert_eq!((version.kind, version.size), (FileKind::Regular, None));
-    assert_eq!((version.file_system.name, version.file_system.class), ("proc", Class::Kernel));
+    assert_eq!(
+        (version.file_system.name, version.file_system.class),
+        ("proc", FilesystemClass::Kernel)
+    );
     assert_eq!(version.is_on_device(), Some(false));
     let file = File::open("/proc/version").unwrap();
-    assert_eq!(residency::of(&file).state, State::Unknown { why: UnknownReason::NoSize });
+    assert_eq!(
+        residency::residency_of(&file).state,
+        ResidencyState::Unknown { why: UnknownReason::NoSize }
+    );
 }
 
 #[test]
@@ -94,8 +100,8 @@ fn tmpfs_file_keeps_its_data_when_evicted() {
     assert_eq!(info.is_on_device(), Some(false));
     residency::evict(file.as_file()).unwrap();
     assert!(fs::read(file.path()).unwrap() == [1; 100_000]);
-    let found = extents::of(file.as_file()).unwrap();
-    assert_eq!((found.method, found.data), (extents::Method::Seek, 100_000));
+    let found = extents::extents_of(file.as_file()).unwrap();
+    assert_eq!((found.method, found.data), (extents::ExtentMethod::Seek, 100_000));
 }
 
 /// A cached file of 4 MiB on a disk.
@@ -122,8 +128,8 @@ fn evict_writes_back_and_warm_reads_all() {
     // Pages that nobody has read.
     let hole = tempfile::tempfile().unwrap();
     hole.set_len(1 << 20).unwrap();
-    let cold = residency::of(&hole);
-    assert_eq!((cold.state, cold.cached, cold.bytes), (State::Cold, 0, 1 << 20));
+    let cold = residency::residency_of(&hole);
+    assert_eq!((cold.state, cold.cached, cold.bytes), (ResidencyState::Cold, 0, 1 << 20));
 }
 
 #[test]
@@ -133,27 +139,36 @@ fn evict_and_warm_reach_their_states() {
     let file = file.as_file();
     // Large enough that writeback has not finished when the first pages are to be dropped.
     file.write_all_at(&vec![2; 64 << 20], 0).unwrap();
-    let written = residency::of(file);
-    assert_eq!((written.state, written.bytes), (State::Warm, 64 << 20));
+    let written = residency::residency_of(file);
+    assert_eq!((written.state, written.bytes), (ResidencyState::Warm, 64 << 20));
     assert!(written.dirty + written.writeback > 0, "not synced yet: {written:?}");
     let cold = residency::evict(file).unwrap();
-    assert_eq!((cold.state, cold.cached, cold.dirty), (State::Cold, 0, 0));
+    assert_eq!((cold.state, cold.cached, cold.dirty), (ResidencyState::Cold, 0, 0));
     // One page plus readahead.
     file.read_exact_at(&mut [0; 1], 2 << 20).unwrap();
-    let some = residency::of(file);
-    assert!(matches!(some.state, State::Mixed { share } if share > 0.0 && share < 1.0), "{some:?}");
+    let some = residency::residency_of(file);
+    assert!(
+        matches!(some.state, ResidencyState::Mixed { share } if share > 0.0 && share < 1.0),
+        "{some:?}"
+    );
     assert!(some.cached > 0 && some.cached < 64 << 20);
     let warm = residency::warm(file, &NEVER_STOP).unwrap();
-    assert_eq!((warm.state, warm.cached), (State::Warm, 64 << 20));
-    assert_eq!(residency::evict(file).unwrap().state, State::Cold);
+    assert_eq!((warm.state, warm.cached), (ResidencyState::Warm, 64 << 20));
+    assert_eq!(residency::evict(file).unwrap().state, ResidencyState::Cold);
 }
 
 #[test]
 fn empty_files_and_directories_have_no_pages() {
     let file = tempfile::tempfile().unwrap();
-    assert_eq!(residency::of(&file).state, State::Unknown { why: UnknownReason::Empty });
+    assert_eq!(
+        residency::residency_of(&file).state,
+        ResidencyState::Unknown { why: UnknownReason::Empty }
+    );
     let folder = File::open(std::env::temp_dir()).unwrap();
-    assert_eq!(residency::of(&folder).state, State::Unknown { why: UnknownReason::NoPages });
+    assert_eq!(
+        residency::residency_of(&folder).state,
+        ResidencyState::Unknown { why: UnknownReason::NoPages }
+    );
 }
 
 #[test]
@@ -174,16 +189,22 @@ fn residency_of_foreign_file_is_unknown() {
         let nobody = rustix::process::Uid::from_raw(65534);
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         let Ok(file) = File::open(path) else { return None };
-        let seen = residency::of(&file);
-        assert_ne!(seen.state, State::Warm, "mincore reports all pages resident: {seen:?}");
+        let seen = residency::residency_of(&file);
+        assert_ne!(
+            seen.state,
+            ResidencyState::Warm,
+            "mincore reports all pages resident: {seen:?}"
+        );
         Some(seen)
     });
     match seen.join().unwrap() {
         // Some kernels check no permission in cachestat.
         Some(seen) if seen.counted_by == CountedBy::Cachestat => {
-            assert_eq!(seen.state, State::Cold);
+            assert_eq!(seen.state, ResidencyState::Cold);
         }
-        Some(seen) => assert_eq!(seen.state, State::Unknown { why: UnknownReason::NoPermission }),
+        Some(seen) => {
+            assert_eq!(seen.state, ResidencyState::Unknown { why: UnknownReason::NoPermission })
+        }
         None => println!("skipped: other users cannot open temporary files"),
     }
 }
@@ -239,13 +260,13 @@ fn overlay_is_not_reported_cold() {
     let at = |name: &str| folder.path().join(name);
     let file = File::open(at("merged/file")).unwrap();
     let warm = residency::warm(&file, &NEVER_STOP).unwrap();
-    assert_eq!((warm.state, warm.cached), (State::Warm, 1 << 20));
+    assert_eq!((warm.state, warm.cached), (ResidencyState::Warm, 1 << 20));
     let cold = residency::evict(&File::open(at("lower/file")).unwrap()).unwrap();
-    assert_eq!(cold.state, residency::of(&file).state, "same as the lower layer");
+    assert_eq!(cold.state, residency::residency_of(&file).state, "same as the lower layer");
     // A single page must not count as tolerance.
     fs::write(at("lower/page"), [1]).unwrap();
     let page = File::open(at("merged/page")).unwrap();
-    assert_eq!(residency::warm(&page, &NEVER_STOP).unwrap().state, State::Warm);
+    assert_eq!(residency::warm(&page, &NEVER_STOP).unwrap().state, ResidencyState::Warm);
     drop((file, page));
     unmount(&at("merged"));
 }
@@ -256,19 +277,19 @@ fn holes_and_unwritten_extents_are_not_data() {
     let file = file.as_file();
     // Delayed allocation: extents are known after writeback.
     file.sync_all().unwrap();
-    let written = extents::of(file).unwrap();
+    let written = extents::extents_of(file).unwrap();
     assert_eq!((written.data, written.holes, written.unwritten), (4 << 20, 0, 0));
     file.set_len(16 << 20).unwrap();
     file.sync_all().unwrap();
-    let longer = extents::of(file).unwrap();
+    let longer = extents::extents_of(file).unwrap();
     assert_eq!((longer.data, longer.holes), (4 << 20, 12 << 20));
     assert!((longer.share() - 0.25).abs() < 1e-9);
     match fallocate(file, FallocateFlags::empty(), 8 << 20, 4 << 20) {
         Ok(()) => {
-            let reserved = extents::of(file).unwrap();
+            let reserved = extents::extents_of(file).unwrap();
             assert_eq!(reserved.data, 4 << 20);
             let unwritten = match reserved.method {
-                extents::Method::Fiemap => 4 << 20,
+                extents::ExtentMethod::Fiemap => 4 << 20,
                 _ => 0,
             };
             assert_eq!((reserved.unwritten, reserved.holes), (unwritten, (12 << 20) - unwritten));
@@ -280,7 +301,7 @@ fn holes_and_unwritten_extents_are_not_data() {
         many.write_all_at(&[1; 4096], piece * 65536).unwrap();
     }
     many.sync_all().unwrap();
-    assert_eq!(extents::of(&many).unwrap().data, 300 * 4096, "more than one FIEMAP call");
+    assert_eq!(extents::extents_of(&many).unwrap().data, 300 * 4096, "more than one FIEMAP call");
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use fathom_fileio::path_info::Change;
-use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
-use fathom_fileio::{Generator, Source, Sum, read};
+use fathom_fileio::path_info::PathInfoChange;
+use fathom_fileio::read::{Bypass, ReadError, ReadOutcome, ReadRequest, Way};
+use fathom_fileio::{FileGenerator, PathInfoSource, XorSum, read};
 use fathom_lab::clock;
 use rustix::process::Pid;
 use rustix::thread::gettid;
@@ -16,15 +16,15 @@ use tempfile::NamedTempFile;
 
 fn file_of(length: usize) -> (NamedTempFile, Vec<u8>) {
     let mut bytes = vec![0; length];
-    Generator::new(length as u64).fill(0, &mut bytes);
+    FileGenerator::new(length as u64).fill(0, &mut bytes);
     let file = NamedTempFile::new().unwrap();
     file.as_file().write_all_at(&bytes, 0).unwrap();
     (file, bytes)
 }
 
 /// Reads, or prints why the method is unavailable here.
-fn read_path(path: &Path, request: &Request<'_>) -> Option<Outcome> {
-    let source = Source::open(path).unwrap();
+fn read_path(path: &Path, request: &ReadRequest<'_>) -> Option<ReadOutcome> {
+    let source = PathInfoSource::open(path).unwrap();
     match read(&source, request, &clock()) {
         Ok(outcome) => Some(outcome),
         Err(ReadError::Unavailable { way, why }) => {
@@ -40,14 +40,14 @@ const WAYS: [Way; 5] =
 
 fn check(path: &Path, bytes: &[u8], range: Option<Range<u64>>, block: usize, threads: usize) {
     let covered = range.clone().unwrap_or(0..bytes.len() as u64);
-    let expected = Sum::of(&bytes[covered.start as usize..covered.end as usize]);
+    let expected = XorSum::over(&bytes[covered.start as usize..covered.end as usize]);
     for way in WAYS {
         let is_sequential = matches!(way, Way::Calls { .. });
         if (way.is_direct() && !block.is_multiple_of(4096)) || (is_sequential && threads > 1) {
             continue;
         }
         let range = range.clone();
-        let request = Request { range, block, threads, ..Request::whole(way) };
+        let request = ReadRequest { range, block, threads, ..ReadRequest::whole(way) };
         let Some(outcome) = read_path(path, &request) else { continue };
         assert_eq!(outcome.sum, expected, "{request:?}");
         assert!(outcome.faults.is_empty() && outcome.ended_at.is_none(), "{outcome:?}");
@@ -113,30 +113,30 @@ fn fixed_number_of_calls_is_made() {
         [(1, 1), (1, 300_000), (3, 5), (70, 20_000), (4096, 10), (300_000, 9), (1, 0)]
     {
         let way = Way::Calls { count: Some(count) };
-        let request = Request { block, ..Request::whole(way) };
+        let request = ReadRequest { block, ..ReadRequest::whole(way) };
         let outcome = read_path(file.path(), &request).unwrap();
         let length = (block as u64 * count).min(1_000_000);
         assert_eq!(outcome.calls, count, "blocks of {block}");
-        assert_eq!(outcome.sum, Sum::of(&bytes[..length as usize]), "{count} of {block}");
+        assert_eq!(outcome.sum, XorSum::over(&bytes[..length as usize]), "{count} of {block}");
         assert_eq!(outcome.fallbacks, 0);
     }
     // Until the end: all blocks and the call that returns 0.
-    let request = Request { block: 4096, ..Request::whole(Way::Calls { count: None }) };
+    let request = ReadRequest { block: 4096, ..ReadRequest::whole(Way::Calls { count: None }) };
     let outcome = read_path(file.path(), &request).unwrap();
     assert_eq!(outcome.calls, 1_000_000_u64.div_ceil(4096) + 1);
-    assert_eq!(outcome.sum, Sum::of(&bytes));
+    assert_eq!(outcome.sum, XorSum::over(&bytes));
 }
 
 #[test]
 fn endless_device_needs_a_number_of_calls() {
     let way = Way::Calls { count: Some(1000) };
-    let request = Request { block: 1000, ..Request::whole(way) };
+    let request = ReadRequest { block: 1000, ..ReadRequest::whole(way) };
     let outcome = read_path(Path::new("/dev/zero"), &request).unwrap();
     assert_eq!((outcome.sum.bytes, outcome.calls), (1_000_000, 1000));
     assert_eq!((outcome.sum.xor, outcome.ended_at), (0, None));
-    let source = Source::open(Path::new("/dev/zero")).unwrap();
+    let source = PathInfoSource::open(Path::new("/dev/zero")).unwrap();
     for way in [Way::Pread, Way::Map, Way::Direct] {
-        let error = read(&source, &Request::whole(way), &clock()).unwrap_err();
+        let error = read(&source, &ReadRequest::whole(way), &clock()).unwrap_err();
         assert!(matches!(error, ReadError::Invalid(_)), "{way:?}: {error}");
     }
 }
@@ -147,14 +147,15 @@ fn generated_file_is_read_completely() {
     let bytes = std::fs::read(path).unwrap();
     for way in [Way::Pread, Way::Calls { count: None }] {
         for block in [1, 10, 4096] {
-            let outcome = read_path(path, &Request { block, ..Request::whole(way) }).unwrap();
-            assert_eq!(outcome.sum, Sum::of(&bytes), "{way:?}");
+            let outcome =
+                read_path(path, &ReadRequest { block, ..ReadRequest::whole(way) }).unwrap();
+            assert_eq!(outcome.sum, XorSum::over(&bytes), "{way:?}");
             assert_eq!(outcome.ended_at, None);
         }
     }
-    let source = Source::open(path).unwrap();
-    assert!(read(&source, &Request::whole(Way::Map), &clock()).is_err());
-    let threads = Request { threads: 2, ..Request::whole(Way::Pread) };
+    let source = PathInfoSource::open(path).unwrap();
+    assert!(read(&source, &ReadRequest::whole(Way::Map), &clock()).is_err());
+    let threads = ReadRequest { threads: 2, ..ReadRequest::whole(Way::Pread) };
     assert!(read(&source, &threads, &clock()).is_err());
 }
 
@@ -167,7 +168,7 @@ fn stop_ends_every_method_at_once() {
             if threads > 1 && matches!(way, Way::Calls { .. }) {
                 continue;
             }
-            let request = Request { stop: &stop, threads, ..Request::whole(way) };
+            let request = ReadRequest { stop: &stop, threads, ..ReadRequest::whole(way) };
             let Some(outcome) = read_path(file.path(), &request) else { continue };
             assert!(outcome.stopped, "{way:?}");
             assert!(outcome.sum.bytes <= 2 << 20, "{way:?}: {}", outcome.sum.bytes);
@@ -178,20 +179,20 @@ fn stop_ends_every_method_at_once() {
 #[test]
 fn invalid_requests_are_refused() {
     let (file, _) = file_of(10_000);
-    let source = Source::open(file.path()).unwrap();
-    let whole = Request::whole(Way::Pread);
-    let direct = Request::whole(Way::Direct);
-    let calls = Request::whole(Way::Calls { count: None });
+    let source = PathInfoSource::open(file.path()).unwrap();
+    let whole = ReadRequest::whole(Way::Pread);
+    let direct = ReadRequest::whole(Way::Direct);
+    let calls = ReadRequest::whole(Way::Calls { count: None });
     for request in [
-        Request { block: 0, ..whole.clone() },
-        Request { block: usize::MAX, ..whole.clone() },
-        Request { threads: 0, ..whole.clone() },
-        Request { threads: 1 << 20, block: 1 << 20, ..whole.clone() },
-        Request { range: Some(Range { start: 5, end: 4 }), ..whole },
-        Request { threads: 2, ..calls },
-        Request { block: 1000, ..direct },
-        Request::whole(Way::Ring { depth: 0 }),
-        Request::whole(Way::Ring { depth: 5000 }),
+        ReadRequest { block: 0, ..whole.clone() },
+        ReadRequest { block: usize::MAX, ..whole.clone() },
+        ReadRequest { threads: 0, ..whole.clone() },
+        ReadRequest { threads: 1 << 20, block: 1 << 20, ..whole.clone() },
+        ReadRequest { range: Some(Range { start: 5, end: 4 }), ..whole },
+        ReadRequest { threads: 2, ..calls },
+        ReadRequest { block: 1000, ..direct },
+        ReadRequest::whole(Way::Ring { depth: 0 }),
+        ReadRequest::whole(Way::Ring { depth: 5000 }),
     ] {
         match read(&source, &request, &clock()) {
             Err(ReadError::Invalid(_)) => {}
@@ -214,10 +215,10 @@ fn changed_at(path: &Path) -> (i64, i64) {
 }
 
 /// Runs `change` during a read, and returns the change that the read reports.
-fn changed_by(path: &Path, change: impl Fn()) -> Option<Change> {
+fn changed_by(path: &Path, change: impl Fn()) -> Option<PathInfoChange> {
     let stop = AtomicBool::new(false);
     let way = Way::Calls { count: Some(u64::MAX) };
-    let request = Request { block: 1, stop: &stop, ..Request::whole(way) };
+    let request = ReadRequest { block: 1, stop: &stop, ..ReadRequest::whole(way) };
     // Until the clock of the file system has moved on since the file's last change.
     let (touched, other) = (changed_at(path), NamedTempFile::new().unwrap());
     while changed_at(other.path()) <= touched {
@@ -263,11 +264,11 @@ fn direct_read_leaves_a_cold_file_cold() {
     let file = NamedTempFile::new().unwrap();
     // Nothing but a read brings the pages of a hole into the page cache.
     file.as_file().set_len(8 << 20).unwrap();
-    let zeroes = Sum { bytes: 8 << 20, ..Sum::default() };
+    let zeroes = XorSum { bytes: 8 << 20, ..XorSum::default() };
     for way in [Way::Direct, Way::Ring { depth: 8 }] {
-        let Some(outcome) = read_path(file.path(), &Request::whole(way)) else { continue };
+        let Some(outcome) = read_path(file.path(), &ReadRequest::whole(way)) else { continue };
         assert_eq!((outcome.sum, outcome.bypass), (zeroes, Some(Bypass::Confirmed)), "{way:?}");
     }
-    let outcome = read_path(file.path(), &Request::whole(Way::Pread)).unwrap();
+    let outcome = read_path(file.path(), &ReadRequest::whole(Way::Pread)).unwrap();
     assert_eq!((outcome.sum, outcome.bypass), (zeroes, None));
 }

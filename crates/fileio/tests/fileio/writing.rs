@@ -5,18 +5,18 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use fathom_fileio::read::{Request as Read, Way};
+use fathom_fileio::read::{ReadRequest as Read, Way};
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
-use fathom_fileio::{Generator, Source, Sum, read, write};
+use fathom_fileio::write::{SyncMode, WriteError, WriteOutcome, WriteRequest};
+use fathom_fileio::{FileGenerator, PathInfoSource, XorSum, read, write};
 use fathom_lab::clock;
-use fathom_lab::disk::Disk;
-use fathom_lab::fuse::Mount;
+use fathom_lab::disk::LabDisk;
+use fathom_lab::fuse::FuseMount;
 use fathom_measure::Clock;
 use fathom_measure::clock::FakeClock;
 use rustix::io::Errno;
 
-fn written(path: &Path, request: &Request<'_>) -> Result<WriteOutcome, WriteError> {
+fn written(path: &Path, request: &WriteRequest<'_>) -> Result<WriteOutcome, WriteError> {
     write(path, request, &Clock::fake(Rc::new(FakeClock::new(20))))
 }
 
@@ -36,12 +36,12 @@ fn check_written_files(folder: &Path) {
                 continue;
             }
             let path = folder.join("file");
-            let request = Request { seed: 4, sync, ..Request::new(block, count) };
+            let request = WriteRequest { seed: 4, sync, ..WriteRequest::new(block, count) };
             let done = written(&path, &request).unwrap();
             let mut bytes = vec![0; block * count as usize];
-            Generator::new(4).fill(0, &mut bytes);
+            FileGenerator::new(4).fill(0, &mut bytes);
             assert!(fs::read(&path).unwrap() == bytes, "{request:?}");
-            assert_eq!(done.sum, Sum::of(&bytes));
+            assert_eq!(done.sum, XorSum::over(&bytes));
             assert_eq!(done.calls, count, "one call per block");
             // A clock whose reads take 20 ns, read once for each of what is timed.
             let syncs = match sync {
@@ -51,7 +51,7 @@ fn check_written_files(folder: &Path) {
             };
             assert_eq!((done.syncs, done.sync_ns), (syncs, 20.0 * syncs as f64), "{request:?}");
             assert_eq!((done.data_ns > 0.0, done.name_ns, done.close_ns), (count > 0, 20.0, 20.0));
-            let source = Source::open(&path).unwrap();
+            let source = PathInfoSource::open(&path).unwrap();
             let seen = read(&source, &Read::whole(Way::Pread), &clock()).unwrap();
             assert_eq!(seen.sum, done.sum);
             assert_eq!(names(folder), ["file"]);
@@ -70,7 +70,7 @@ fn written_file_matches_its_sums() {
 fn file_system_without_o_tmpfile_works() {
     fathom_lab::isolate_mounts!();
     let folder = tempfile::tempdir().unwrap();
-    let _mount = Mount::new(&Disk::new(), folder.path()).unwrap();
+    let _mount = FuseMount::new(&LabDisk::new(), folder.path()).unwrap();
     assert!(Scratch::new(folder.path()).unwrap().is_named(), "no O_TMPFILE here");
     assert!(names(folder.path()).is_empty(), "removed on drop");
     check_written_files(folder.path());
@@ -86,17 +86,17 @@ fn overwriting_needs_permission() {
 fn check_overwriting(folder: &Path) {
     let path = folder.join("file");
     fs::write(&path, b"mine").unwrap();
-    let request = Request::new(100, 10);
+    let request = WriteRequest::new(100, 10);
     let error = written(&path, &request).unwrap_err();
     assert!(matches!(error, WriteError::Exists { .. }), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"mine");
-    written(&path, &Request { overwrite: true, ..request.clone() }).unwrap();
+    written(&path, &WriteRequest { overwrite: true, ..request.clone() }).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().len(), 1000);
     assert_eq!(names(folder), ["file"]);
     fs::remove_file(&path).unwrap();
     // Only a regular file is ever replaced.
     fs::create_dir(&path).unwrap();
-    let error = written(&path, &Request { overwrite: true, ..request }).unwrap_err();
+    let error = written(&path, &WriteRequest { overwrite: true, ..request }).unwrap_err();
     assert!(matches!(error, WriteError::InUse { .. }), "{error}");
     assert_eq!(names(folder), ["file"]);
     fs::remove_dir(&path).unwrap();
@@ -109,7 +109,8 @@ fn links_devices_and_fifos_are_never_replaced() {
     std::os::unix::fs::symlink("/dev/null", &link).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
     for path in [&link, &fifo, Path::new("/dev/null")] {
-        let error = written(path, &Request { overwrite: true, ..Request::new(1, 1) }).unwrap_err();
+        let error = written(path, &WriteRequest { overwrite: true, ..WriteRequest::new(1, 1) })
+            .unwrap_err();
         assert!(matches!(error, WriteError::InUse { .. }), "{error}");
     }
     assert_eq!(names(folder.path()), ["fifo", "link"]);
@@ -154,7 +155,7 @@ fn stop_leaves_no_file() {
 
 fn check_stopping(folder: &Path) {
     let stop = AtomicBool::new(true);
-    let request = Request { stop: &stop, ..Request::new(1 << 20, 100) };
+    let request = WriteRequest { stop: &stop, ..WriteRequest::new(1 << 20, 100) };
     let error = written(&folder.join("file"), &request).unwrap_err();
     assert!(matches!(error, WriteError::Stopped { after: 0, .. }), "{error}");
     assert!(names(folder).is_empty());
@@ -172,7 +173,7 @@ fn full_disk_keeps_the_old_file() {
         [(4096, SyncMode::None), (3 << 20, SyncMode::AtEnd), (1000, SyncMode::EachBlock)]
     {
         let count = (8_u64 << 20) / block as u64 + 1;
-        let request = Request { sync, ..Request::new(block, count) };
+        let request = WriteRequest { sync, ..WriteRequest::new(block, count) };
         let error = written(&path, &request).unwrap_err();
         let WriteError::Failed { error: Errno::NOSPC, after, .. } = error else {
             panic!("{error}");
@@ -181,12 +182,12 @@ fn full_disk_keeps_the_old_file() {
         assert!(names(folder.path()).is_empty());
     }
     fs::write(&path, b"mine").unwrap();
-    let request = Request { overwrite: true, ..Request::new(1 << 20, 8) };
+    let request = WriteRequest { overwrite: true, ..WriteRequest::new(1 << 20, 8) };
     written(&path, &request).unwrap_err();
     assert_eq!(fs::read(&path).unwrap(), b"mine");
     // Now there is enough space.
     fs::remove_file(&path).unwrap();
-    written(&path, &Request::new(1 << 20, 3)).unwrap();
+    written(&path, &WriteRequest::new(1 << 20, 3)).unwrap();
     rustix::mount::unmount(folder.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 
@@ -196,10 +197,10 @@ fn invalid_requests_are_refused() {
     let path = folder.path().join("file");
     // The last is one byte above the largest file.
     for (block, count) in [(0, 1), (usize::MAX, 1), (1 << 20, u64::MAX), (1 << 20, 1 << 43)] {
-        let error = written(&path, &Request::new(block, count)).unwrap_err();
+        let error = written(&path, &WriteRequest::new(block, count)).unwrap_err();
         assert!(matches!(error, WriteError::Invalid(_)), "{error}");
     }
     let nowhere = folder.path().join("no/such/folder/file");
-    assert!(matches!(written(&nowhere, &Request::new(1, 1)), Err(WriteError::Failed { .. })));
+    assert!(matches!(written(&nowhere, &WriteRequest::new(1, 1)), Err(WriteError::Failed { .. })));
     assert!(names(folder.path()).is_empty());
 }

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use fathom_far::Token;
 use fathom_record::Host;
 
-use crate::protocol::Work;
+use crate::protocol::FleetWork;
 
 /// The work of a round for the member at a place among these.
-pub type WorkOf<'p> = dyn Fn(usize, usize, &[Option<Present<'_>>]) -> Option<Work> + 'p;
+pub type WorkOf<'p> = dyn Fn(usize, usize, &[Option<Present<'_>>]) -> Option<FleetWork> + 'p;
 
 /// One gathering of members.
-pub struct Plan<'p> {
+pub struct CoordinatorPlan<'p> {
     pub token: Token,
     /// Members to wait for, at most [`MEMBERS_MAX`](crate::MEMBERS_MAX).
     pub expected: usize,
@@ -62,7 +62,7 @@ pub struct Skew {
 
 /// Members by what they do.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counts {
+pub struct PlanCounts {
     pub joined: usize,
     pub measuring: usize,
     pub delivered: usize,
@@ -92,7 +92,7 @@ pub struct Failure {
 }
 
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct PlanOutcome {
     /// In the order of their ranks, which is that of their places.
     pub members: Vec<Ended>,
     pub failures: Vec<Failure>,

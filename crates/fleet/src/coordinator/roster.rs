@@ -10,11 +10,11 @@ use std::net::{IpAddr, SocketAddr};
 use fathom_far::printable;
 use fathom_record::Host;
 
-use super::plan::{Counts, Ended, Failure, Joined, Plan, Present, Skew};
-use crate::offset::{EXCHANGES, Exchange, Offset};
+use super::plan::{CoordinatorPlan, Ended, Failure, Joined, PlanCounts, Present, Skew};
+use crate::offset::{EXCHANGES, Offset, OffsetExchange};
 use crate::protocol::{
-    DOCUMENT_BYTES_MAX, Join, LOST_NS, MEMBERS_MAX, Order, PORT_MIN, Progress, ToCoordinator,
-    ToMember, Work,
+    DOCUMENT_BYTES_MAX, FleetOrder, FleetProgress, FleetWork, Join, LOST_NS, MEMBERS_MAX, PORT_MIN,
+    ToCoordinator, ToMember,
 };
 
 /// Members that deliver at a time: their documents are in memory.
@@ -33,7 +33,7 @@ const WORK_NS: u64 = 6 * 3_600_000_000_000;
 const DELIVERY_NS: u64 = 120_000_000_000;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Stage {
+enum RosterStage {
     /// For its order.
     Waiting,
     /// Its far end.
@@ -50,7 +50,7 @@ enum Stage {
     Lost(String),
 }
 
-struct Member {
+struct RosterMember {
     /// Apart from what is looked at all the time.
     joined: Box<Joined>,
     boot_id: String,
@@ -62,23 +62,23 @@ struct Member {
     serves: Option<u16>,
     /// The member to which it measures.
     partner: Option<usize>,
-    stage: Stage,
+    stage: RosterStage,
     since_ns: u64,
     heard_ns: u64,
     exchanges: u32,
     offset: Option<Offset>,
     skew: Option<Skew>,
-    progress: Progress,
+    progress: FleetProgress,
 }
 
-impl Member {
+impl RosterMember {
     fn is_lost(&self) -> bool {
-        matches!(self.stage, Stage::Lost(_))
+        matches!(self.stage, RosterStage::Lost(_))
     }
 
     /// Whether nothing more is to come of it in this round.
     fn is_over(&self) -> bool {
-        self.stage == Stage::Delivered || self.is_lost()
+        self.stage == RosterStage::Delivered || self.is_lost()
     }
 
     fn present(&self) -> Option<Present<'_>> {
@@ -87,22 +87,28 @@ impl Member {
     }
 
     fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::Preparing | Stage::Ready | Stage::Measuring)
+        matches!(self.stage, RosterStage::Preparing | RosterStage::Ready | RosterStage::Measuring)
     }
 
     /// Its share of the whole.
     fn done(&self) -> f64 {
         match self.stage {
-            Stage::Waiting | Stage::Starting | Stage::Preparing | Stage::Ready => 0.0,
-            Stage::Measuring => self.progress.done,
-            Stage::Finished | Stage::Delivering | Stage::Delivered | Stage::Lost(_) => 1.0,
+            RosterStage::Waiting
+            | RosterStage::Starting
+            | RosterStage::Preparing
+            | RosterStage::Ready => 0.0,
+            RosterStage::Measuring => self.progress.done,
+            RosterStage::Finished
+            | RosterStage::Delivering
+            | RosterStage::Delivered
+            | RosterStage::Lost(_) => 1.0,
         }
     }
 }
 
 pub(crate) struct Roster<'p> {
-    plan: &'p Plan<'p>,
-    members: Vec<Member>,
+    plan: &'p CoordinatorPlan<'p>,
+    members: Vec<RosterMember>,
     /// The members by rank, once the work has begun.
     places: Vec<usize>,
     begun_ns: u64,
@@ -117,7 +123,7 @@ pub(crate) struct Roster<'p> {
 }
 
 impl<'p> Roster<'p> {
-    pub(crate) fn new(plan: &'p Plan<'p>) -> Self {
+    pub(crate) fn new(plan: &'p CoordinatorPlan<'p>) -> Self {
         Self {
             plan,
             members: Vec::new(),
@@ -183,7 +189,7 @@ impl<'p> Roster<'p> {
         }
         // A thousand of them are held.
         host.origins.clear();
-        self.members.push(Member {
+        self.members.push(RosterMember {
             boot_id,
             by_name: host.id.is_some() && host.id == named_id,
             named_id,
@@ -191,13 +197,13 @@ impl<'p> Roster<'p> {
             ip,
             serves: None,
             partner: None,
-            stage: Stage::Waiting,
+            stage: RosterStage::Waiting,
             since_ns: now_ns,
             heard_ns: now_ns,
             exchanges: 0,
             offset: None,
             skew: None,
-            progress: Progress::default(),
+            progress: FleetProgress::default(),
         });
         let at = self.members.len() - 1;
         self.has_changed = true;
@@ -227,40 +233,46 @@ impl<'p> Roster<'p> {
         let member = &mut self.members[at];
         member.heard_ns = now_ns;
         match (message, &member.stage) {
-            (_, Stage::Lost(_)) => {}
-            (_, Stage::Delivered) if !stays => {}
+            (_, RosterStage::Lost(_)) => {}
+            (_, RosterStage::Delivered) if !stays => {}
             (ToCoordinator::Alive { progress }, _) => {
-                member.progress = progress.map_or_else(Progress::default, Progress::plausible);
+                member.progress =
+                    progress.map_or_else(FleetProgress::default, FleetProgress::plausible);
                 return Ok(Some(ToMember::Alive));
             }
-            (ToCoordinator::Ready, Stage::Preparing) => member.enter(Stage::Ready, now_ns),
-            (ToCoordinator::Stamps { sent_ns, received_ns, answered_ns }, Stage::Ready)
+            (ToCoordinator::Ready, RosterStage::Preparing) => {
+                member.enter(RosterStage::Ready, now_ns)
+            }
+            (ToCoordinator::Stamps { sent_ns, received_ns, answered_ns }, RosterStage::Ready)
                 if (1..=EXCHANGES).contains(&member.exchanges) =>
             {
-                let exchange = Exchange { sent_ns, received_ns, answered_ns, back_ns: now_ns };
-                let offset = Offset::of(exchange).ok_or("its clock goes backwards")?;
+                let exchange =
+                    OffsetExchange { sent_ns, received_ns, answered_ns, back_ns: now_ns };
+                let offset = Offset::from_exchange(exchange).ok_or("its clock goes backwards")?;
                 member.offset = Some(member.offset.map_or(offset, |it| it.better(offset)));
                 member.exchanges += 1;
                 self.has_changed |= member.exchanges > EXCHANGES;
                 return Ok(member.exchange(now_ns));
             }
-            (ToCoordinator::Started { at_ns }, Stage::Measuring) if member.skew.is_none() => {
+            (ToCoordinator::Started { at_ns }, RosterStage::Measuring) if member.skew.is_none() => {
                 if let (Some(offset), Some(start_ns)) = (member.offset, start_ns) {
                     let ns = i128::from(at_ns) - i128::from(start_ns) - offset.ns;
                     member.skew = Some(Skew { ns: ns as f64, error_ns: offset.error_ns() });
                 }
             }
-            (ToCoordinator::Serving { port }, Stage::Starting) if port >= PORT_MIN => {
+            (ToCoordinator::Serving { port }, RosterStage::Starting) if port >= PORT_MIN => {
                 if !is_reachable {
                     return Err("others cannot reach it: its connection comes over loopback, as \
                                 through a tunnel"
                         .to_owned());
                 }
                 member.serves = Some(port);
-                member.enter(Stage::Delivered, now_ns);
+                member.enter(RosterStage::Delivered, now_ns);
             }
-            (ToCoordinator::Finished, Stage::Measuring) => member.enter(Stage::Finished, now_ns),
-            (ToCoordinator::Document { bytes }, Stage::Delivering) => {
+            (ToCoordinator::Finished, RosterStage::Measuring) => {
+                member.enter(RosterStage::Finished, now_ns)
+            }
+            (ToCoordinator::Document { bytes }, RosterStage::Delivering) => {
                 if !(1..=DOCUMENT_BYTES_MAX).contains(&bytes) {
                     let limit = DOCUMENT_BYTES_MAX >> 20;
                     return Err(format!(
@@ -268,8 +280,10 @@ impl<'p> Roster<'p> {
                     ));
                 }
             }
-            (ToCoordinator::Failed { text }, Stage::Measuring) if member.partner.is_some() => {
-                member.enter(Stage::Delivered, now_ns);
+            (ToCoordinator::Failed { text }, RosterStage::Measuring)
+                if member.partner.is_some() =>
+            {
+                member.enter(RosterStage::Delivered, now_ns);
                 let place = self.places.iter().position(|other| *other == at).unwrap_or(at);
                 self.failures.push(Failure { round, place, reason: printable(&text) });
             }
@@ -282,7 +296,7 @@ impl<'p> Roster<'p> {
     /// Whether others can connect to the address from which a member has joined.
     fn is_reachable(&self, at: usize) -> bool {
         let member = &self.members[at];
-        let is_here = |other: &Member| other.boot_id == member.boot_id;
+        let is_here = |other: &RosterMember| other.boot_id == member.boot_id;
         !member.ip.is_loopback() || self.members.iter().all(is_here)
     }
 
@@ -292,7 +306,7 @@ impl<'p> Roster<'p> {
     }
 
     pub(crate) fn delivered(&mut self, at: usize, now_ns: u64) {
-        self.members[at].enter(Stage::Delivered, now_ns);
+        self.members[at].enter(RosterStage::Delivered, now_ns);
         self.has_changed = true;
     }
 
@@ -302,7 +316,7 @@ impl<'p> Roster<'p> {
         let member = &mut self.members[at];
         let is_lost = !member.is_lost() && (stays || !member.is_over());
         if is_lost {
-            member.stage = Stage::Lost(reason.to_owned());
+            member.stage = RosterStage::Lost(reason.to_owned());
             self.has_changed = true;
         }
         is_lost
@@ -310,19 +324,22 @@ impl<'p> Roster<'p> {
 
     /// The members that have exceeded a limit, and why.
     pub(crate) fn overdue(&self, now_ns: u64) -> Vec<(usize, String)> {
-        let reason = |member: &Member| {
+        let reason = |member: &RosterMember| {
             let (silent, since) = (now_ns.saturating_sub(member.heard_ns), member.since_ns);
             let limit = match member.stage {
-                Stage::Lost(_) => return None,
-                Stage::Delivered if !self.stays() => return None,
+                RosterStage::Lost(_) => return None,
+                RosterStage::Delivered if !self.stays() => return None,
                 _ if silent >= LOST_NS => {
                     return Some(format!("no sign of life for {} s", LOST_NS / 1_000_000_000));
                 }
-                Stage::Waiting | Stage::Ready | Stage::Finished | Stage::Delivered => return None,
-                Stage::Starting => (SERVE_NS, "no far end"),
-                Stage::Preparing => (READY_NS, "not ready"),
-                Stage::Measuring => (WORK_NS, "not finished"),
-                Stage::Delivering => (DELIVERY_NS, "its run not delivered"),
+                RosterStage::Waiting
+                | RosterStage::Ready
+                | RosterStage::Finished
+                | RosterStage::Delivered => return None,
+                RosterStage::Starting => (SERVE_NS, "no far end"),
+                RosterStage::Preparing => (READY_NS, "not ready"),
+                RosterStage::Measuring => (WORK_NS, "not finished"),
+                RosterStage::Delivering => (DELIVERY_NS, "its run not delivered"),
             };
             let is_late = now_ns.saturating_sub(since) >= limit.0;
             is_late.then(|| format!("{} within {} s", limit.1, limit.0 / 1_000_000_000))
@@ -346,11 +363,12 @@ impl<'p> Roster<'p> {
         if self.plan.together && self.has_begun && self.start_ns.is_none() {
             self.start(now_ns, &mut sent);
         }
-        let delivering = self.count(|it| it.stage == Stage::Delivering);
+        let delivering = self.count(|it| it.stage == RosterStage::Delivering);
         let room = DELIVER_AT_ONCE.saturating_sub(delivering);
         let finished = self.members.iter_mut().enumerate();
-        for (at, member) in finished.filter(|(_, it)| it.stage == Stage::Finished).take(room) {
-            member.enter(Stage::Delivering, now_ns);
+        for (at, member) in finished.filter(|(_, it)| it.stage == RosterStage::Finished).take(room)
+        {
+            member.enter(RosterStage::Delivering, now_ns);
             sent.push((at, ToMember::Deliver));
         }
         sent
@@ -366,14 +384,14 @@ impl<'p> Roster<'p> {
     }
 
     fn next_round(&mut self, now_ns: u64) {
-        if self.is_over() || !self.members.iter().all(Member::is_over) {
+        if self.is_over() || !self.members.iter().all(RosterMember::is_over) {
             return;
         }
         self.round += 1;
         for member in self.members.iter_mut().filter(|it| !it.is_lost()) {
-            member.enter(Stage::Waiting, now_ns);
+            member.enter(RosterStage::Waiting, now_ns);
             member.partner = None;
-            member.progress = Progress::default();
+            member.progress = FleetProgress::default();
         }
     }
 
@@ -384,8 +402,8 @@ impl<'p> Roster<'p> {
         for member in &self.members {
             *hosts.entry(id(&member.joined.host)).or_default() += 1;
         }
-        let is_clone = |member: &&mut Member| hosts[&id(&member.joined.host)] > 1;
-        for member in self.members.iter_mut().filter(|it| it.stage == Stage::Waiting) {
+        let is_clone = |member: &&mut RosterMember| hosts[&id(&member.joined.host)] > 1;
+        for member in self.members.iter_mut().filter(|it| it.stage == RosterStage::Waiting) {
             if is_clone(&member) && member.named_id.is_some() {
                 member.by_name = true;
                 member.joined.host.id.clone_from(&member.named_id);
@@ -396,11 +414,11 @@ impl<'p> Roster<'p> {
     /// Orders to those whose turn it is.
     fn order(&mut self, now_ns: u64, sent: &mut Vec<(usize, ToMember)>) {
         let most = if self.plan.together { usize::MAX } else { self.plan.at_once.max(1) };
-        for (place, work) in self.work(most.saturating_sub(self.count(Member::is_busy))) {
+        for (place, work) in self.work(most.saturating_sub(self.count(RosterMember::is_busy))) {
             let at = self.places[place];
             let stays = self.stays();
             let partner = match &work {
-                Some(Work::Pair(pair)) => {
+                Some(FleetWork::Pair(pair)) => {
                     self.members.iter().position(|it| it.joined.name == pair.name)
                 }
                 _ => None,
@@ -408,19 +426,19 @@ impl<'p> Roster<'p> {
             let member = &mut self.members[at];
             let together = self.plan.together;
             let stage = match &work {
-                None | Some(Work::Facts) => Stage::Delivered,
-                Some(Work::Serve) => Stage::Starting,
-                Some(_) if together => Stage::Preparing,
-                Some(_) => Stage::Measuring,
+                None | Some(FleetWork::Facts) => RosterStage::Delivered,
+                Some(FleetWork::Serve) => RosterStage::Starting,
+                Some(_) if together => RosterStage::Preparing,
+                Some(_) => RosterStage::Measuring,
             };
-            let is_idle = stage == Stage::Delivered;
+            let is_idle = stage == RosterStage::Delivered;
             // If all are, the next round begins.
             self.has_changed |= is_idle;
             member.partner = partner;
             member.enter(stage, now_ns);
             match work.filter(|_| !is_idle) {
                 Some(work) => {
-                    let order = Order { work, by_name: member.by_name, together };
+                    let order = FleetOrder { work, by_name: member.by_name, together };
                     sent.push((at, ToMember::Order(Box::new(order))));
                 }
                 None if stays => {}
@@ -430,8 +448,9 @@ impl<'p> Roster<'p> {
     }
 
     /// The work of those that wait, at most so many, by their places.
-    fn work(&self, most: usize) -> Vec<(usize, Option<Work>)> {
-        let is_waiting = |place: &usize| self.members[self.places[*place]].stage == Stage::Waiting;
+    fn work(&self, most: usize) -> Vec<(usize, Option<FleetWork>)> {
+        let is_waiting =
+            |place: &usize| self.members[self.places[*place]].stage == RosterStage::Waiting;
         let mut waiting = (0..self.places.len()).filter(is_waiting).take(most).peekable();
         if waiting.peek().is_none() {
             return Vec::new();
@@ -443,52 +462,55 @@ impl<'p> Roster<'p> {
 
     /// Compares the clocks when all are ready, then announces the start.
     fn start(&mut self, now_ns: u64, sent: &mut Vec<(usize, ToMember)>) {
-        if self.count(|it| matches!(it.stage, Stage::Waiting | Stage::Preparing)) > 0 {
+        if self.count(|it| matches!(it.stage, RosterStage::Waiting | RosterStage::Preparing)) > 0 {
             return;
         }
-        let is_comparing =
-            |it: &Member| it.stage == Stage::Ready && (1..=EXCHANGES).contains(&it.exchanges);
+        let is_comparing = |it: &RosterMember| {
+            it.stage == RosterStage::Ready && (1..=EXCHANGES).contains(&it.exchanges)
+        };
         let room = COMPARE_AT_ONCE.saturating_sub(self.count(is_comparing));
         let ready = self.members.iter_mut().enumerate();
         for (at, member) in
-            ready.filter(|(_, it)| it.stage == Stage::Ready && it.exchanges == 0).take(room)
+            ready.filter(|(_, it)| it.stage == RosterStage::Ready && it.exchanges == 0).take(room)
         {
             member.exchanges = 1;
             sent.extend(member.exchange(now_ns).map(|message| (at, message)));
         }
-        let ready = self.count(|it| it.stage == Stage::Ready);
-        if ready == 0 || self.count(|it| it.stage == Stage::Ready && it.exchanges <= EXCHANGES) > 0
+        let ready = self.count(|it| it.stage == RosterStage::Ready);
+        if ready == 0
+            || self.count(|it| it.stage == RosterStage::Ready && it.exchanges <= EXCHANGES) > 0
         {
             return;
         }
         let start_ns = now_ns + AHEAD_NS + AHEAD_EACH_NS * ready as u64;
         self.start_ns = Some(start_ns);
         for (at, member) in self.members.iter_mut().enumerate() {
-            let offset = member.offset.filter(|_| member.stage == Stage::Ready);
+            let offset = member.offset.filter(|_| member.stage == RosterStage::Ready);
             let Some(offset) = offset else { continue };
-            member.enter(Stage::Measuring, now_ns);
+            member.enter(RosterStage::Measuring, now_ns);
             sent.push((at, ToMember::Start { at_ns: offset.at_member(start_ns) }));
         }
     }
 
-    fn count(&self, is_counted: impl Fn(&Member) -> bool) -> usize {
+    fn count(&self, is_counted: impl Fn(&RosterMember) -> bool) -> usize {
         self.members.iter().filter(|it| is_counted(it)).count()
     }
 
     /// Whether nothing more is to come.
     pub(crate) fn is_over(&self) -> bool {
-        let is_last = self.round + 1 == self.rounds || self.members.iter().all(Member::is_lost);
-        self.has_begun && is_last && self.members.iter().all(Member::is_over)
+        let is_last =
+            self.round + 1 == self.rounds || self.members.iter().all(RosterMember::is_lost);
+        self.has_begun && is_last && self.members.iter().all(RosterMember::is_over)
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> PlanCounts {
         let joined = self.members.len();
-        let done: f64 = self.members.iter().map(Member::done).sum();
-        Counts {
+        let done: f64 = self.members.iter().map(RosterMember::done).sum();
+        PlanCounts {
             joined,
             measuring: self.count(|it| it.is_busy()),
-            delivered: self.count(|it| it.stage == Stage::Delivered),
-            lost: self.count(|it| matches!(it.stage, Stage::Lost(_))),
+            delivered: self.count(|it| it.stage == RosterStage::Delivered),
+            lost: self.count(|it| matches!(it.stage, RosterStage::Lost(_))),
             done: (self.round as f64 + done / joined.max(1) as f64) / self.rounds as f64,
             round: [self.round + usize::from(self.has_begun), self.rounds],
         }
@@ -497,10 +519,10 @@ impl<'p> Roster<'p> {
     pub(crate) fn ended(self) -> (Vec<Ended>, Vec<Failure>) {
         let mut members = self.members;
         members.sort_by_key(|it| it.joined.rank.unwrap_or(u32::MAX));
-        let ended = |member: Member| {
+        let ended = |member: RosterMember| {
             let lost = match member.stage {
-                Stage::Delivered => None,
-                Stage::Lost(reason) => Some(reason),
+                RosterStage::Delivered => None,
+                RosterStage::Lost(reason) => Some(reason),
                 _ => Some("ended before it had delivered".to_owned()),
             };
             Ended { member: *member.joined, skew: member.skew, lost }
@@ -509,8 +531,8 @@ impl<'p> Roster<'p> {
     }
 }
 
-impl Member {
-    fn enter(&mut self, stage: Stage, now_ns: u64) {
+impl RosterMember {
+    fn enter(&mut self, stage: RosterStage, now_ns: u64) {
         (self.stage, self.since_ns) = (stage, now_ns);
     }
 

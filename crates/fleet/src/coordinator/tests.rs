@@ -13,17 +13,17 @@ use fathom_record::{Effort, Host};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::*;
-use crate::protocol::{DOCUMENT_BYTES_MAX, Join, RunOrder, Work, challenge, hello, proof_of};
+use crate::protocol::{DOCUMENT_BYTES_MAX, FleetWork, Join, RunOrder, challenge, hello, proof_of};
 
 const TOKEN: &str = "secret";
 
 /// What a coordinator has said.
 #[derive(Debug, Default)]
-struct Heard {
+struct CoordinatorHeard {
     events: Vec<String>,
 }
 
-impl Audience for Heard {
+impl CoordinatorAudience for CoordinatorHeard {
     fn examine(&mut self, join: &mut Join, _: bool) -> Result<(), String> {
         if join.host.name == "evil" { Err("the id of a".to_owned()) } else { Ok(()) }
     }
@@ -57,19 +57,19 @@ impl Audience for Heard {
         self.events.push(format!("refused: {reason}"));
     }
 
-    fn tick(&mut self, _: &Counts) -> usize {
+    fn tick(&mut self, _: &PlanCounts) -> usize {
         0
     }
 }
 
-type Ended = (Outcome, Vec<String>);
+type CoordinatorEnded = (PlanOutcome, Vec<String>);
 
 fn coordinator(
     expected: usize,
     together: bool,
     clock: fn() -> u64,
-) -> (SocketAddr, JoinHandle<Ended>) {
-    let work = |_: usize, _: usize, _: &[Option<Present<'_>>]| Some(Work::Run(run()));
+) -> (SocketAddr, JoinHandle<CoordinatorEnded>) {
+    let work = |_: usize, _: usize, _: &[Option<Present<'_>>]| Some(FleetWork::Run(run()));
     coordinator_of((expected, together, clock), |_| 1, work)
 }
 
@@ -80,12 +80,12 @@ fn run() -> RunOrder {
 fn coordinator_of(
     (expected, together, clock): (usize, bool, fn() -> u64),
     rounds: fn(usize) -> usize,
-    work: fn(usize, usize, &[Option<Present<'_>>]) -> Option<Work>,
-) -> (SocketAddr, JoinHandle<Ended>) {
+    work: fn(usize, usize, &[Option<Present<'_>>]) -> Option<FleetWork>,
+) -> (SocketAddr, JoinHandle<CoordinatorEnded>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let thread = std::thread::spawn(move || {
-        let plan = Plan {
+        let plan = CoordinatorPlan {
             token: Token::new(TOKEN),
             expected,
             join_ns: u64::MAX,
@@ -99,16 +99,16 @@ fn coordinator_of(
         let (stop, _other) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
                 .unwrap();
-        let mut heard = Heard::default();
+        let mut heard = CoordinatorHeard::default();
         let outcome = coordinate(vec![listener], &plan, stop.as_fd(), &mut heard).unwrap();
         (outcome, heard.events)
     });
     (address, thread)
 }
 
-struct Scripted(Channel);
+struct CoordinatorScripted(Channel);
 
-impl Scripted {
+impl CoordinatorScripted {
     fn connected(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         Self(Channel::new(stream.into()))
@@ -183,7 +183,7 @@ fn join_on(name: &str, boot_id: String) -> ToCoordinator {
 #[test]
 fn members_deliver_when_asked() {
     let (address, coordinator) = coordinator(2, false, monotonic_raw_ns);
-    let mut members = ["a", "b"].map(|name| Scripted::joined(address, name));
+    let mut members = ["a", "b"].map(|name| CoordinatorScripted::joined(address, name));
     for (member, text) in members.iter_mut().zip(["of a", "of b"]) {
         member.ordered().says(&ToCoordinator::Alive { progress: None });
         assert_eq!(member.hears(), ToMember::Alive);
@@ -200,10 +200,10 @@ fn members_deliver_when_asked() {
 #[test]
 fn host_that_the_audience_refuses_does_not_join() {
     let (address, coordinator) = coordinator(1, false, monotonic_raw_ns);
-    let mut evil = Scripted::greeted(address);
+    let mut evil = CoordinatorScripted::greeted(address);
     evil.says(&join("evil"));
     assert_eq!(evil.refused(), "the id of a");
-    let mut member = Scripted::joined(address, "a");
+    let mut member = CoordinatorScripted::joined(address, "a");
     member.ordered().delivers(b"x");
     assert_eq!(member.refused(), "");
     drop((evil, member));
@@ -214,7 +214,7 @@ fn host_that_the_audience_refuses_does_not_join() {
 #[test]
 fn common_start_comes_after_clocks_are_compared() {
     let (address, coordinator) = coordinator(2, true, monotonic_raw_ns);
-    let mut members = ["a", "b"].map(|name| Scripted::joined(address, name));
+    let mut members = ["a", "b"].map(|name| CoordinatorScripted::joined(address, name));
     members.iter_mut().for_each(|it| it.ordered().says(&ToCoordinator::Ready));
     // The clock of a member is an hour ahead.
     const AHEAD_NS: u64 = 3_600_000_000_000;
@@ -258,7 +258,7 @@ fn common_start_comes_after_clocks_are_compared() {
 
 #[test]
 fn what_a_member_may_not_say_loses_it() {
-    type Case = (&'static str, fn(&mut Scripted));
+    type Case = (&'static str, fn(&mut CoordinatorScripted));
     const BYTES: u64 = DOCUMENT_BYTES_MAX + 1;
     let cases: [Case; 9] = [
         ("an unknown message: ", |it| it.0.send_bytes(b"rubbish\n").unwrap()),
@@ -277,8 +277,8 @@ fn what_a_member_may_not_say_loses_it() {
     ];
     let (address, coordinator) = coordinator(cases.len(), false, monotonic_raw_ns);
     let names: Vec<String> = (0..cases.len()).map(|at| format!("m{at}")).collect();
-    let mut members: Vec<Scripted> =
-        names.iter().map(|name| Scripted::joined(address, name)).collect();
+    let mut members: Vec<CoordinatorScripted> =
+        names.iter().map(|name| CoordinatorScripted::joined(address, name)).collect();
     for ((member, name), (why, wrong)) in members.iter_mut().zip(&names).zip(cases) {
         wrong(member.ordered());
         let refused = member.refused();
@@ -294,7 +294,7 @@ fn what_a_member_may_not_say_loses_it() {
 #[test]
 fn second_document_is_not_read() {
     let (address, coordinator) = coordinator(1, false, monotonic_raw_ns);
-    let mut member = Scripted::joined(address, "a");
+    let mut member = CoordinatorScripted::joined(address, "a");
     member.ordered().says(&ToCoordinator::Finished);
     assert_eq!(member.hears(), ToMember::Deliver);
     let line = "{\"message\":\"document\",\"bytes\":5}\n";
@@ -307,10 +307,10 @@ fn second_document_is_not_read() {
 #[test]
 fn strangers_learn_nothing_and_change_nothing() {
     let (address, coordinator) = coordinator(1, false, monotonic_raw_ns);
-    let mut early = Scripted::connected(address);
+    let mut early = CoordinatorScripted::connected(address);
     early.says(&join("a"));
     assert_eq!(early.refused(), "unexpected message: expected hello");
-    let mut other = Scripted::connected(address);
+    let mut other = CoordinatorScripted::connected(address);
     let version = ToCoordinator::Hello {
         protocol: 99,
         version: "9\u{1b}".to_owned(),
@@ -320,7 +320,7 @@ fn strangers_learn_nothing_and_change_nothing() {
     assert!(other.refused().starts_with("protocol 99 (fathom 9), this fathom has protocol"));
     // A proof of another token, and the coordinator's own, sent back.
     for reflects in [false, true] {
-        let mut wrong = Scripted::connected(address);
+        let mut wrong = CoordinatorScripted::connected(address);
         let own = challenge().unwrap();
         wrong.says(&hello(&own));
         let ToMember::Hello { challenge, proof, .. } = wrong.hears() else { panic!("no hello") };
@@ -330,7 +330,7 @@ fn strangers_learn_nothing_and_change_nothing() {
         wrong.says(&ToCoordinator::Proof { proof });
         assert_eq!(wrong.refused(), "wrong token");
     }
-    let mut member = Scripted::joined(address, "a");
+    let mut member = CoordinatorScripted::joined(address, "a");
     member.ordered().delivers(b"x");
     assert_eq!(member.refused(), "");
     drop((early, other, member));
@@ -349,11 +349,11 @@ fn later() -> u64 {
 #[test]
 fn silent_member_is_lost_and_silent_stranger_closed() {
     let (address, coordinator) = coordinator(2, false, later);
-    let mut silent = Scripted::joined(address, "a");
-    let mut alive = Scripted::joined(address, "b");
+    let mut silent = CoordinatorScripted::joined(address, "a");
+    let mut alive = CoordinatorScripted::joined(address, "b");
     silent.ordered();
     alive.ordered();
-    let mut stranger = Scripted::connected(address);
+    let mut stranger = CoordinatorScripted::connected(address);
     stranger.says(&hello(&challenge().unwrap()));
     assert!(matches!(stranger.hears(), ToMember::Hello { .. }));
     // A sign of life in each of two times that are too short to be lost.
@@ -383,20 +383,21 @@ fn silent_strangers_keep_no_member_away() {
     let (address, coordinator) = coordinator(2, false, || STEPS_NS.load(Ordering::Relaxed));
     // The first one of all, but the only one of its address.
     let from = Some(IpAddr::from([127, 0, 0, 9]));
-    let mut slow = Scripted(Channel::new(connect(address, from, None, "connect").unwrap().into()));
-    let mut strangers: Vec<Scripted> = Vec::new();
+    let mut slow =
+        CoordinatorScripted(Channel::new(connect(address, from, None, "connect").unwrap().into()));
+    let mut strangers: Vec<CoordinatorScripted> = Vec::new();
     let own = challenge().unwrap();
     slow.says(&hello(&own));
     let ToMember::Hello { challenge: its, .. } = slow.hears() else { panic!("no hello") };
     for _ in 1..STRANGERS_MAX {
         STEPS_NS.fetch_add(1, Ordering::Relaxed);
-        strangers.push(Scripted::connected(address));
+        strangers.push(CoordinatorScripted::connected(address));
         strangers.last_mut().unwrap().says(&hello(&own));
         assert!(matches!(strangers.last_mut().unwrap().hears(), ToMember::Hello { .. }));
     }
     // Less than the time for a proof.
     STEPS_NS.fetch_add(PLACE_NS, Ordering::Relaxed);
-    let mut member = Scripted::joined(address, "a");
+    let mut member = CoordinatorScripted::joined(address, "a");
     assert!(matches!(strangers[0].0.json::<ToMember>(WAIT_NS), Err(fathom_far::FarError::Closed)));
     let unheard = strangers[1].0.json::<ToMember>(0);
     assert!(matches!(unheard, Err(fathom_far::FarError::TimedOut(_))), "{unheard:?}");

@@ -47,7 +47,7 @@ pub(super) enum News {
 }
 
 #[derive(Debug)]
-pub(super) struct Child {
+pub(super) struct MemberChild {
     process: Running,
     /// Its standard output, until that is closed.
     output: Option<OwnedFd>,
@@ -60,7 +60,7 @@ pub(super) struct Child {
     has_ended: bool,
 }
 
-impl Child {
+impl MemberChild {
     /// Starts a program, which ends with this process; `token`: what it sends to a server;
     /// `token_file`: that of a far end, which its arguments name.
     ///
@@ -174,13 +174,13 @@ mod tests {
 
     use super::*;
 
-    fn shell(script: &str) -> Child {
-        Child::start(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], None, None)
+    fn shell(script: &str) -> MemberChild {
+        MemberChild::start(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], None, None)
             .unwrap()
     }
 
     /// The news until the end, which does as `each` says after each line.
-    fn news(child: &mut Child, mut each: impl FnMut(&mut Child, &News)) -> Vec<News> {
+    fn news(child: &mut MemberChild, mut each: impl FnMut(&mut MemberChild, &News)) -> Vec<News> {
         let mut all = Vec::new();
         while !child.has_ended {
             if let Some(output) = child.output() {

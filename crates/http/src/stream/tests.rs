@@ -15,24 +15,24 @@ use rustix::io::Errno;
 use rustls::{ALL_VERSIONS, ServerConfig, ServerConnection};
 
 use super::*;
-use crate::{ExchangeError, Framing, Limits, TlsFault, Trust};
+use crate::{ExchangeError, ExchangeLimits, Framing, TlsFault, Trust};
 
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-fn limits() -> Limits<'static> {
-    Limits::new(Duration::from_secs(600), &GOES_ON)
+fn limits() -> ExchangeLimits<'static> {
+    ExchangeLimits::new(Duration::from_secs(600), &GOES_ON)
 }
 
 /// How a server ends.
 #[derive(Clone, Copy, PartialEq)]
-enum End {
+enum StreamEnd {
     CloseNotify,
     /// By FIN alone.
     Cut,
 }
 
 /// Sends what it received back, in pieces of this size, up to so many bytes.
-fn echo(config: ServerConfig, piece: usize, most: usize, end: End) -> OwnedFd {
+fn echo(config: ServerConfig, piece: usize, most: usize, end: StreamEnd) -> OwnedFd {
     let (listener, near) = pair();
     std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
@@ -52,7 +52,7 @@ fn echo(config: ServerConfig, piece: usize, most: usize, end: End) -> OwnedFd {
                 }
             }
         }
-        if end == End::CloseNotify {
+        if end == StreamEnd::CloseNotify {
             connection.send_close_notify();
             let _ = connection.write_tls(&mut socket);
         }
@@ -86,7 +86,7 @@ fn bytes_arrive_in_records_of_any_size() {
             let issued = Certificate::issued(&named(&["localhost"]));
             let its = trust(&issued);
             let config = issued.server_of(&[version]);
-            let socket = echo(config, piece, sent.len(), End::CloseNotify);
+            let socket = echo(config, piece, sent.len(), StreamEnd::CloseNotify);
             let mut stream = stream(socket, "localhost", &its).unwrap();
             let (word, _) = stream.tls_words().unwrap();
             let expected =
@@ -108,7 +108,7 @@ fn bytes_arrive_in_records_of_any_size() {
 
 #[test]
 fn end_without_close_notify_is_no_end() {
-    for (end, is_whole) in [(End::CloseNotify, true), (End::Cut, false)] {
+    for (end, is_whole) in [(StreamEnd::CloseNotify, true), (StreamEnd::Cut, false)] {
         let socket = echo(Certificate::of_names(&["a"]).server_of(ALL_VERSIONS), 99, 5, end);
         let mut stream = stream(socket, "a", &Trust::All).unwrap();
         limits().send(&mut stream, b"12345").unwrap();
@@ -123,7 +123,7 @@ fn end_without_close_notify_is_no_end() {
 
 /// A handshake with a server that has such a certificate.
 fn refused(issued: &Certificate, host: &str, trust: &Trust) -> String {
-    let socket = echo(issued.server_of(ALL_VERSIONS), 99, 1, End::Cut);
+    let socket = echo(issued.server_of(ALL_VERSIONS), 99, 1, StreamEnd::Cut);
     stream(socket, host, trust).map(drop).expect_err("no trust").to_string()
 }
 
@@ -168,12 +168,12 @@ fn named_certificate_is_accepted_for_its_names() {
         let own = Certificate::self_signed(&params);
         let its = trust(&own);
         let socket =
-            echo(Certificate::self_signed(&params).server_of(ALL_VERSIONS), 99, 1, End::Cut);
+            echo(Certificate::self_signed(&params).server_of(ALL_VERSIONS), 99, 1, StreamEnd::Cut);
         let unknown = stream(socket, "localhost", &its).map(drop).unwrap_err().to_string();
         assert!(unknown.starts_with("TLS: certificate of an unknown issuer"), "{unknown}");
         let text = refused(&own, "other", &its);
         assert!(text.starts_with("TLS: certificate of another name: localhost"), "{text}");
-        let socket = echo(own.server_of(ALL_VERSIONS), 99, 1, End::Cut);
+        let socket = echo(own.server_of(ALL_VERSIONS), 99, 1, StreamEnd::Cut);
         assert!(stream(socket, "localhost", &its).is_ok());
     }
 }
@@ -182,7 +182,7 @@ fn named_certificate_is_accepted_for_its_names() {
 fn certificate_for_an_address_is_accepted() {
     let issued = Certificate::issued(&named(&["::1"]));
     let its = trust(&issued);
-    let socket = echo(issued.server_of(ALL_VERSIONS), 99, 1, End::Cut);
+    let socket = echo(issued.server_of(ALL_VERSIONS), 99, 1, StreamEnd::Cut);
     assert!(stream(socket, "::1", &its).is_ok());
 }
 
@@ -215,7 +215,8 @@ fn servers_of_another_protocol_are_named() {
 fn server_of_http2_only_is_named() {
     let mut config = Certificate::of_names(&["a"]).server_of(ALL_VERSIONS);
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let error = stream(echo(config, 99, 1, End::Cut), "a", &Trust::All).map(drop).unwrap_err();
+    let error =
+        stream(echo(config, 99, 1, StreamEnd::Cut), "a", &Trust::All).map(drop).unwrap_err();
     assert!(matches!(error, ExchangeError::Tls(error) if error.fault == TlsFault::NoHttp1));
 }
 
@@ -285,7 +286,7 @@ fn dripping(is_handshake: bool) -> OwnedFd {
 
 #[test]
 fn byte_now_and_then_does_not_prolong_tls() {
-    let soon = || Limits::new(Duration::from_millis(300), &GOES_ON);
+    let soon = || ExchangeLimits::new(Duration::from_millis(300), &GOES_ON);
     let tls = Tls::new("a", &Trust::All).unwrap();
     let mut slow = Stream::new(dripping(true), Some(&tls)).unwrap();
     let handshake = soon().shake_hands(&mut slow);

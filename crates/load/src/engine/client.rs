@@ -1,6 +1,6 @@
 //! One client: its connection and the position in its present response. No system calls.
 
-use fathom_fileio::Sum;
+use fathom_fileio::XorSum;
 use fathom_http::{Framing, PartialHead, Stream, Url, coded};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
@@ -9,7 +9,7 @@ use super::{Fault, REDIRECTS_MAX, redirects};
 use crate::requests::Requests;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ClientState {
     /// Between two requests.
     Idle,
     Connecting,
@@ -52,7 +52,7 @@ pub(super) enum Progress {
 
 pub(super) struct Client {
     pub(super) stream: Option<Stream>,
-    pub(super) state: State,
+    pub(super) state: ClientState,
     pub(super) file: u32,
     /// Bytes of the request that are sent.
     pub(super) sent: usize,
@@ -69,7 +69,7 @@ pub(super) struct Client {
     pub(super) status: u16,
     pub(super) body_bytes: u64,
     /// The sums of the body so far, if bodies are verified.
-    pub(super) sum: Option<Sum>,
+    pub(super) sum: Option<XorSum>,
     framing: Framing,
     keeps: bool,
     /// Responses on this connection.
@@ -86,7 +86,7 @@ impl Client {
         let seed = seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self {
             stream: None,
-            state: State::Idle,
+            state: ClientState::Idle,
             file: 0,
             sent: 0,
             begun_ns: 0,
@@ -108,9 +108,9 @@ impl Client {
     }
 
     pub(super) fn begin_response(&mut self) {
-        self.state = State::Waiting;
+        self.state = ClientState::Waiting;
         (self.body_bytes, self.first_ns) = (0, 0);
-        self.sum = self.sum.map(|_| Sum::default());
+        self.sum = self.sum.map(|_| XorSum::default());
         self.head.clear();
     }
 
@@ -122,14 +122,14 @@ impl Client {
     /// Bytes that the body still lacks, if its length is known and its head complete.
     pub(super) fn missing(&self) -> Option<u64> {
         match (self.state, self.framing) {
-            (State::Receiving, Framing::Length(missing)) => Some(missing),
+            (ClientState::Receiving, Framing::Length(missing)) => Some(missing),
             _ => None,
         }
     }
 
     /// Accounts for received bytes.
     pub(super) fn receive(&mut self, data: &[u8], asked: Asked) -> Result<Progress, Fault> {
-        if self.state == State::Receiving {
+        if self.state == ClientState::Receiving {
             return self.receive_body(data);
         }
         let mut is_coded = false;
@@ -148,7 +148,7 @@ impl Client {
             return Err(Fault::Coded);
         }
         (self.status, self.framing, self.keeps) = (head.status, head.framing, head.keeps);
-        self.state = State::Receiving;
+        self.state = ClientState::Receiving;
         if asked.is_head {
             self.framing = Framing::Length(0);
         } else if let (200, Framing::Length(length), Some(expected)) =
@@ -201,8 +201,8 @@ impl Client {
     /// What the end of the connection means here.
     pub(super) fn end(&mut self) -> Result<Progress, Fault> {
         match (self.state, self.framing) {
-            (State::Receiving, Framing::UntilClose) => Ok(Progress::Complete),
-            (State::Receiving, _) => Err(Fault::Truncated),
+            (ClientState::Receiving, Framing::UntilClose) => Ok(Progress::Complete),
+            (ClientState::Receiving, _) => Err(Fault::Truncated),
             _ if !self.head.is_empty() => Err(Fault::Truncated),
             _ => Err(Fault::Closed),
         }

@@ -92,7 +92,7 @@ const PORTS: &str = "use fewer clients (--clients), kept connections (no --fresh
                      net.ipv4.ip_local_port_range";
 
 impl Fault {
-    pub(super) fn of(error: &StreamError) -> Self {
+    pub(super) fn from_error(error: &StreamError) -> Self {
         match error {
             StreamError::System(errno) => Self::Transfer(errno.raw_os_error()),
             StreamError::Tls(error) => Self::Tls(error.fault),

@@ -75,8 +75,8 @@ impl Meter {
         self.dials.iter().for_each(|dial| dial.in_flight.store(0, Relaxed));
     }
 
-    pub fn read(&self) -> Counts {
-        let mut counts = Counts { times: vec![0; BUCKETS], ..Counts::default() };
+    pub fn read(&self) -> MeterCounts {
+        let mut counts = MeterCounts { times: vec![0; BUCKETS], ..MeterCounts::default() };
         for dial in &self.dials {
             for (sum, count) in counts.times.iter_mut().zip(&dial.times) {
                 *sum += count.load(Relaxed);
@@ -92,7 +92,7 @@ impl Meter {
 
 /// The counters of all threads at a time, or their growth since one.
 #[derive(Clone, Debug, Default)]
-pub struct Counts {
+pub struct MeterCounts {
     /// Successful responses by the bucket of their time.
     pub times: Vec<u64>,
     pub sum_ns: u64,
@@ -101,7 +101,7 @@ pub struct Counts {
     pub in_flight: u64,
 }
 
-impl Counts {
+impl MeterCounts {
     /// What was added since an earlier reading; in flight is as it is.
     pub fn since(&self, before: &Self) -> Self {
         let of = |at: usize| before.times.get(at).copied().unwrap_or(0);

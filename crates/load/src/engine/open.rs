@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use fathom_record::Histogram;
 
-use super::schedule::{Rate, Schedule};
-use super::shared::{Seat, Shared};
+use super::schedule::{Schedule, ScheduleRate};
+use super::shared::{EngineSeat, EngineShared};
 
 /// The longest delay of the generator for which its histogram has room from the start.
 const LATE_NS: u64 = 1_000_000_000;
@@ -30,7 +30,13 @@ pub(super) struct Open {
 }
 
 impl Open {
-    pub(super) fn new(rate: Rate, begun_ns: u64, of: (u32, u32), seed: u64, clients: u32) -> Self {
+    pub(super) fn new(
+        rate: ScheduleRate,
+        begun_ns: u64,
+        of: (u32, u32),
+        seed: u64,
+        clients: u32,
+    ) -> Self {
         let schedule = Schedule::new(rate, begun_ns, of, seed);
         Self {
             arrived: schedule.clone(),
@@ -50,7 +56,7 @@ impl Open {
     }
 
     /// Counts the requests that are due.
-    pub(super) fn arrive(&mut self, now: u64, shared: &Shared, seat: &Seat) {
+    pub(super) fn arrive(&mut self, now: u64, shared: &EngineShared, seat: &EngineSeat) {
         while self.arrived.next_ns() <= now {
             let due_ns = self.arrived.take();
             self.waiting += 1;
@@ -72,14 +78,20 @@ impl Open {
     }
 
     /// A request is done, in whichever way.
-    pub(super) fn end(&mut self, client: u32, due_ns: u64, shared: &Shared, seat: &Seat) {
+    pub(super) fn end(
+        &mut self,
+        client: u32,
+        due_ns: u64,
+        shared: &EngineShared,
+        seat: &EngineSeat,
+    ) {
         self.idle.push(client);
         self.backlog -= 1;
         self.unfinished -= u64::from(shared.since_begin(due_ns).is_some());
         self.publish(seat);
     }
 
-    fn publish(&self, seat: &Seat) {
+    fn publish(&self, seat: &EngineSeat) {
         seat.backlog.store(self.backlog, Relaxed);
         seat.unfinished.store(self.unfinished, Relaxed);
     }
@@ -90,7 +102,7 @@ impl Open {
     }
 
     /// When the request of the window that waits longest was due, if one waits.
-    pub(super) fn first_waiting_ns(&self, shared: &Shared) -> Option<u64> {
+    pub(super) fn first_waiting_ns(&self, shared: &EngineShared) -> Option<u64> {
         let mut waiting = self.begun.clone();
         (0..self.waiting)
             .map(|_| waiting.take())
@@ -111,9 +123,9 @@ mod tests {
 
     #[test]
     fn requests_wait_for_a_client_in_their_order() {
-        let shared = Shared::new(1, None, true, 0);
+        let shared = EngineShared::new(1, None, true, 0);
         let seat = &shared.seats[0];
-        let rate = Rate { per_second: 1_000.0, arrivals: Arrivals::Uniform };
+        let rate = ScheduleRate { per_second: 1_000.0, arrivals: Arrivals::Uniform };
         let mut open = Open::new(rate, 0, (0, 1), 1, 2);
         // Those that are due at 2 to 5 ms are of the window.
         shared.open(2 * MS, 4 * MS);

@@ -3,7 +3,7 @@
 /// The place of a part in `load_facts::PHASES`. Connects and handshakes count in the warm-up too,
 /// in which most kept connections are made; the rest of complete responses in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum EnginePhase {
     /// From the begin of the connect to the connection.
     Connect,
     /// The TLS handshake.

@@ -8,21 +8,21 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::load::SLOTS;
-use fathom_fileio::Sum;
+use fathom_fileio::XorSum;
 use fathom_http::{Connector, Stream, StreamError};
 use fathom_measure::clock::{monotonic_raw_ns as now_ns, thread_cpu_ns};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::client::{Asked, Client, Progress, State};
+use super::client::{Asked, Client, ClientState, Progress};
 use super::fault::by_words;
 use super::meter::Dial;
 use super::open::Open;
 use super::pause::below;
-use super::phases::Phase;
-use super::shared::{Seat, Shared};
-use super::{Body, Choice, Fault, SLICES, Tally, Workload, redirects};
+use super::phases::EnginePhase;
+use super::shared::{EngineSeat, EngineShared};
+use super::{Body, EngineChoice, Fault, SLICES, Tally, Workload, redirects};
 
 /// Large enough for whatever a socket has received.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -42,8 +42,8 @@ const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFl
 
 pub(super) struct Reactor<'w> {
     work: &'w Workload,
-    shared: &'w Shared,
-    seat: &'w Seat,
+    shared: &'w EngineShared,
+    seat: &'w EngineSeat,
     dial: Option<&'w Dial>,
     epoll: OwnedFd,
     /// Number of the first client; the others follow in steps of the number of threads.
@@ -65,13 +65,13 @@ pub(super) struct Reactor<'w> {
 impl<'w> Reactor<'w> {
     pub(super) fn new(
         work: &'w Workload,
-        shared: &'w Shared,
+        shared: &'w EngineShared,
         thread: u32,
     ) -> rustix::io::Result<Self> {
         let numbers = (thread..work.clients).step_by(work.threads as usize);
         let client = |number| {
             let mut client = Client::new(work.seed, number);
-            client.sum = (work.body == Body::Verify).then(Sum::default);
+            client.sum = (work.body == Body::Verify).then(XorSum::default);
             client
         };
         let clients: Vec<Client> = numbers.map(client).collect();
@@ -159,7 +159,7 @@ impl<'w> Reactor<'w> {
         self.now = now_ns();
         let is_counted =
             |at: &u64| !self.shared.is_open_loop || self.shared.since_begin(*at).is_some();
-        let in_flight = self.clients.iter().filter(|client| client.state != State::Idle);
+        let in_flight = self.clients.iter().filter(|client| client.state != ClientState::Idle);
         let since = in_flight.map(|client| self.since_ns(client));
         let waiting = self.open.as_ref().and_then(|open| open.first_waiting_ns(self.shared));
         let since: Vec<u64> = since.chain(waiting).filter(is_counted).collect();
@@ -210,8 +210,9 @@ impl<'w> Reactor<'w> {
     fn check_deadlines(&mut self) {
         for at in 0..self.clients.len() as u32 {
             let client = &self.clients[at as usize];
-            if client.state != State::Idle && client.deadline_ns <= self.now {
-                let is_connecting = matches!(client.state, State::Connecting | State::Securing);
+            if client.state != ClientState::Idle && client.deadline_ns <= self.now {
+                let is_connecting =
+                    matches!(client.state, ClientState::Connecting | ClientState::Securing);
                 self.fail(at, if is_connecting { Fault::ConnectTimeout } else { Fault::Timeout });
             }
         }
@@ -229,11 +230,11 @@ impl<'w> Reactor<'w> {
         let client = &mut self.clients[at as usize];
         client.detour = None;
         client.file = match self.work.choice {
-            Choice::Random => match self.work.requests.weights() {
+            EngineChoice::Random => match self.work.requests.weights() {
                 None => below(files, &mut client.random),
                 Some(all) => self.work.requests.at_weight(below(all, &mut client.random)),
             },
-            Choice::Fixed => (self.work.first + number) % files,
+            EngineChoice::Fixed => (self.work.first + number) % files,
         };
         self.request(at);
     }
@@ -250,7 +251,7 @@ impl<'w> Reactor<'w> {
         let client = &mut self.clients[at as usize];
         (client.sent, client.ready_ns) = (0, now);
         if client.stream.is_none() {
-            client.state = State::Connecting;
+            client.state = ClientState::Connecting;
             client.deadline_ns = now + self.work.connect_timeout_ns;
             if let Err(fault) = self.connect(at) {
                 self.fail(at, fault);
@@ -292,28 +293,28 @@ impl<'w> Reactor<'w> {
         match stream.send(request, &mut client.sent) {
             Ok(true) => client.begin_response(),
             Ok(false) | Err(StreamError::System(Errno::AGAIN | Errno::INTR)) => {
-                client.state = State::Sending;
+                client.state = ClientState::Sending;
             }
-            Err(error) => self.lost(at, Fault::of(&error)),
+            Err(error) => self.lost(at, Fault::from_error(&error)),
         }
     }
 
     fn handle(&mut self, at: u32, flags: EventFlags) {
         let Some(client) = self.clients.get_mut(at as usize) else { return };
         match client.state {
-            State::Connecting => self.connected(at),
-            State::Securing => self.shake_hands(at),
-            State::Sending if flags.contains(EventFlags::OUT) => self.send(at),
-            State::Waiting | State::Receiving => {
+            ClientState::Connecting => self.connected(at),
+            ClientState::Securing => self.shake_hands(at),
+            ClientState::Sending if flags.contains(EventFlags::OUT) => self.send(at),
+            ClientState::Waiting | ClientState::Receiving => {
                 if flags.intersects(EventFlags::IN | ENDED) {
                     self.receive(at, flags.intersects(ENDED));
                 }
             }
-            State::Sending if flags.intersects(ENDED) => self.fail(at, Fault::Closed),
-            State::Idle if flags.intersects(ENDED) && client.stream.take().is_some() => {
+            ClientState::Sending if flags.intersects(ENDED) => self.fail(at, Fault::Closed),
+            ClientState::Idle if flags.intersects(ENDED) && client.stream.take().is_some() => {
                 self.tally.window.closed_idle += 1;
             }
-            State::Sending | State::Idle => {}
+            ClientState::Sending | ClientState::Idle => {}
         }
     }
 
@@ -323,9 +324,9 @@ impl<'w> Reactor<'w> {
         match sockopt::socket_error(stream) {
             Ok(Ok(())) => {
                 let is_secured = stream.is_secured();
-                self.is_past(at, Phase::Connect);
+                self.is_past(at, EnginePhase::Connect);
                 if is_secured {
-                    self.clients[at as usize].state = State::Securing;
+                    self.clients[at as usize].state = ClientState::Securing;
                     self.shake_hands(at);
                 } else {
                     self.send(at);
@@ -336,7 +337,7 @@ impl<'w> Reactor<'w> {
     }
 
     /// A phase of a new connection is over, and the time of what follows begins.
-    fn is_past(&mut self, at: u32, phase: Phase) {
+    fn is_past(&mut self, at: u32, phase: EnginePhase) {
         let client = &mut self.clients[at as usize];
         let since_ns = self.now.saturating_sub(client.ready_ns);
         if let Some(times) = self.tally.window.phases.get_mut(phase as usize) {
@@ -344,7 +345,7 @@ impl<'w> Reactor<'w> {
         }
         client.ready_ns = self.now;
         // A handshake is part of the connect.
-        if phase == Phase::Tls || self.work.tls.is_none() {
+        if phase == EnginePhase::Tls || self.work.tls.is_none() {
             client.deadline_ns = self.now + self.work.timeout_ns;
         }
     }
@@ -358,12 +359,12 @@ impl<'w> Reactor<'w> {
                 Ok(true) => {
                     // Its cryptography took time.
                     self.now = now_ns();
-                    self.is_past(at, Phase::Tls);
+                    self.is_past(at, EnginePhase::Tls);
                     self.send(at);
                 }
                 Err(StreamError::System(Errno::INTR)) if self.has_time(at) => continue,
                 Err(StreamError::System(Errno::INTR)) => {}
-                Err(error) => self.fail(at, Fault::of(&error)),
+                Err(error) => self.fail(at, Fault::from_error(&error)),
             }
             return;
         }
@@ -420,7 +421,7 @@ impl<'w> Reactor<'w> {
                 Err(StreamError::System(Errno::INTR)) if self.has_time(at) => continue,
                 Err(StreamError::System(Errno::INTR | Errno::AGAIN)) => return,
                 Err(StreamError::Cut) => self.clients[at as usize].cut(),
-                Err(error) => Err(Fault::of(&error)),
+                Err(error) => Err(Fault::from_error(&error)),
             };
             match received {
                 Ok(_) => self.complete(at, has_ended),
@@ -438,7 +439,7 @@ impl<'w> Reactor<'w> {
         if self.work.fresh || has_ended || !client.keeps() {
             client.stream = None;
         }
-        client.state = State::Idle;
+        client.state = ClientState::Idle;
         let (status, bytes, file) = (client.status, client.body_bytes, client.file);
         let is_wrong = status == 200
             && client.sum.is_some_and(|sum| *self.work.requests.content(file, || sum) != sum);
@@ -522,7 +523,7 @@ impl<'w> Reactor<'w> {
     fn lost(&mut self, at: u32, fault: Fault) {
         let client = &mut self.clients[at as usize];
         let is_stale = client.responses > 0
-            && client.state != State::Receiving
+            && client.state != ClientState::Receiving
             && matches!(fault, Fault::Closed | Fault::Transfer(_));
         if is_stale && !self.work.requests.message().is_idempotent() {
             self.fail(at, Fault::Stale);
@@ -537,7 +538,7 @@ impl<'w> Reactor<'w> {
 
     fn fail(&mut self, at: u32, fault: Fault) {
         let client = &mut self.clients[at as usize];
-        (client.stream, client.state) = (None, State::Idle);
+        (client.stream, client.state) = (None, ClientState::Idle);
         self.count_fault(at, fault);
         self.next(at, BACK_OFF_NS);
     }

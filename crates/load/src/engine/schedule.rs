@@ -19,7 +19,7 @@ fathom_record::words!(Arrivals.word, Poisson = "poisson", Uniform = "uniform");
 
 /// Requests a second, and how they arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate {
+pub struct ScheduleRate {
     pub per_second: f64,
     pub arrivals: Arrivals,
 }
@@ -42,7 +42,12 @@ enum Rest {
 }
 
 impl Schedule {
-    pub(super) fn new(rate: Rate, begun_ns: u64, (thread, threads): (u32, u32), seed: u64) -> Self {
+    pub(super) fn new(
+        rate: ScheduleRate,
+        begun_ns: u64,
+        (thread, threads): (u32, u32),
+        seed: u64,
+    ) -> Self {
         let apart_ns = 1e9 / rate.per_second;
         let rest = match rate.arrivals {
             Arrivals::Poisson => {
@@ -93,7 +98,7 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     /// The arrivals of all threads in these nanoseconds.
-    fn union(rate: Rate, threads: u32, until_ns: u64) -> Vec<u64> {
+    fn union(rate: ScheduleRate, threads: u32, until_ns: u64) -> Vec<u64> {
         let of_thread = |thread| {
             let mut schedule = Schedule::new(rate, 500, (thread, threads), 1);
             std::iter::from_fn(move || Some(schedule.take())).take_while(|at| *at < 500 + until_ns)
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn uniform_arrivals_are_exactly_as_many() {
-        let rate = Rate { per_second: 1_000.0, arrivals: Arrivals::Uniform };
+        let rate = ScheduleRate { per_second: 1_000.0, arrivals: Arrivals::Uniform };
         let one = union(rate, 1, 3 * SECOND_NS);
         assert_eq!(one.len(), 3_000);
         assert_eq!((one[0], one[2_999]), (500, 500 + 2_999_000_000));
@@ -114,14 +119,14 @@ mod tests {
             assert_eq!(union(rate, threads, 3 * SECOND_NS), one, "of {threads} threads");
         }
         // Thirds of a millisecond do not add up to a drift.
-        let thirds = Rate { per_second: 3_000.0, ..rate };
+        let thirds = ScheduleRate { per_second: 3_000.0, ..rate };
         let last = union(thirds, 2, 360 * SECOND_NS).pop();
         assert_eq!(last, Some(500 + 360 * SECOND_NS - 333_334));
     }
 
     #[test]
     fn poisson_arrivals_have_their_rate_and_no_memory() {
-        let rate = Rate { per_second: 1_000.0, arrivals: Arrivals::Poisson };
+        let rate = ScheduleRate { per_second: 1_000.0, arrivals: Arrivals::Poisson };
         for threads in [1, 2, 5] {
             let all = union(rate, threads, 100 * SECOND_NS);
             let within = |n: usize, mean: f64| (n as f64 - mean).abs() < 4.0 * mean.sqrt();

@@ -14,7 +14,7 @@ const GATE: Duration = Duration::from_micros(50);
 /// Counters of one thread, on cache lines of their own.
 #[derive(Default)]
 #[repr(align(128))]
-pub(super) struct Seat {
+pub(super) struct EngineSeat {
     pub(super) completed: AtomicU64,
     pub(super) body_bytes: AtomicU64,
     pub(super) failed: AtomicU64,
@@ -31,7 +31,7 @@ pub(super) struct Seat {
     pub(super) arrived_until_ns: AtomicU64,
 }
 
-impl Seat {
+impl EngineSeat {
     /// Only its thread writes: no locked instruction is needed.
     pub(super) fn count(&self, bytes: u64) {
         self.completed.store(self.completed.load(Relaxed) + 1, Relaxed);
@@ -40,7 +40,7 @@ impl Seat {
 }
 
 /// The window, and the counters of all threads.
-pub(super) struct Shared {
+pub(super) struct EngineShared {
     pub(super) from_ns: AtomicU64,
     pub(super) length_ns: AtomicU64,
     pub(super) until_ns: AtomicU64,
@@ -50,14 +50,14 @@ pub(super) struct Shared {
     /// Then the window is divided by completions: how many there were, and the last of each slice.
     pub(super) completions: AtomicU64,
     pub(super) slice_ends_ns: [AtomicU64; SLICES],
-    pub(super) seats: Vec<Seat>,
+    pub(super) seats: Vec<EngineSeat>,
     pub(super) last_fault: Mutex<Option<Fault>>,
     /// Whether requests are due at a rate: then they belong to the window in which they are due.
     pub(super) is_open_loop: bool,
     pub(super) begun_ns: u64,
 }
 
-impl Shared {
+impl EngineShared {
     pub(super) fn new(threads: u32, limit: Option<u64>, is_open_loop: bool, begun_ns: u64) -> Self {
         Self {
             is_open_loop,
@@ -69,7 +69,7 @@ impl Shared {
             from_ns: AtomicU64::new(u64::MAX),
             length_ns: AtomicU64::new(0),
             until_ns: AtomicU64::new(u64::MAX),
-            seats: (0..threads).map(|_| Seat::default()).collect(),
+            seats: (0..threads).map(|_| EngineSeat::default()).collect(),
             last_fault: Mutex::new(None),
         }
     }
@@ -138,7 +138,7 @@ impl Shared {
         self.from_ns.store(from, Release);
     }
 
-    pub(super) fn sum(&self, of: impl Fn(&Seat) -> &AtomicU64) -> u64 {
+    pub(super) fn sum(&self, of: impl Fn(&EngineSeat) -> &AtomicU64) -> u64 {
         self.seats.iter().map(|seat| of(seat).load(Relaxed)).sum()
     }
 }

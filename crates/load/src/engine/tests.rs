@@ -56,7 +56,7 @@ enum Manner {
 
 const BODY: usize = 5_000;
 
-struct Server {
+struct EngineServer {
     address: SocketAddr,
     is_secured: bool,
     connections: Arc<AtomicU32>,
@@ -65,7 +65,7 @@ struct Server {
     over: Arc<AtomicBool>,
 }
 
-impl Server {
+impl EngineServer {
     fn start(manner: Manner) -> Self {
         Self::with(manner, None)
     }
@@ -116,7 +116,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for EngineServer {
     fn drop(&mut self) {
         self.over.store(true, Relaxed);
         let _ = TcpStream::connect(self.address);
@@ -136,7 +136,7 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
         threads: 2.min(clients),
         first: 0,
         shift_ns: 0,
-        choice: Choice::Random,
+        choice: EngineChoice::Random,
         pause: Pause::NONE,
         fresh: false,
         body: Body::Copy,
@@ -275,11 +275,11 @@ fn bytes(outcome: &Outcome) -> u64 {
 /// Whatever was measured before it: all members of a load have the same plan.
 #[test]
 fn planned_window_begins_when_it_is_planned() {
-    let server = Server::start(Manner::Right);
+    let server = EngineServer::start(Manner::Right);
     let begin_ns = monotonic_raw_ns() + 10_000_000;
     let (window_ns, warm_up_max_ns) = (100_000_000, 100_000_000);
     let timing = Timing { window_ns, warm_up_max_ns, requests: None, begin_ns: Some(begin_ns) };
-    for rate in [None, Some(Rate { per_second: 400.0, arrivals: Arrivals::Uniform })] {
+    for rate in [None, Some(ScheduleRate { per_second: 400.0, arrivals: Arrivals::Uniform })] {
         let work = Workload { rate, ..server.work(2) };
         let outcome = run(&work, timing, &mut |_, _| true).unwrap();
         assert_eq!((outcome.end, outcome.tally.window.window_ns), (End::Complete, window_ns));
@@ -304,8 +304,8 @@ fn every_way_to_end_a_body_is_read() {
     let both = |(manner, body)| [false, true].map(|is_secured| (manner, body, is_secured));
     for (manner, body, is_secured) in ways.into_iter().flat_map(both) {
         let server = match is_secured {
-            true => Server::secured(manner, true),
-            false => Server::start(manner),
+            true => EngineServer::secured(manner, true),
+            false => EngineServer::start(manner),
         };
         let outcome = sweep(&Workload { body, ..server.work(3) });
         let completed = outcome.tally.window.completed();
@@ -318,7 +318,7 @@ fn every_way_to_end_a_body_is_read() {
 
 #[test]
 fn kept_connections_are_reused_and_fresh_ones_are_not() {
-    for server in [Server::start(Manner::Right), Server::secured(Manner::Right, true)] {
+    for server in [EngineServer::start(Manner::Right), EngineServer::secured(Manner::Right, true)] {
         let outcome = sweep(&server.work(4));
         assert_eq!((outcome.tally.window.connections, server.connections.load(Relaxed)), (4, 4));
         let fresh = sweep(&Workload { fresh: true, ..server.work(4) });
@@ -327,14 +327,15 @@ fn kept_connections_are_reused_and_fresh_ones_are_not() {
             "one for each request"
         );
         assert_eq!(fresh.tally.failed(), 0);
-        let count =
-            |tally: &Tally, phase: Phase| Some(tally.window.phases.get(phase as usize)?.len());
+        let count = |tally: &Tally, phase: EnginePhase| {
+            Some(tally.window.phases.get(phase as usize)?.len())
+        };
         let completed = Some(fresh.tally.window.completed());
-        assert_eq!(count(&outcome.tally, Phase::Connect), server.is_secured.then_some(4));
-        assert_eq!(count(&fresh.tally, Phase::FirstByte), completed);
-        assert_eq!(count(&fresh.tally, Phase::Body), completed);
-        assert!(count(&fresh.tally, Phase::Connect) >= completed);
-        let secured = count(&fresh.tally, Phase::Tls).unwrap();
+        assert_eq!(count(&outcome.tally, EnginePhase::Connect), server.is_secured.then_some(4));
+        assert_eq!(count(&fresh.tally, EnginePhase::FirstByte), completed);
+        assert_eq!(count(&fresh.tally, EnginePhase::Body), completed);
+        assert!(count(&fresh.tally, EnginePhase::Connect) >= completed);
+        let secured = count(&fresh.tally, EnginePhase::Tls).unwrap();
         assert_eq!(secured > 0, server.is_secured);
     }
 }
@@ -351,7 +352,7 @@ fn faults_of_the_server_are_named() {
         (Manner::Endless, Fault::BadResponse("chunk line above 4 KiB")),
         (Manner::Stalls, Fault::Timeout),
     ] {
-        let server = Server::start(manner);
+        let server = EngineServer::start(manner);
         let timeout_ns = if manner == Manner::Stalls { 1_000_000 } else { LONG_NS };
         let outcome = sweep(&Workload { timeout_ns, ..server.work(2) });
         assert_eq!(outcome.tally.window.completed(), 0, "{fault}");
@@ -364,7 +365,7 @@ fn faults_of_the_server_are_named() {
 #[test]
 fn other_length_than_that_of_the_first_response_fails() {
     for (chunked, listed) in [(false, None), (true, None), (true, Some(BODY as u64))] {
-        let server = Server::start(Manner::ChangesLength { chunked });
+        let server = EngineServer::start(Manner::ChangesLength { chunked });
         let files = [("/f".to_owned(), listed)];
         let fields = Fields { host: "test".to_owned(), ..Fields::default() };
         let requests = Arc::new(Requests::new(&files, &fields));
@@ -379,7 +380,7 @@ fn other_length_than_that_of_the_first_response_fails() {
 #[test]
 fn verified_bodies_must_not_change() {
     let verify = |manner| {
-        let server = Server::start(manner);
+        let server = EngineServer::start(manner);
         let ends = if matches!(manner, Manner::Swaps { .. }) { u64::MAX / 2 } else { 10 };
         sweep_of(&Workload { body: Body::Verify, ..server.work(2) }, ends).tally
     };
@@ -397,7 +398,7 @@ fn verified_bodies_must_not_change() {
 
 #[test]
 fn think_time_limits_the_requests_of_a_client() {
-    let server = Server::start(Manner::Right);
+    let server = EngineServer::start(Manner::Right);
     let pause = Pause { mean_ns: 10_000_000, distribution: Distribution::Constant };
     let outcome = sweep_of(&Workload { pause, ..server.work(3) }, 12);
     // Of each client, a response may follow the beginning of the window at once.
@@ -422,7 +423,7 @@ fn server_that_is_gone_ends_the_step() {
 
 #[test]
 fn stop_ends_the_step_at_once() {
-    let server = Server::start(Manner::Right);
+    let server = EngineServer::start(Manner::Right);
     let mut moments = Vec::new();
     let mut watch = |moment, _: &Live| {
         moments.push(moment);
@@ -446,7 +447,7 @@ fn sleeps_of_threads() -> Vec<u64> {
 
 #[test]
 fn lone_client_is_never_handled_late() {
-    let server = Server::start(Manner::Right);
+    let server = EngineServer::start(Manner::Right);
     let tally = sweep(&server.work(1)).tally;
     // Each event is the first one after its wait.
     assert_eq!(tally.window.lag_ns, 0.0);
@@ -460,7 +461,7 @@ fn lone_client_is_never_handled_late() {
 
 #[test]
 fn counted_requests_wait_for_the_window() {
-    let server = Server::start(Manner::Right);
+    let server = EngineServer::start(Manner::Right);
     let mut stop_before = |moment, _: &Live| {
         let is_waiting = || {
             let sleeps = sleeps_of_threads();
@@ -478,7 +479,7 @@ fn counted_requests_wait_for_the_window() {
 
 #[test]
 fn threads_that_end_first_have_their_cpu_time() {
-    let server = Server::start(Manner::Right);
+    let server = EngineServer::start(Manner::Right);
     // The coordinator looks at the threads after they have ended.
     let mut late = |moment, _: &Live| {
         while moment == Moment::Running && !sleeps_of_threads().is_empty() {
@@ -505,7 +506,7 @@ fn counted_requests_are_exactly_as_many() {
         (Manner::NotFound, 3),
         (Manner::Stalls, 2),
     ] {
-        let server = Server::start(manner);
+        let server = EngineServer::start(manner);
         let timeout_ns = if manner == Manner::Stalls { 1_000_000 } else { LONG_NS };
         let timing = Timing { requests: Some(count), ..TIMING };
         let meter = Arc::new(Meter::new(2));
@@ -534,7 +535,7 @@ fn counted_requests_are_exactly_as_many() {
 
 #[test]
 fn requests_in_flight_at_the_end_are_counted() {
-    let server = Server::start(Manner::Stalls);
+    let server = EngineServer::start(Manner::Stalls);
     let mut watch = |_: Moment, _: &Live| server.requests.load(Relaxed) < 3;
     let meter = Arc::new(Meter::new(2));
     let work = Workload { meter: Some(Arc::clone(&meter)), ..server.work(3) };
@@ -547,7 +548,7 @@ fn requests_in_flight_at_the_end_are_counted() {
 #[test]
 fn fixed_clients_ask_for_their_own_file() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let work = Workload { choice: Choice::Fixed, ..work(listener.local_addr().unwrap(), 3) };
+    let work = Workload { choice: EngineChoice::Fixed, ..work(listener.local_addr().unwrap(), 3) };
     let server = std::thread::spawn(move || {
         // All stay open until the last has asked.
         let streams: Vec<TcpStream> = listener.incoming().take(3).flatten().collect();

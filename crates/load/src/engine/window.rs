@@ -10,7 +10,7 @@ use fathom_measure::disturbance::throttled_ns;
 use fathom_record::{LoadSlot, LoadThread};
 
 use super::reactor::Reactor;
-use super::shared::{Seat, Shared};
+use super::shared::{EngineSeat, EngineShared};
 use super::tally::SLICES;
 use super::{Fault, Tally, Workload};
 
@@ -50,7 +50,7 @@ pub struct Timing {
 
 impl Timing {
     /// The longest warm-up is a quarter of the window; that of an open loop has this length.
-    pub fn of(window_ns: u64, requests: Option<u64>) -> Self {
+    pub fn with_window(window_ns: u64, requests: Option<u64>) -> Self {
         let warm_up_max_ns = (window_ns / 4).max(5 * PART_NS[0]);
         Self { window_ns, warm_up_max_ns, requests, begin_ns: None }
     }
@@ -104,15 +104,19 @@ pub struct Outcome {
 }
 
 /// Called at every moment; returns whether to go on.
-pub type Watch<'w> = dyn FnMut(Moment, &Live) -> bool + 'w;
+pub type WindowWatch<'w> = dyn FnMut(Moment, &Live) -> bool + 'w;
 
 /// Runs one sweep of a step.
 ///
 /// # Errors
 /// If a thread cannot be started or has no epoll instance.
-pub fn run(work: &Workload, timing: Timing, watch: &mut Watch<'_>) -> std::io::Result<Outcome> {
+pub fn run(
+    work: &Workload,
+    timing: Timing,
+    watch: &mut WindowWatch<'_>,
+) -> std::io::Result<Outcome> {
     let begun_ns = timing.begin_ns.unwrap_or_else(now_ns);
-    let shared = Shared::new(work.threads, timing.requests, work.rate.is_some(), begun_ns);
+    let shared = EngineShared::new(work.threads, timing.requests, work.rate.is_some(), begun_ns);
     let reactors: Vec<Reactor<'_>> = (0..work.threads)
         .map(|thread| Reactor::new(work, &shared, thread))
         .collect::<rustix::io::Result<_>>()?;
@@ -137,7 +141,7 @@ pub fn run(work: &Workload, timing: Timing, watch: &mut Watch<'_>) -> std::io::R
                 }
             }
         }
-        let mut outcome = Coordinator::new(&shared, work, watch).sweep(timing);
+        let mut outcome = WindowCoordinator::new(&shared, work, watch).sweep(timing);
         shared.until_ns.store(0, Relaxed);
         for thread in threads {
             let tally = thread.join().map_err(|_| std::io::Error::other("a thread panicked"))?;
@@ -148,16 +152,16 @@ pub fn run(work: &Workload, timing: Timing, watch: &mut Watch<'_>) -> std::io::R
 }
 
 /// The calling thread: it sleeps, looks and decides.
-struct Coordinator<'c, 'w> {
-    shared: &'c Shared,
+struct WindowCoordinator<'c, 'w> {
+    shared: &'c EngineShared,
     clients: u64,
-    watch: &'c mut Watch<'w>,
+    watch: &'c mut WindowWatch<'w>,
     /// The state when a request was last completed.
     alive: (Live, u64),
 }
 
-impl<'c, 'w> Coordinator<'c, 'w> {
-    fn new(shared: &'c Shared, work: &Workload, watch: &'c mut Watch<'w>) -> Self {
+impl<'c, 'w> WindowCoordinator<'c, 'w> {
+    fn new(shared: &'c EngineShared, work: &Workload, watch: &'c mut WindowWatch<'w>) -> Self {
         let now = Live { now_ns: now_ns(), ..Live::default() };
         Self { shared, clients: work.clients.into(), watch, alive: (now, 0) }
     }
@@ -276,7 +280,7 @@ impl<'c, 'w> Coordinator<'c, 'w> {
 
     /// Whether the threads of an open loop have seen all requests that were due until then.
     fn is_counted(&self, end_ns: u64) -> bool {
-        let counted = |seat: &Seat| seat.arrived_until_ns.load(Acquire) >= end_ns;
+        let counted = |seat: &EngineSeat| seat.arrived_until_ns.load(Acquire) >= end_ns;
         self.shared.seats.iter().all(counted)
     }
 
@@ -361,7 +365,7 @@ impl<'c, 'w> Coordinator<'c, 'w> {
     }
 
     fn threads(&self) -> Vec<Stamped> {
-        let stamped = |seat: &Seat| {
+        let stamped = |seat: &EngineSeat| {
             let running = schedule_ns(seat.thread.load(Relaxed));
             let ended = || (seat.final_cpu_ns.load(Acquire), seat.final_wait_ns.load(Relaxed));
             let (cpu_ns, wait_ns) = running.unwrap_or_else(ended);
@@ -464,7 +468,7 @@ mod tests {
     #[test]
     fn warm_up_ends_when_two_parts_are_alike() {
         // Parts of 50 ms, for at most 500 ms.
-        let timing = Timing::of(2_000_000_000, None);
+        let timing = Timing::with_window(2_000_000_000, None);
         let after = |readings: &[(u64, u64)]| {
             let at = |&(ms, completed): &(u64, u64)| Live {
                 completed: 70 + completed,
@@ -488,7 +492,7 @@ mod tests {
         assert_eq!(after(&[(50, 1_000), (499, 20_000), (500, 20_007)])[1..], [None, Some(false)]);
         assert_eq!(after(&[(300, 9), (499, 15), (500, 16)])[2..], [Some(true)], "one part only");
         assert_eq!(after(&[(499, 7), (500, 7)]), [None, Some(true)], "nothing to compare");
-        let short = Timing::of(100_000_000, None);
+        let short = Timing::with_window(100_000_000, None);
         let limits = [short.warm_up_max_ns, timing.warm_up_max_ns];
         assert_eq!(limits, [100_000_000, 500_000_000]);
     }

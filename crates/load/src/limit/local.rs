@@ -5,13 +5,13 @@
 //! clients only prolong.
 
 use fathom_analysis::load::{
-    BUSY, Estimate, MeasuredStep, MeasuredSweep, Name, Resource, Use, WAITING_MIN,
+    BUSY, MeasuredStep, MeasuredSweep, Name, Resource, ShapeEstimate, Use, WAITING_MIN,
 };
 use fathom_analysis::statistics::mean_half_width;
 use fathom_record::quantity::counted;
 use fathom_record::{Looks, ServerUse};
 
-use super::{Used, exact, mean, of_share};
+use super::{LimitUsed, exact, mean, of_share};
 
 /// The largest and the smallest of them differ by at most this factor.
 const STEPS_SPAN: u32 = 4;
@@ -38,7 +38,7 @@ pub fn loaded<'s>(steps: &[&'s MeasuredStep]) -> Vec<&'s MeasuredStep> {
 
 /// The uses of all resources over the sweeps of steps, and the bytes per second of the disk.
 /// `think_s`: the think time of clients; `is_saturated`: whether throughput is level there.
-pub fn uses(steps: &[&MeasuredStep], think_s: f64, is_saturated: bool) -> (Vec<Use>, Used) {
+pub fn uses(steps: &[&MeasuredStep], think_s: f64, is_saturated: bool) -> (Vec<Use>, LimitUsed) {
     let sweeps: Vec<&MeasuredSweep> = steps.iter().flat_map(|step| &step.by_sweep).collect();
     let servers: Option<Vec<&ServerUse>> = sweeps.iter().map(|it| it.server.as_ref()).collect();
     let servers = servers.unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn uses(steps: &[&MeasuredStep], think_s: f64, is_saturated: bool) -> (Vec<U
     let read: Option<Vec<f64>> = servers.iter().map(|it| it.per_second(it.disk_bytes)).collect();
     let read = read.as_deref().map(mean).filter(|rate| rate.is_finite());
     let (disk, cpu) = (disk(&servers), cpu.and_then(|cpu| exact(&cpu)));
-    let is_busy = |share: Option<Estimate>| share.is_some_and(|share| share.low() >= BUSY);
+    let is_busy = |share: Option<ShapeEstimate>| share.is_some_and(|share| share.low() >= BUSY);
     // The end of a response is acknowledged late: behind a busy thread it seems to be under way.
     let measured_under = match () {
         () if is_busy(network) => None,
@@ -69,7 +69,7 @@ pub fn uses(steps: &[&MeasuredStep], think_s: f64, is_saturated: bool) -> (Vec<U
 }
 
 /// The share of the response times in which data of the server were under way.
-fn network(steps: &[&MeasuredStep], think_s: f64) -> Option<Estimate> {
+fn network(steps: &[&MeasuredStep], think_s: f64) -> Option<ShapeEstimate> {
     // By sweep, over all looks: connections with data under way, clients that waited for a response
     // and did not think, and ends of responses that may have been acknowledged late.
     let counts = |(clients, sweep): (u32, &MeasuredSweep)| {
@@ -90,11 +90,11 @@ fn network(steps: &[&MeasuredStep], think_s: f64) -> Option<Estimate> {
     let values = all.iter().map(|[sending, waiting, _]| weight * (sending - share * waiting));
     let half = mean_half_width(&values.collect::<Vec<f64>>()).unwrap_or(0.0);
     let interval = Some([(share - late / waiting - half).max(0.0), share + half]);
-    share.is_finite().then_some(Estimate { value: share.min(1.0), interval })
+    share.is_finite().then_some(ShapeEstimate { value: share.min(1.0), interval })
 }
 
 /// The share of the time in which a thread was blocked, if by devices.
-fn disk(servers: &[&ServerUse]) -> Option<Estimate> {
+fn disk(servers: &[&ServerUse]) -> Option<ShapeEstimate> {
     let looks: Option<Vec<_>> = servers.iter().map(|server| server.looks).collect();
     let looks = looks?;
     let share = |of: &Looks| (of.threads > 0).then(|| of.blocked as f64 / of.threads as f64);
@@ -107,7 +107,7 @@ fn disk(servers: &[&ServerUse]) -> Option<Estimate> {
         true => Some(share),
         // Few bytes: what blocks is something else, such as a lock of the kernel or a mount.
         false if share.value > BLOCKED_MIN => None,
-        false => Some(Estimate { value: 0.0, interval: None }),
+        false => Some(ShapeEstimate { value: 0.0, interval: None }),
     }
 }
 

@@ -41,7 +41,7 @@ fn busy(step: &mut MeasuredStep) {
 
 /// What limits these steps.
 fn limit_of(steps: &[MeasuredStep], judged: &[StepJudgement], all: &Capacities) -> Limit {
-    Limit::of(&steps.iter().collect::<Vec<_>>(), judged, 0.0, all)
+    Limit::from_steps(&steps.iter().collect::<Vec<_>>(), judged, 0.0, all)
 }
 
 fn used(throughput: f64, disk_share: f64) -> ServerUse {

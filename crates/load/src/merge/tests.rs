@@ -12,24 +12,24 @@ const RESPONSE_NS: f64 = 20e6;
 /// Of a slot of 125 ms with two clients.
 const COUNT: u64 = 12;
 
-fn load(options: &str) -> Load {
-    Load::parse_from(format!("load http://far/ {options}").split_whitespace())
+fn load(options: &str) -> LoadOptions {
+    LoadOptions::parse_from(format!("load http://far/ {options}").split_whitespace())
 }
 
 /// A load of members that each counted these windows of each step, as their JSON gives them back.
 struct Lab {
-    load: Load,
-    members: Vec<Member>,
+    load: LoadOptions,
+    members: Vec<MergeMember>,
 }
 
 impl Lab {
     /// `window`: of a member, a step with its clients, and a sweep.
-    fn of(options: &str, of: u32, window: impl Fn(u32, &Step, usize) -> Outcome) -> Self {
+    fn from_options(options: &str, of: u32, window: impl Fn(u32, &Step, usize) -> Outcome) -> Self {
         let member = |rank: u32| {
             let share = Some(Share::known(rank, of));
-            let load = Load { share, ..load(options) };
+            let load = LoadOptions { share, ..load(options) };
             let case = load.all_cases()[0];
-            let shared = Shared::of(&load, &target(false), case, None);
+            let shared = RecordContext::from_load(&load, &target(false), case, None);
             let record = |mut step: Step| {
                 let windows = (0..SWEEPS).map(|at| window(rank, &step, at).tally.window);
                 step.windows = windows.collect();
@@ -44,7 +44,7 @@ impl Lab {
             };
             let steps = load.steps().into_iter().filter(|step| step.clients() > 0);
             let name = format!("node{rank}");
-            Member {
+            MergeMember {
                 name,
                 records: Ok(steps.map(record).collect()),
                 start_ns: 0.0,
@@ -115,7 +115,7 @@ fn merged_quantiles_are_those_of_all_raw_times() {
         };
         (0..SLOTS).map(|slot| (0..count).map(|at| one(slot, at)).collect()).collect()
     };
-    let lab = Lab::of("--clients 8", 4, |rank, _, sweep| timed(&times(rank, sweep)));
+    let lab = Lab::from_options("--clients 8", 4, |rank, _, sweep| timed(&times(rank, sweep)));
     let step = lab.step();
     let sum = &step.measured.all;
     let of_member = |rank| (0..SWEEPS).flat_map(move |sweep| times(rank, sweep).concat());
@@ -148,7 +148,7 @@ fn throughput_is_the_sum_and_its_interval_that_of_the_sums() {
             std::array::from_fn(|slot| if slot as u32 % 2 == rank % 2 { 18 } else { 6 });
         canned(counts, 2.0 * 1.25e9 / 120.0)
     };
-    let lab = Lab::of("--clients 8", 4, turns);
+    let lab = Lab::from_options("--clients 8", 4, turns);
     let step = lab.step().measured;
     assert_eq!((step.sweeps, step.all.completed, step.seconds()), (3, 4 * 3 * 120, 3.75));
     assert!((step.throughput() - 4.0 * 96.0).abs() < 1e-9);
@@ -167,7 +167,7 @@ fn errors_of_all_members_are_counted_by_their_words() {
         let window = failing(steady(0, &Step::new(2), 0), Fault::Status(503), 1);
         if rank == 3 { failing(window, Fault::Timeout, 1) } else { window }
     };
-    let lab = Lab::of("--clients 8", 4, fails);
+    let lab = Lab::from_options("--clients 8", 4, fails);
     assert_eq!(lab.step().measured.counts.failed(), 4 * 3 + 3);
     let words = "15 requests failed: status 503 (12×), response timeout (3×)";
     assert_eq!(lab.verdict(), (State::Noisy, words.to_owned()));
@@ -182,12 +182,12 @@ fn generator_at_its_limit_is_named() {
             }
         })
     };
-    let lab = Lab::of("--clients 8", 4, busy);
+    let lab = Lab::from_options("--clients 8", 4, busy);
     let words = "the generator of node2 was the limit: a client thread is busy for 97 %";
     assert_eq!(lab.verdict(), (State::Invalid, words.to_owned()));
     assert!(lab.step().measured.is_client_bound());
     // A quota is known to its member only.
-    let mut lab = Lab::of("--clients 8", 4, steady);
+    let mut lab = Lab::from_options("--clients 8", 4, steady);
     for member in [1, 3] {
         lab.windows(member).for_each(|window| {
             (window.quota, window.throttled_ns) = (Some(0.2), window.window_ns / 2);
@@ -212,7 +212,7 @@ fn late_generator_of_an_open_loop_is_named() {
         (window.backlog, window.is_drained) = (Some(2), Some(rank != 3));
         outcome
     };
-    let lab = Lab::of("--rate 384", 2, open);
+    let lab = Lab::from_options("--rate 384", 2, open);
     let (state, words) = lab.verdict();
     let begin = "the generator of node1 was the limit: requests were sent late: p90 20.00 ms";
     assert!(state == State::Invalid && words.starts_with(begin), "{words}");
@@ -220,9 +220,9 @@ fn late_generator_of_an_open_loop_is_named() {
     let grows = |rank: u32, step: &Step, sweep| open(if rank == 3 { 3 } else { 0 }, step, sweep);
     let words = "not sustained, the server or the network was the limit: 8 requests waiting at the \
                  end of a window, 3 of 3 sweeps";
-    let lab = Lab::of("--rate 384", 4, grows);
+    let lab = Lab::from_options("--rate 384", 4, grows);
     assert_eq!(lab.verdict(), (State::Invalid, words.to_owned()));
-    let alike = Lab::of("--rate 384", 4, |_, step, sweep| open(0, step, sweep));
+    let alike = Lab::from_options("--rate 384", 4, |_, step, sweep| open(0, step, sweep));
     let step = alike.step().measured;
     assert_eq!((step.waiting, step.undrained), (8, 0));
     assert_eq!(alike.verdict(), (State::Valid, String::new()));
@@ -230,7 +230,7 @@ fn late_generator_of_an_open_loop_is_named() {
 
 #[test]
 fn lost_member_makes_its_steps_invalid() {
-    let mut lab = Lab::of("--clients 3,10", 4, steady);
+    let mut lab = Lab::from_options("--clients 3,10", 4, steady);
     lab.members[3].records = Err("no sign of life for 30 s".to_owned());
     let mut texts = Texts::new();
     lab.merge().records(&mut texts);
@@ -251,7 +251,7 @@ fn windows_that_begin_apart_make_a_step_noisy() {
         (0, [-13e6, 0.0], Some(13)),
         (6_000_000, [-4e6, 3e6], Some(13)),
     ] {
-        let mut lab = Lab::of("--clients 8", 4, steady);
+        let mut lab = Lab::from_options("--clients 8", 4, steady);
         lab.windows(1).for_each(|window| window.late_ns = 40_000_000 + late_ns);
         for other in [0, 2, 3] {
             lab.windows(other).for_each(|window| window.late_ns = 40_000_000);
@@ -281,7 +281,7 @@ fn counts_that_cannot_be_are_not_added() {
         |window| _ = window.statuses.insert(200, u64::MAX),
     ];
     for (at, damage) in damages.into_iter().enumerate() {
-        let mut lab = Lab::of("--clients 8", 4, steady);
+        let mut lab = Lab::from_options("--clients 8", 4, steady);
         lab.windows(2).for_each(damage);
         let words = "2 of 8 clients are missing: node2: its counts are implausible";
         assert_eq!(lab.verdict(), (State::Invalid, words.to_owned()), "{at}");
@@ -297,7 +297,7 @@ fn saturation_is_that_of_the_sums() {
         let wave = (rank as usize + sweep) % 2;
         canned([own.round() as u64 + wave as u64; SLOTS], all / 400.0 * 1e9)
     };
-    let lab = Lab::of("--clients 8,16,32,64", 4, served);
+    let lab = Lab::from_options("--clients 8,16,32,64", 4, served);
     let mut texts = Texts::new();
     assert!(lab.merge().records(&mut texts));
     let find = |id: &str| texts.records.iter().find(|it| it.metric.as_str() == id);

@@ -2,7 +2,7 @@
 
 use fathom_record::openmetrics::{END, family, labels, sample};
 
-use crate::engine::{Counts, lower_ns};
+use crate::engine::{MeterCounts, lower_ns};
 use crate::seconds::Watched;
 
 /// The limits of the histogram, from 16 µs to 69 s: two for each doubling, which are limits of
@@ -47,7 +47,7 @@ pub(super) fn text(watched: &Watched) -> String {
     text + END
 }
 
-fn response_times(text: &mut String, counts: &Counts) {
+fn response_times(text: &mut String, counts: &MeterCounts) {
     let help = "Response times of successful requests, of an open loop from when they were due.";
     family(text, RESPONSE, "histogram", "seconds", help);
     let bucket = format!("{RESPONSE}_bucket");

@@ -4,12 +4,12 @@ use fathom_analysis::load::batch_interval;
 use fathom_metric::{Measured, Recorder};
 use fathom_record::{Cause, Fact, Reason, Remedy, State, Verdict};
 
-use crate::memory::{Memory, Resident};
+use crate::memory::{LoadMemory, Resident};
 use crate::metrics::{self, OfServer};
 use crate::target::{LOOPBACK, Target};
 
 /// Records the memory of both ends over the whole run.
-pub fn memory(recorder: &mut dyn Recorder, memory: &Memory, target: &Target) {
+pub fn memory(recorder: &mut dyn Recorder, memory: &LoadMemory, target: &Target) {
     let far = (target.to != LOOPBACK).then_some(target.to.as_str());
     let ends = [
         (&memory.client, "client memory", None, &metrics::CLIENT_RESIDENT, &metrics::CLIENT_GROWTH),

@@ -10,9 +10,9 @@ use fathom_record::load_facts::{
 use fathom_record::{Fact, Histogram, LoadWindow, ParamValue, Params, Record, Unit};
 
 use super::place;
-use crate::engine::{Choice, Distribution};
+use crate::engine::{Distribution, EngineChoice};
 use crate::metrics;
-use crate::options::{Case, Load, ServerCache};
+use crate::options::{LoadOptions, LoadVariant, ServerCache};
 use crate::rates;
 use crate::share::Share;
 use crate::step::Step;
@@ -46,9 +46,9 @@ fn seconds(think: Duration) -> ParamValue {
 }
 
 /// What the steps of a case share.
-pub struct Shared<'s> {
-    pub load: &'s Load,
-    pub case: Case,
+pub struct RecordContext<'s> {
+    pub load: &'s LoadOptions,
+    pub case: LoadVariant,
     /// Whether the server evicts each file after its response.
     pub is_cold: bool,
     common: Params,
@@ -56,9 +56,14 @@ pub struct Shared<'s> {
     resolve_ns: Option<u64>,
 }
 
-impl<'s> Shared<'s> {
+impl<'s> RecordContext<'s> {
     /// `congestion`: of the sockets, if known.
-    pub fn of(load: &'s Load, target: &Target, case: Case, congestion: Option<&str>) -> Self {
+    pub fn from_load(
+        load: &'s LoadOptions,
+        target: &Target,
+        case: LoadVariant,
+        congestion: Option<&str>,
+    ) -> Self {
         let of_work = OfWork { load, target, case };
         Self {
             load,
@@ -71,7 +76,12 @@ impl<'s> Shared<'s> {
     }
 
     /// Of merged shares, by the record of one of them; `members`: their number and names.
-    pub fn merged(load: &'s Load, case: Case, one: &Record, members: (u32, &str)) -> Self {
+    pub fn merged(
+        load: &'s LoadOptions,
+        case: LoadVariant,
+        one: &Record,
+        members: (u32, &str),
+    ) -> Self {
         let is_common = |(name, _): &(&String, &ParamValue)| !STEP.contains(&name.as_str());
         let common = one.params.0.iter().filter(is_common);
         let common = common.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -113,7 +123,7 @@ impl<'s> Shared<'s> {
 
     /// What was asked of its steps.
     pub fn asked(&self) -> StepAsked {
-        let Load { requests, fresh, share, server_cache, .. } = self.load;
+        let LoadOptions { requests, fresh, share, server_cache, .. } = self.load;
         StepAsked {
             think_ns: self.case.think.as_nanos() as f64,
             is_counted: requests.is_some(),
@@ -126,7 +136,7 @@ impl<'s> Shared<'s> {
     }
 
     /// Whether a record is of a share of this step.
-    pub fn is_share(case: Case, step: &Step, share: Share, record: &Record) -> bool {
+    pub fn is_share(case: LoadVariant, step: &Step, share: Share, record: &Record) -> bool {
         let mut wanted =
             Params::one("mode", case.choice.word()).and(SHARE, share.to_string().as_str());
         wanted = match step.rate {
@@ -219,9 +229,9 @@ fn lateness(step: &MeasuredStep) -> Vec<Fact> {
 
 /// What is known before a step.
 struct OfWork<'w> {
-    load: &'w Load,
+    load: &'w LoadOptions,
     target: &'w Target,
-    case: Case,
+    case: LoadVariant,
 }
 
 impl OfWork<'_> {
@@ -293,11 +303,11 @@ impl OfWork<'_> {
     fn choice_words(&self, files: usize) -> &'static str {
         match self.case.choice {
             _ if files == 1 => "the same for all clients",
-            Choice::Random if self.target.requests.weights().is_some() => {
+            EngineChoice::Random if self.target.requests.weights().is_some() => {
                 "chosen at random by their weights, seeded"
             }
-            Choice::Random => "chosen at random, seeded",
-            Choice::Fixed => "client i always requests file i",
+            EngineChoice::Random => "chosen at random, seeded",
+            EngineChoice::Fixed => "client i always requests file i",
         }
     }
 
@@ -307,7 +317,7 @@ impl OfWork<'_> {
     }
 }
 
-fn sweep_words(load: &Load) -> String {
+fn sweep_words(load: &LoadOptions) -> String {
     let time = time_words(load.time);
     let connection =
         if load.fresh { "a new connection for each request" } else { "kept connections" };

@@ -5,8 +5,8 @@ use fathom_analysis::load::{LeftOut, SLOTS};
 use fathom_record::{LoadThread, LoadWindow};
 
 use super::*;
-use crate::Load;
-use crate::engine::{Arrivals, Fault, Outcome, Rate};
+use crate::LoadOptions;
+use crate::engine::{Arrivals, Fault, Outcome, ScheduleRate};
 use crate::fixture::{self, Texts, assert_golden};
 use crate::target::LOOPBACK;
 use crate::used::between;
@@ -14,10 +14,10 @@ use crate::used::between;
 /// Steps of a load with these options, each with its title, and whether it is a point.
 fn recorded(options: &str, target: &Target, steps: &[(&str, Step)]) -> String {
     let line = format!("load http://far/ {options}");
-    let load = Load::parse_from(line.split_whitespace());
+    let load = LoadOptions::parse_from(line.split_whitespace());
     let congestion = Some("bbr");
     let case = load.all_cases()[0];
-    let shared = Shared::of(&load, target, case, congestion);
+    let shared = RecordContext::from_load(&load, target, case, congestion);
     let one = |(at, (title, step)): (usize, &(&str, Step))| {
         let mut texts = Texts::new();
         let judged = super::step(&mut texts, &shared, step);
@@ -109,7 +109,7 @@ fn records_have_all_of_a_step() {
 
 /// 120 requests/s, each after 33 ms.
 fn open_step(change: impl Fn(&mut LoadWindow), others: Option<f64>) -> Step {
-    let rate = Rate { per_second: 120.0, arrivals: Arrivals::Poisson };
+    let rate = ScheduleRate { per_second: 120.0, arrivals: Arrivals::Poisson };
     let mut step = Step::open_loop(rate, 100);
     for _ in 0..SWEEPS {
         let mut outcome = fixture::outcome([15, 14, 16, 15, 15, 14, 16, 15, 16, 14], 33.3e6);

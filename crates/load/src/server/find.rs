@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 use thiserror::Error;
 
-use super::sockets::{self, Connections, Socket, Table};
+use super::sockets::{self, Connections, Socket, SocketTable};
 use super::stat::{self, Stat};
 use super::tree::Tree;
 
@@ -71,8 +71,8 @@ pub struct Found {
 }
 
 /// A connection of this program to the server.
-pub struct Search<'s> {
-    pub reader: &'s Reader,
+pub struct FindSearch<'s> {
+    pub reader: &'s HostReader,
     pub to: SocketAddr,
     pub from: SocketAddr,
     /// Whether the address is of this machine.
@@ -81,7 +81,7 @@ pub struct Search<'s> {
     pub own: u32,
 }
 
-impl Search<'_> {
+impl FindSearch<'_> {
     pub fn find(&self, which: Which) -> Result<Found, FindError> {
         match which {
             Which::Auto => self.owners_of_connection(),
@@ -101,8 +101,8 @@ impl Search<'_> {
 
     /// The connections, if they end in the namespace of a process.
     fn connections(&self, process: &str) -> Option<Connections> {
-        let server = Table::with(self.reader, process, [self.to, self.from])?;
-        let client = Table::with(self.reader, "self", [self.from, self.to])?;
+        let server = SocketTable::with(self.reader, process, [self.to, self.from])?;
+        let client = SocketTable::with(self.reader, "self", [self.from, self.to])?;
         Some(Connections { server, client, to: self.to })
     }
 

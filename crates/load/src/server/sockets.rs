@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 
 /// States of include/net/tcp_states.h.
 const ESTABLISHED: u8 = 1;
@@ -74,24 +74,24 @@ fn address(text: &str) -> Option<SocketAddr> {
 
 /// A table of sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct SocketTable {
     path: String,
 }
 
-impl Table {
+impl SocketTable {
     /// The tables of the network namespace of a process, by its number, or of `self`.
     pub fn all(process: &str) -> [Self; 2] {
         TABLES.map(|name| Self { path: format!("/proc/{process}/net/{name}") })
     }
 
     /// The table with this end of a connection.
-    pub fn with(reader: &Reader, process: &str, ends: [SocketAddr; 2]) -> Option<Self> {
+    pub fn with(reader: &HostReader, process: &str, ends: [SocketAddr; 2]) -> Option<Self> {
         let [local, remote] = ends;
         let has = |it: &Self| it.sockets(reader).iter().any(|it| it.is_of(local, remote));
         Self::all(process).into_iter().find(has)
     }
 
-    pub fn sockets(&self, reader: &Reader) -> Vec<Socket> {
+    pub fn sockets(&self, reader: &HostReader) -> Vec<Socket> {
         let text = reader.text(&self.path).unwrap_or_default();
         text.lines().skip(1).filter_map(Socket::parse).collect()
     }
@@ -101,15 +101,15 @@ impl Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connections {
     /// The tables with both ends.
-    pub server: Table,
-    pub client: Table,
+    pub server: SocketTable,
+    pub client: SocketTable,
     pub to: SocketAddr,
 }
 
 impl Connections {
     /// How many have data of the server on their way: more that is written and not acknowledged
     /// than has arrived and is not read.
-    pub fn sending(&self, reader: &Reader) -> u64 {
+    pub fn sending(&self, reader: &HostReader) -> u64 {
         let to = plain(self.to);
         let of_server = self.server.sockets(reader);
         let of_client = match self.client == self.server {
@@ -129,8 +129,8 @@ impl Connections {
 }
 
 /// All sockets of the network namespace of a process.
-pub fn all(reader: &Reader, process: &str) -> Vec<Socket> {
-    Table::all(process).iter().flat_map(|table| table.sockets(reader)).collect()
+pub fn all(reader: &HostReader, process: &str) -> Vec<Socket> {
+    SocketTable::all(process).iter().flat_map(|table| table.sockets(reader)).collect()
 }
 
 /// Those that accept connections to an address: of several, the kernel takes the most specific
@@ -161,7 +161,7 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("proc/7/net")).expect("folders");
         let text = HEAD.to_owned() + &lines.join("\n") + "\n";
         std::fs::write(folder.path().join("proc/7/net/tcp"), text).expect("a file");
-        all(&Reader::at(folder.path()), "7")
+        all(&HostReader::at(folder.path()), "7")
     }
 
     /// In the byte order of this machine, as the kernel writes it.
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn only_data_on_the_way_to_the_client_counts() {
         let folder = tempfile::tempdir().expect("a folder");
-        let reader = Reader::at(folder.path());
+        let reader = HostReader::at(folder.path());
         let [to, other] = ["127.0.0.1:80", "127.0.0.1:81"];
         let (sent, more, late) = ([9, 0], [10, 0], [0, 9]);
         let of_server = [
@@ -266,16 +266,16 @@ mod tests {
             std::fs::create_dir_all(&path).expect("folders");
             std::fs::write(path.join(name), HEAD.to_owned() + &lines.join("\n")).expect("a file");
         };
-        let sending = |server: &Table, client: &Table| {
+        let sending = |server: &SocketTable, client: &SocketTable| {
             let to = to.parse().expect("an address");
             Connections { server: server.clone(), client: client.clone(), to }.sending(&reader)
         };
         // In two namespaces, and in one.
         write(7, "tcp6", &of_server);
         write(8, "tcp", &of_client);
-        assert_eq!(sending(&Table::all("7")[1], &Table::all("8")[0]), 3);
+        assert_eq!(sending(&SocketTable::all("7")[1], &SocketTable::all("8")[0]), 3);
         write(9, "tcp", &[&of_server[..], &of_client[..]].concat());
-        let both = &Table::all("9")[0];
+        let both = &SocketTable::all("9")[0];
         assert_eq!(sending(both, both), 3);
     }
 }

@@ -1,6 +1,6 @@
 //! Files of a process in /proc.
 
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 use fathom_record::escaped;
 
 /// What `stat` of a process or of a thread says.
@@ -17,11 +17,11 @@ pub struct Stat {
 
 impl Stat {
     /// Of a process; `None` if there is none.
-    pub fn read(reader: &Reader, process: u32) -> Option<Self> {
+    pub fn read(reader: &HostReader, process: u32) -> Option<Self> {
         Self::parse(&reader.text(&format!("/proc/{process}/stat"))?)
     }
 
-    pub fn of_thread(reader: &Reader, process: u32, thread: u32) -> Option<Self> {
+    pub fn of_thread(reader: &HostReader, process: u32, thread: u32) -> Option<Self> {
         Self::parse(&reader.text(&format!("/proc/{process}/task/{thread}/stat"))?)
     }
 
@@ -44,7 +44,7 @@ impl Stat {
 }
 
 /// CPU time of a thread, and the time that it was ready and did not run.
-pub fn schedule(reader: &Reader, process: u32, thread: u32) -> Option<[u64; 2]> {
+pub fn schedule(reader: &HostReader, process: u32, thread: u32) -> Option<[u64; 2]> {
     let text = reader.text(&format!("/proc/{process}/task/{thread}/schedstat"))?;
     let mut words = text.split_whitespace().map(|word| word.parse().ok());
     Some([words.next()??, words.next()??])
@@ -52,30 +52,30 @@ pub fn schedule(reader: &Reader, process: u32, thread: u32) -> Option<[u64; 2]> 
 
 /// Bytes read from and written to devices by a process and the children that it waited for.
 /// `None` without the right to know.
-pub fn device_bytes(reader: &Reader, process: u32) -> Option<[u64; 2]> {
+pub fn device_bytes(reader: &HostReader, process: u32) -> Option<[u64; 2]> {
     let text = reader.text(&format!("/proc/{process}/io"))?;
     let number =
         |key: &str| text.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok();
     Some([number("read_bytes:")?, number("write_bytes:")?])
 }
 
-pub fn resident_bytes(reader: &Reader, process: u32) -> Option<u64> {
+pub fn resident_bytes(reader: &HostReader, process: u32) -> Option<u64> {
     let text = reader.text(&format!("/proc/{process}/statm"))?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 
 /// Numbers in a folder: processes in `/proc`, threads in `task`.
-pub fn numbers(reader: &Reader, folder: &str) -> Vec<u32> {
+pub fn numbers(reader: &HostReader, folder: &str) -> Vec<u32> {
     reader.names(folder).iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-pub fn threads(reader: &Reader, process: u32) -> Vec<u32> {
+pub fn threads(reader: &HostReader, process: u32) -> Vec<u32> {
     numbers(reader, &format!("/proc/{process}/task"))
 }
 
 /// The children of a thread.
-pub fn children(reader: &Reader, process: u32, thread: u32) -> Vec<u32> {
+pub fn children(reader: &HostReader, process: u32, thread: u32) -> Vec<u32> {
     let list = reader.text(&format!("/proc/{process}/task/{thread}/children")).unwrap_or_default();
     list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn counters_of_a_process_are_read_from_a_folder() {
         let folder = tempfile::tempdir().expect("a folder");
-        let reader = Reader::at(folder.path());
+        let reader = HostReader::at(folder.path());
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("folders");

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 
 use super::stat::{self, Stat};
 use crate::figures::Task;
@@ -40,7 +40,7 @@ pub struct Used {
 }
 
 pub struct Tree {
-    reader: Reader,
+    reader: HostReader,
     roots: Vec<u32>,
     /// This process: it and its descendants are not of the tree.
     own: u32,
@@ -61,7 +61,7 @@ pub struct Tree {
 
 impl Tree {
     /// With its first reading.
-    pub fn at(reader: Reader, roots: &[u32], own: u32) -> Self {
+    pub fn at(reader: HostReader, roots: &[u32], own: u32) -> Self {
         let ticks_s = rustix::param::clock_ticks_per_second().max(1);
         let uptime = reader.text("/proc/uptime").unwrap_or_default();
         let uptime_s = uptime.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());

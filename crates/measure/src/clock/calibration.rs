@@ -11,8 +11,8 @@ use fathom_record::run::ClockFacts;
 
 use super::steps::Steps;
 use super::{
-    Clock, OrderCheck, Refusal, Source, Specification, Stamp, check_order, monotonic_ns,
-    monotonic_raw_ns, refusal, wall_ns,
+    Clock, ClockRefusal, ClockSource, ClockStamp, OrderCheck, Specification, check_order,
+    monotonic_ns, monotonic_raw_ns, refusal, wall_ns,
 };
 
 /// With 50 ms, and ends accurate to 25 ns, the error is 1 ppm.
@@ -35,8 +35,8 @@ pub struct CalibrationError(i128, u64);
 
 /// One end of a calibration: the counter and the kernel's clocks at the same time.
 #[derive(Clone, Copy, Debug)]
-struct End {
-    ticks: Stamp,
+struct CalibrationEnd {
+    ticks: ClockStamp,
     raw_ns: u64,
     monotonic_ns: u64,
     wall_ns: u64,
@@ -44,11 +44,11 @@ struct End {
 
 /// A calibrated clock with the first end of a run, to check it over the whole run.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct CalibrationWatch {
     clock: Clock,
     cpus: Vec<u32>,
-    refusal: Option<Refusal>,
-    first: End,
+    refusal: Option<ClockRefusal>,
+    first: CalibrationEnd,
     repeat_ppm: f64,
     steps: Arc<Steps>,
 }
@@ -90,7 +90,7 @@ impl WholeRun {
     }
 }
 
-impl Watch {
+impl CalibrationWatch {
     /// Chooses the counter, calibrates it for 50 ms, and measures its resolution and cost.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Watch {
         let cpus = host.cpu.allowed.clone();
         match refusal::choose(host).and_then(|source| in_order(source, &cpus)) {
             Ok(source) => Self::with(source, None, cpus),
-            Err(refusal) => Self::with(Source::MonotonicRaw, Some(refusal), cpus),
+            Err(refusal) => Self::with(ClockSource::MonotonicRaw, Some(refusal), cpus),
         }
     }
 
@@ -109,20 +109,20 @@ impl Watch {
     /// # Errors
     /// As [`Watch::begin`].
     pub fn of_kernel() -> Result<Self, CalibrationError> {
-        Self::with(Source::MonotonicRaw, Some(Refusal::NotNeeded), Vec::new())
+        Self::with(ClockSource::MonotonicRaw, Some(ClockRefusal::NotNeeded), Vec::new())
     }
 
     fn with(
-        source: Source,
-        refusal: Option<Refusal>,
+        source: ClockSource,
+        refusal: Option<ClockRefusal>,
         cpus: Vec<u32>,
     ) -> Result<Self, CalibrationError> {
         let steps = Arc::new(Steps::listen());
         let raw = Specification::uncalibrated(source);
         let uncalibrated = Clock::from_specification(raw);
-        let first = End::take(&uncalibrated);
+        let first = CalibrationEnd::take(&uncalibrated);
         let (hz, repeat_ppm) = match source {
-            Source::MonotonicRaw => (1e9, 0.0),
+            ClockSource::MonotonicRaw => (1e9, 0.0),
             _ => calibrate_repeatably(&uncalibrated)?,
         };
         let clock = Clock::from_specification(Specification { hz, ..raw });
@@ -144,7 +144,7 @@ impl Watch {
     pub fn facts(&self) -> ClockFacts {
         let specification = self.clock.specification();
         let mut details = BTreeMap::from([("calibration_repeat_ppm".to_owned(), self.repeat_ppm)]);
-        if let Some(Refusal::OutOfOrder(ticks)) = &self.refusal {
+        if let Some(ClockRefusal::OutOfOrder(ticks)) = &self.refusal {
             details.insert("out_of_order_ticks".to_owned(), *ticks as f64);
         }
         ClockFacts {
@@ -160,7 +160,7 @@ impl Watch {
 
     /// Compares the clock with the kernel's clocks since [`Watch::begin`].
     pub fn end(&self) -> WholeRun {
-        let last = End::take(&self.clock);
+        let last = CalibrationEnd::take(&self.clock);
         let ours_ns = self.clock.ns(self.first.ticks, last.ticks);
         WholeRun {
             wall_was_set: self.steps.seen(),
@@ -171,7 +171,7 @@ impl Watch {
 }
 
 /// The deviations of a clock that advanced by `ours_ns` between two ends, without the rest.
-fn compared(ours_ns: f64, first: End, last: End) -> WholeRun {
+fn compared(ours_ns: f64, first: CalibrationEnd, last: CalibrationEnd) -> WholeRun {
     let ppm = |theirs: u64| (ours_ns / theirs.max(1) as f64 - 1.0) * 1e6;
     let monotonic = last.monotonic_ns - first.monotonic_ns;
     let wall = i128::from(last.wall_ns) - i128::from(first.wall_ns);
@@ -186,18 +186,18 @@ fn compared(ours_ns: f64, first: End, last: End) -> WholeRun {
 }
 
 /// The counter, if it is monotonic between CPUs.
-fn in_order(source: Source, cpus: &[u32]) -> Result<Source, Refusal> {
+fn in_order(source: ClockSource, cpus: &[u32]) -> Result<ClockSource, ClockRefusal> {
     trusted_by(check_order(Specification::uncalibrated(source), cpus)).map(|()| source)
 }
 
-fn trusted_by(check: OrderCheck) -> Result<(), Refusal> {
+fn trusted_by(check: OrderCheck) -> Result<(), ClockRefusal> {
     match check.backwards {
         0 => Ok(()),
-        _ => Err(Refusal::OutOfOrder(check.backwards_ticks_max)),
+        _ => Err(ClockRefusal::OutOfOrder(check.backwards_ticks_max)),
     }
 }
 
-impl End {
+impl CalibrationEnd {
     fn take(clock: &Clock) -> Self {
         let mut narrowest = u64::MAX;
         let mut end = Self { ticks: 0, raw_ns: 0, monotonic_ns: 0, wall_ns: 0 };
@@ -221,22 +221,22 @@ impl End {
 /// Repeats the calibration at most twice while its halves differ by more than 1 ppm: an interrupt
 /// was then longer than all brackets of an end.
 fn calibrate_repeatably(clock: &Clock) -> Result<(f64, f64), CalibrationError> {
-    let mut best = calibrate(clock, End::take(clock))?;
+    let mut best = calibrate(clock, CalibrationEnd::take(clock))?;
     for _ in 0..2 {
         if best.1 <= REPEAT_MAX_PPM {
             break;
         }
-        let again = calibrate(clock, End::take(clock))?;
+        let again = calibrate(clock, CalibrationEnd::take(clock))?;
         best = if again.1 < best.1 { again } else { best };
     }
     Ok(best)
 }
 
 /// Ticks per second, and the difference between both halves in ppm.
-fn calibrate(clock: &Clock, first: End) -> Result<(f64, f64), CalibrationError> {
+fn calibrate(clock: &Clock, first: CalibrationEnd) -> Result<(f64, f64), CalibrationError> {
     let middle = wait_until(clock, first.raw_ns + CALIBRATION_NS / 2);
     let last = wait_until(clock, first.raw_ns + CALIBRATION_NS);
-    let rate = |from: End, to: End| {
+    let rate = |from: CalibrationEnd, to: CalibrationEnd| {
         let ticks = i128::from(to.ticks) - i128::from(from.ticks);
         let ns = to.raw_ns - from.raw_ns;
         if ticks <= 0 {
@@ -250,13 +250,13 @@ fn calibrate(clock: &Clock, first: End) -> Result<(f64, f64), CalibrationError> 
 }
 
 /// Sleeps, because spinning would heat a core that is measured next.
-fn wait_until(clock: &Clock, raw_ns: u64) -> End {
+fn wait_until(clock: &Clock, raw_ns: u64) -> CalibrationEnd {
     while monotonic_raw_ns() < raw_ns {
         std::thread::sleep(std::time::Duration::from_nanos(
             raw_ns - monotonic_raw_ns().min(raw_ns),
         ));
     }
-    End::take(clock)
+    CalibrationEnd::take(clock)
 }
 
 /// The step of the clock in ticks, because some counters advance by several ticks at once: the
@@ -346,17 +346,26 @@ mod tests {
     fn one_stamp_out_of_order_rejects_the_counter() {
         assert_eq!(trusted_by(OrderCheck { pairs: 3, ..OrderCheck::default() }), Ok(()));
         let backwards = OrderCheck { pairs: 3, backwards: 1, backwards_ticks_max: 40 };
-        assert_eq!(trusted_by(backwards), Err(Refusal::OutOfOrder(40)));
+        assert_eq!(trusted_by(backwards), Err(ClockRefusal::OutOfOrder(40)));
     }
 
     #[test]
     fn deviations_and_steps_are_relative_to_the_kernel() {
-        let first = End { ticks: 5, raw_ns: 1_000, monotonic_ns: 2_000, wall_ns: 9_000_000_000 };
+        let first =
+            CalibrationEnd { ticks: 5, raw_ns: 1_000, monotonic_ns: 2_000, wall_ns: 9_000_000_000 };
         let after = |wall_step_ns: i64| {
             let wall_ns = first.wall_ns.strict_add_signed(1_000_000_000 + wall_step_ns);
-            let last =
-                End { ticks: 9, raw_ns: 1_000_001_000, monotonic_ns: 1_000_102_000, wall_ns };
-            compared(1_000_030_000.0, first, End { wall_ns: last.wall_ns + 100_000, ..last })
+            let last = CalibrationEnd {
+                ticks: 9,
+                raw_ns: 1_000_001_000,
+                monotonic_ns: 1_000_102_000,
+                wall_ns,
+            };
+            compared(
+                1_000_030_000.0,
+                first,
+                CalibrationEnd { wall_ns: last.wall_ns + 100_000, ..last },
+            )
         };
         let run = after(0);
         assert_eq!((run.raw_ppm.round(), run.monotonic_ppm.round()), (30.0, -70.0));
@@ -370,14 +379,14 @@ mod tests {
 
     #[test]
     fn real_clock_has_a_rate_a_resolution_and_a_cost() {
-        let facts = Watch::begin(&crate::host::read()).expect("a clock").facts();
+        let facts = CalibrationWatch::begin(&crate::host::read()).expect("a clock").facts();
         assert!(facts.hz > 1e6 && facts.resolution_ns > 0.0 && facts.read_ns > 0.0, "{facts:?}");
     }
 
     #[test]
     #[ignore = "lab: the rate of the real clock"]
     fn real_clock_agrees_with_the_kernel() {
-        let run = Watch::begin(&crate::host::read()).expect("a clock").end();
+        let run = CalibrationWatch::begin(&crate::host::read()).expect("a clock").end();
         assert!(run.raw_ppm.abs() < 1000.0 && run.wall_step_ns == 0, "{run:?}");
     }
 }

@@ -5,7 +5,7 @@
 
 use std::arch::global_asm;
 
-use super::{Clock, Source};
+use super::{Clock, ClockSource};
 
 // The stamp is in rax. Other caller-saved registers may change; the stack pointer is restored.
 // RDTSCP waits for earlier instructions, LFENCE holds back later ones.
@@ -95,9 +95,11 @@ impl Clock {
     pub fn stop_code(&self) -> &'static [u8] {
         let (first, end) = match self.specification.source {
             #[cfg(target_arch = "x86_64")]
-            Source::Tsc => (&raw const fathom_stop_tsc, &raw const fathom_stop_tsc_end),
+            ClockSource::Tsc => (&raw const fathom_stop_tsc, &raw const fathom_stop_tsc_end),
             #[cfg(target_arch = "aarch64")]
-            Source::Cntvct => (&raw const fathom_stop_cntvct, &raw const fathom_stop_cntvct_end),
+            ClockSource::Cntvct => {
+                (&raw const fathom_stop_cntvct, &raw const fathom_stop_cntvct_end)
+            }
             _ => (&raw const fathom_stop_kernel, &raw const fathom_stop_kernel_end),
         };
         // SAFETY: both addresses are in one section, the end after the first, with constant bytes
@@ -142,8 +144,9 @@ mod tests {
     #[test]
     fn stop_code_takes_stamps_of_its_clock() {
         crate::affinity::pin(crate::affinity::allowed()[0]).unwrap();
-        let counter = if cfg!(target_arch = "x86_64") { Source::Tsc } else { Source::Cntvct };
-        for source in [Source::MonotonicRaw, counter] {
+        let counter =
+            if cfg!(target_arch = "x86_64") { ClockSource::Tsc } else { ClockSource::Cntvct };
+        for source in [ClockSource::MonotonicRaw, counter] {
             let clock = Clock::from_specification(Specification::uncalibrated(source));
             let before = clock.start();
             let between = run(clock.stop_code());

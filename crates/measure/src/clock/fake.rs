@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::Stamp;
+use super::ClockStamp;
 
 /// Scripted time. Each read costs a fixed number of nanoseconds.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl FakeClock {
         self.read_ns
     }
 
-    pub fn read(&self) -> Stamp {
+    pub fn read(&self) -> ClockStamp {
         self.advance(self.read_ns);
         self.now_ns.get()
     }

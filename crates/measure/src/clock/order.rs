@@ -93,11 +93,11 @@ fn check_pair(specification: Specification, a: u32, b: u32) -> Option<(u64, u64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Source;
+    use crate::clock::ClockSource;
 
     #[test]
     fn real_clocks_are_ordered_across_cpus() {
-        let specification = Specification::uncalibrated(Source::MonotonicRaw);
+        let specification = Specification::uncalibrated(ClockSource::MonotonicRaw);
         let check = check_order(specification, &affinity::allowed());
         assert_eq!(check.backwards, 0, "{check:?}");
         for (cpus, why) in [(&[][..], "no CPU"), (&[0], "one CPU"), (&[0, 1023], "pinning fails")] {

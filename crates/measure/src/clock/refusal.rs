@@ -2,11 +2,11 @@
 
 use fathom_record::Host;
 
-use super::Source;
+use super::ClockSource;
 
 /// Why the hardware counter is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ClockRefusal {
     /// The counter stops in idle states, changes its rate, or cannot be read in order.
     #[error("no CPU flag {0}")]
     MissingFlag(&'static str),
@@ -36,37 +36,37 @@ const TSC_FLAGS: [&str; 3] = ["constant_tsc", "nonstop_tsc", "rdtscp"];
 /// The counter to use on this host.
 ///
 /// `FATHOM_CLOCK=monotonic_raw` selects the kernel's clock, for comparison.
-pub(super) fn choose(host: &Host) -> Result<Source, Refusal> {
+pub(super) fn choose(host: &Host) -> Result<ClockSource, ClockRefusal> {
     if std::env::var_os("FATHOM_CLOCK").is_some_and(|clock| clock == "monotonic_raw") {
-        return Err(Refusal::Requested);
+        return Err(ClockRefusal::Requested);
     }
     match host.cpu.architecture.as_str() {
         "x86_64" => tsc_or_refusal(host),
-        "aarch64" => counter_of_kernel(host, "arch_sys_counter").map(|()| Source::Cntvct),
-        _ => Err(Refusal::NoCounter),
+        "aarch64" => counter_of_kernel(host, "arch_sys_counter").map(|()| ClockSource::Cntvct),
+        _ => Err(ClockRefusal::NoCounter),
     }
 }
 
-fn tsc_or_refusal(host: &Host) -> Result<Source, Refusal> {
+fn tsc_or_refusal(host: &Host) -> Result<ClockSource, ClockRefusal> {
     if host.cpu.flags.is_empty() {
-        return Err(Refusal::FlagsUnknown);
+        return Err(ClockRefusal::FlagsUnknown);
     }
     let has = |flag: &&str| host.cpu.flags.iter().any(|known| known == flag);
     if let Some(flag) = TSC_FLAGS.into_iter().find(|flag| !has(flag)) {
-        return Err(Refusal::MissingFlag(flag));
+        return Err(ClockRefusal::MissingFlag(flag));
     }
     if tsc_is_forbidden() {
-        return Err(Refusal::Forbidden);
+        return Err(ClockRefusal::Forbidden);
     }
-    counter_of_kernel(host, "tsc").map(|()| Source::Tsc)
+    counter_of_kernel(host, "tsc").map(|()| ClockSource::Tsc)
 }
 
-fn counter_of_kernel(host: &Host, wanted: &str) -> Result<(), Refusal> {
+fn counter_of_kernel(host: &Host, wanted: &str) -> Result<(), ClockRefusal> {
     // The kernel watches the TSC and replaces it as clock source if it finds it unstable.
     match host.clocksource.as_deref() {
         Some(source) if source == wanted => Ok(()),
-        Some(source) => Err(Refusal::KernelUses(source.to_owned())),
-        None => Err(Refusal::ClocksourceUnknown),
+        Some(source) => Err(ClockRefusal::KernelUses(source.to_owned())),
+        None => Err(ClockRefusal::ClocksourceUnknown),
     }
 }
 
@@ -98,21 +98,21 @@ mod tests {
 
     #[test]
     fn tsc_needs_trust_of_cpu_and_kernel() {
-        assert_eq!(choose(&host(&TSC_FLAGS, Some("tsc"))), Ok(Source::Tsc));
+        assert_eq!(choose(&host(&TSC_FLAGS, Some("tsc"))), Ok(ClockSource::Tsc));
         for missing in TSC_FLAGS {
             let flags: Vec<&str> = TSC_FLAGS.into_iter().filter(|flag| *flag != missing).collect();
-            assert_eq!(choose(&host(&flags, Some("tsc"))), Err(Refusal::MissingFlag(missing)));
+            assert_eq!(choose(&host(&flags, Some("tsc"))), Err(ClockRefusal::MissingFlag(missing)));
         }
-        let by_hpet = Refusal::KernelUses("hpet".to_owned());
+        let by_hpet = ClockRefusal::KernelUses("hpet".to_owned());
         assert_eq!(choose(&host(&TSC_FLAGS, Some("hpet"))), Err(by_hpet));
-        assert_eq!(choose(&host(&TSC_FLAGS, None)), Err(Refusal::ClocksourceUnknown));
-        assert_eq!(choose(&host(&[], Some("tsc"))), Err(Refusal::FlagsUnknown));
+        assert_eq!(choose(&host(&TSC_FLAGS, None)), Err(ClockRefusal::ClocksourceUnknown));
+        assert_eq!(choose(&host(&[], Some("tsc"))), Err(ClockRefusal::FlagsUnknown));
     }
 
     #[test]
     fn unknown_architecture_has_no_counter() {
         let mut riscv = host(&TSC_FLAGS, Some("tsc"));
         riscv.cpu.architecture = "riscv64".to_owned();
-        assert_eq!(choose(&riscv), Err(Refusal::NoCounter));
+        assert_eq!(choose(&riscv), Err(ClockRefusal::NoCounter));
     }
 }

@@ -5,12 +5,12 @@
 
 use core::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
 
-use super::Stamp;
+use super::ClockStamp;
 
 /// `lfence; rdtsc; lfence`: the first fence waits for earlier instructions, the second holds back
 /// later ones.
 #[inline(always)]
-pub(super) fn start() -> Stamp {
+pub(super) fn start() -> ClockStamp {
     // SAFETY: SSE2 and RDTSC are part of x86-64; user access is checked in `refusal`.
     unsafe {
         _mm_lfence();
@@ -22,7 +22,7 @@ pub(super) fn start() -> Stamp {
 
 /// `rdtscp; lfence`: RDTSCP waits for earlier instructions, the fence holds back later ones.
 #[inline(always)]
-pub(super) fn stop() -> Stamp {
+pub(super) fn stop() -> ClockStamp {
     // Receives TSC_AUX, the CPU number on Linux. Unused: migrations have their own counter.
     let mut cpu = 0;
     // SAFETY: the RDTSCP flag is checked in `refusal`; `cpu` is writable.

@@ -4,9 +4,9 @@ use fathom_record::condition::{QuotaSight, Throttling};
 use fathom_record::{Condition, Host};
 
 use crate::disturbance::Throttle;
-use crate::tree::{Fact, Tree, keep};
+use crate::tree::{FileTree, TreeFact, keep};
 
-pub(super) fn read(tree: &Tree, host: &Host, condition: &mut Condition) {
+pub(super) fn read(tree: &FileTree, host: &Host, condition: &mut Condition) {
     let throttle = Throttle::find(tree);
     let count = throttle.so_far();
     condition.throttling = Throttling {
@@ -30,7 +30,7 @@ pub(super) fn read(tree: &Tree, host: &Host, condition: &mut Condition) {
 }
 
 /// The first of some files in the folder of a limit of the host.
-fn beside(tree: &Tree, host: &Host, limit: &str, names: &[&str]) -> Option<Fact<u64>> {
+fn beside(tree: &FileTree, host: &Host, limit: &str, names: &[&str]) -> Option<TreeFact<u64>> {
     let file = host.origins.get(limit)?;
     let folder = file.split(": ").next()?.rsplit_once('/')?.0;
     names.iter().find_map(|name| tree.number(&format!("{folder}/{name}")))

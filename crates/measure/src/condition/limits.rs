@@ -2,17 +2,17 @@
 
 use fathom_record::Condition;
 
-use crate::tree::{Fact, Tree, after, keep};
+use crate::tree::{FileTree, TreeFact, after, keep};
 
 const LIMITS: &str = "/proc/self/limits";
 
 /// With more processes, the number of a user's threads is unknown.
 const PROCESSES_MAX: usize = 20_000;
 
-pub(super) fn read(tree: &Tree, condition: &mut Condition) {
+pub(super) fn read(tree: &FileTree, condition: &mut Condition) {
     let text = tree.text(LIMITS).unwrap_or_default();
     let limit = |name: &str| {
-        Some(Fact::new(soft(&text, &format!("{name} "))?, format!("{LIMITS}: {name}")))
+        Some(TreeFact::new(soft(&text, &format!("{name} "))?, format!("{LIMITS}: {name}")))
     };
     keep!(condition.limits.processes, limit("Max processes"));
     keep!(condition.limits.files, limit("Max open files"));
@@ -20,7 +20,7 @@ pub(super) fn read(tree: &Tree, condition: &mut Condition) {
     keep!(condition.limits.address_space_bytes, limit("Max address space"));
     // Counting reads the status of every process, and is needed with a limit only.
     let now = condition.limits.processes.and_then(|_| threads_of_user(tree));
-    let now = now.map(|threads| Fact::new(threads, "/proc/*/status: Uid, Threads"));
+    let now = now.map(|threads| TreeFact::new(threads, "/proc/*/status: Uid, Threads"));
     keep!(condition.limits.processes_now, now);
 }
 
@@ -33,7 +33,7 @@ fn soft(text: &str, key: &str) -> Option<Option<u64>> {
 }
 
 /// The number of threads with the same real user, which the kernel compares with the limit.
-fn threads_of_user(tree: &Tree) -> Option<u64> {
+fn threads_of_user(tree: &FileTree) -> Option<u64> {
     let user = |text: &str| after(text, "Uid:")?.split_whitespace().next()?.parse::<u32>().ok();
     let own = user(&tree.text("/proc/self/status")?)?;
     let names = tree.names("/proc");

@@ -9,10 +9,10 @@ use fathom_record::condition::Look;
 use crate::clock;
 use crate::host::cpuid::Cpuid;
 use crate::host::memory::{MEMINFO, bytes};
-use crate::stat::{self, Stat};
-use crate::tree::{Fact, Tree, after, keep};
+use crate::stat::{self, ProcStat};
+use crate::tree::{FileTree, TreeFact, after, keep};
 
-pub(super) fn read(tree: &Tree, condition: &mut Condition) {
+pub(super) fn read(tree: &FileTree, condition: &mut Condition) {
     keep!(condition.load_average, tree.value("/proc/loadavg", averages));
     keep!(condition.runnable, tree.value("/proc/loadavg", runnable));
     keep!(condition.pressure, pressure(tree));
@@ -24,13 +24,14 @@ pub(super) fn read(tree: &Tree, condition: &mut Condition) {
 }
 
 /// Samples CPU utilization and swapping over `window`.
-pub(super) fn look(tree: &Tree, later: &Tree, window: Duration, condition: &mut Condition) {
-    let (begun_ns, then, swapped) = (clock::monotonic_raw_ns(), Stat::read(tree), swapped(tree));
+pub(super) fn look(tree: &FileTree, later: &FileTree, window: Duration, condition: &mut Condition) {
+    let (begun_ns, then, swapped) =
+        (clock::monotonic_raw_ns(), ProcStat::read(tree), swapped(tree));
     std::thread::sleep(window);
-    let (now, swapped_now) = (Stat::read(later), self::swapped(later));
+    let (now, swapped_now) = (ProcStat::read(later), self::swapped(later));
     let length_ns = clock::monotonic_raw_ns().saturating_sub(begun_ns) as f64;
     let cpus = now.since(&then);
-    keep!(condition.since_boot, now.since_boot().map(|boot| Fact::new(boot, stat::PATH)));
+    keep!(condition.since_boot, now.since_boot().map(|boot| TreeFact::new(boot, stat::PATH)));
     if cpus.is_empty() {
         return;
     }
@@ -45,7 +46,7 @@ pub(super) fn look(tree: &Tree, later: &Tree, window: Duration, condition: &mut 
 /// Whether the hypervisor reports steal.
 pub(super) fn reports_steal(live: bool, condition: &mut Condition) {
     let cpuid = if live { Cpuid::read() } else { None };
-    let reported = cpuid.map(|cpuid| Fact::new(cpuid.reports_steal(), "cpuid leaf 0x40000001"));
+    let reported = cpuid.map(|cpuid| TreeFact::new(cpuid.reports_steal(), "cpuid leaf 0x40000001"));
     keep!(condition.steal_is_told, reported);
 }
 
@@ -61,7 +62,7 @@ fn runnable(text: &str) -> Option<u64> {
 }
 
 /// `some avg10=` of each pressure file, as a share.
-fn pressure(tree: &Tree) -> Option<Fact<BTreeMap<String, f64>>> {
+fn pressure(tree: &FileTree) -> Option<TreeFact<BTreeMap<String, f64>>> {
     let one = |kind: &str| {
         let text = tree.text(&format!("/proc/pressure/{kind}"))?;
         let percent = after(&text, "some ")?
@@ -71,12 +72,12 @@ fn pressure(tree: &Tree) -> Option<Fact<BTreeMap<String, f64>>> {
         (0.0..=1.0).contains(&share).then(|| (kind.to_owned(), share))
     };
     let shares = ["cpu", "memory", "io"].into_iter().filter_map(one).collect();
-    Fact::unless_empty(shares, "/proc/pressure/*: some avg10")
+    TreeFact::unless_empty(shares, "/proc/pressure/*: some avg10")
 }
 
 /// Why there is no pressure. With `psi=0`, or without `psi=1` where that is the default of the
 /// build, kernels since 5.13 have no files, and earlier ones answer EOPNOTSUPP.
-fn no_pressure(tree: &Tree) -> &'static str {
+fn no_pressure(tree: &FileTree) -> &'static str {
     let command_line = tree.text("/proc/cmdline").unwrap_or_default();
     if command_line.split_whitespace().any(|word| word == "psi=0") {
         "psi=0 on the kernel command line"
@@ -87,26 +88,26 @@ fn no_pressure(tree: &Tree) -> &'static str {
     }
 }
 
-fn swap_used(tree: &Tree) -> Option<Fact<u64>> {
+fn swap_used(tree: &FileTree) -> Option<TreeFact<u64>> {
     let text = tree.text(MEMINFO)?;
     let used = bytes(&text, "SwapTotal")?.checked_sub(bytes(&text, "SwapFree")?)?;
-    Some(Fact::new(used, format!("{MEMINFO}: SwapTotal, SwapFree")))
+    Some(TreeFact::new(used, format!("{MEMINFO}: SwapTotal, SwapFree")))
 }
 
 const VMSTAT: &str = "/proc/vmstat";
 
 /// Pages swapped in and out since boot.
-fn swapped(tree: &Tree) -> Option<u64> {
+fn swapped(tree: &FileTree) -> Option<u64> {
     let text = tree.text(VMSTAT)?;
     let count = |key: &str| after(&text, key)?.parse::<u64>().ok();
     count("pswpin ")?.checked_add(count("pswpout ")?)
 }
 
 /// Whether the abstract socket of a run exists.
-fn another_run(tree: &Tree) -> Option<Fact<bool>> {
+fn another_run(tree: &FileTree) -> Option<TreeFact<bool>> {
     let path = "/proc/net/unix";
     let text = tree.text(path)?;
     let mark = format!("@{}", super::RUN_MARK);
     let held = text.lines().any(|line| line.split_whitespace().last() == Some(mark.as_str()));
-    Some(Fact::new(held, path))
+    Some(TreeFact::new(held, path))
 }

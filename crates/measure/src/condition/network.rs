@@ -2,13 +2,16 @@
 
 use fathom_record::Condition;
 
-use crate::tree::{Fact, Tree, after, keep};
+use crate::tree::{FileTree, TreeFact, after, keep};
 
 const SOCKSTAT: &str = "/proc/net/sockstat";
 
-pub(super) fn read(tree: &Tree, condition: &mut Condition) {
+pub(super) fn read(tree: &FileTree, condition: &mut Condition) {
     let waiting = time_wait(&tree.text(SOCKSTAT).unwrap_or_default());
-    keep!(condition.time_wait, waiting.map(|count| Fact::new(count, format!("{SOCKSTAT}: tw"))));
+    keep!(
+        condition.time_wait,
+        waiting.map(|count| TreeFact::new(count, format!("{SOCKSTAT}: tw")))
+    );
 }
 
 /// `tw` in `TCP: inuse 1 orphan 0 tw 7 …`.

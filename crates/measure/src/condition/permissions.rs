@@ -4,7 +4,7 @@ use fathom_record::Condition;
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use crate::tree::{Fact, Tree, after, keep};
+use crate::tree::{FileTree, TreeFact, after, keep};
 
 const STATUS: &str = "/proc/self/status";
 
@@ -15,13 +15,13 @@ const CAPABILITIES: &[(u32, &str)] =
 /// Prefixes of core PMUs other than `cpu`. A hybrid CPU has one for each kind.
 const CORE_COUNTERS: &[&str] = &["cpu_", "armv", "apple_", "cpum_cf"];
 
-pub(super) fn read(tree: &Tree, live: bool, condition: &mut Condition) {
+pub(super) fn read(tree: &FileTree, live: bool, condition: &mut Condition) {
     let status = tree.text(STATUS).unwrap_or_default();
     let user = after(&status, "Uid:").and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
-    let root = user.map(|user: u32| Fact::new(user == 0, format!("{STATUS}: Uid")));
+    let root = user.map(|user: u32| TreeFact::new(user == 0, format!("{STATUS}: Uid")));
     keep!(condition.permissions.root, root);
     let held = after(&status, "CapEff:").and_then(|hex| u64::from_str_radix(hex, 16).ok());
-    let held = held.map(|held| Fact::new(named(held), format!("{STATUS}: CapEff")));
+    let held = held.map(|held| TreeFact::new(named(held), format!("{STATUS}: CapEff")));
     keep!(condition.permissions.capabilities, held);
     let sysctl = "/proc/sys/kernel";
     let paranoid = tree.number::<i32>(&format!("{sysctl}/perf_event_paranoid"));
@@ -29,7 +29,7 @@ pub(super) fn read(tree: &Tree, live: bool, condition: &mut Condition) {
     keep!(condition.permissions.pmu, pmu(tree));
     let disabled = tree.number::<u32>(&format!("{sysctl}/io_uring_disabled"));
     keep!(condition.permissions.io_uring_disabled, disabled);
-    let io_uring = live.then(|| Fact::new(io_uring(), "io_uring_setup(2) without arguments"));
+    let io_uring = live.then(|| TreeFact::new(io_uring(), "io_uring_setup(2) without arguments"));
     keep!(condition.permissions.io_uring, io_uring);
     keep!(condition.permissions.drop_caches, drop_caches(tree));
 }
@@ -39,21 +39,21 @@ fn named(held: u64) -> Vec<String> {
     CAPABILITIES.iter().filter(has).map(|(_, name)| (*name).to_owned()).collect()
 }
 
-fn pmu(tree: &Tree) -> Option<Fact<bool>> {
+fn pmu(tree: &FileTree) -> Option<TreeFact<bool>> {
     let folder = "/sys/bus/event_source/devices";
     let sources = tree.names(folder);
     let of_a_core =
         |name: &String| name == "cpu" || CORE_COUNTERS.iter().any(|start| name.starts_with(start));
-    (!sources.is_empty()).then(|| Fact::new(sources.iter().any(of_a_core), folder))
+    (!sources.is_empty()).then(|| TreeFact::new(sources.iter().any(of_a_core), folder))
 }
 
 /// Whether vm.drop_caches is writable.
-fn drop_caches(tree: &Tree) -> Option<Fact<bool>> {
+fn drop_caches(tree: &FileTree) -> Option<TreeFact<bool>> {
     let path = "/proc/sys/vm/drop_caches";
     let place = tree.place(path);
     rustix::fs::access(&place, Access::EXISTS).ok()?;
     let allowed = rustix::fs::access(&place, Access::WRITE_OK).is_ok();
-    Some(Fact::new(allowed, format!("access(2) of {path}")))
+    Some(TreeFact::new(allowed, format!("access(2) of {path}")))
 }
 
 /// Why `io_uring_setup` fails. `allowed` if it fails because of its invalid arguments only.

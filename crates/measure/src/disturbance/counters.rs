@@ -7,21 +7,21 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use crate::tree::{FILE_BYTES_MAX, Tree};
+use crate::tree::{FILE_BYTES_MAX, FileTree};
 
 /// Enough for every other counter file.
 const FIRST_BYTES: usize = 4096;
 
 /// A file that is kept open. The kernel generates its text at each read from the start.
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(crate) struct DisturbanceCounters {
     file: Option<File>,
     // Reused, so that reads during a visit do not allocate.
     buffer: RefCell<Vec<u8>>,
 }
 
-impl Counters {
-    pub(super) fn open(tree: &Tree, path: &str) -> Self {
+impl DisturbanceCounters {
+    pub(super) fn open(tree: &FileTree, path: &str) -> Self {
         let file = File::open(tree.place(path)).ok();
         Self { file, buffer: RefCell::new(vec![0; FIRST_BYTES]) }
     }
@@ -64,13 +64,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stat");
         std::fs::write(&path, "intr 7\n").unwrap();
-        let counters = Counters::open(&Tree::at(dir.path()), "/stat");
+        let counters = DisturbanceCounters::open(&FileTree::at(dir.path()), "/stat");
         let interrupts = |text: &str| after(text, "intr ").map(str::to_owned);
         assert_eq!(counters.read(interrupts).as_deref(), Some("7"));
         // A line of every interrupt, and more than 16 MiB in all.
         let long = format!("{}\n{}intr 8\n", "0 ".repeat(100_000), "filler 1\n".repeat(2_000_000));
         std::fs::write(&path, long).unwrap();
         assert_eq!(counters.read(interrupts).as_deref(), Some("8"));
-        assert_eq!(Counters::open(&Tree::at(dir.path()), "/none").read(|_| Some(1)), None);
+        assert_eq!(
+            DisturbanceCounters::open(&FileTree::at(dir.path()), "/none").read(|_| Some(1)),
+            None
+        );
     }
 }

@@ -5,25 +5,25 @@ use std::mem::MaybeUninit;
 /// Counters of this process, about 250 ns to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundCounters {
-    usage: Usage,
+    usage: RoundUsage,
     cpu: Option<u32>,
 }
 
 impl RoundCounters {
     /// Reads the counters of all threads of the process.
     pub fn read() -> Self {
-        Self { usage: Usage::of(libc::RUSAGE_SELF), cpu: current_cpu() }
+        Self { usage: RoundUsage::used_by(libc::RUSAGE_SELF), cpu: current_cpu() }
     }
 
     /// The usage since an earlier reading, and whether the thread migrated to another CPU.
-    pub fn since(&self, earlier: &Self) -> (Usage, bool) {
+    pub fn since(&self, earlier: &Self) -> (RoundUsage, bool) {
         (self.usage.since(&earlier.usage), self.cpu != earlier.cpu)
     }
 }
 
 /// Resource usage by getrusage(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct RoundUsage {
     pub involuntary_switches: u64,
     pub voluntary_switches: u64,
     pub minor_faults: u64,
@@ -32,7 +32,7 @@ pub struct Usage {
     pub cpu_ns: u64,
 }
 
-impl Usage {
+impl RoundUsage {
     /// The kernel never decrements these counters.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Usage {
     }
 
     /// The usage of this process (`RUSAGE_SELF`) or of its reaped children (`RUSAGE_CHILDREN`).
-    pub(super) fn of(whom: libc::c_int) -> Self {
+    pub(super) fn used_by(whom: libc::c_int) -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is to writable memory of the right type, and an all-zero `rusage` is
         // valid, so that it is initialised even if the call fails.

@@ -2,22 +2,22 @@
 
 use fathom_record::Disturbance;
 
-use super::counters::{Counters, difference};
+use super::counters::{DisturbanceCounters, difference};
 use super::device::{self, Devices};
-use super::round::{Usage, current_cpu};
-use super::throttle::{Count, Throttle};
+use super::round::{RoundUsage, current_cpu};
+use super::throttle::{Throttle, ThrottleCount};
 use crate::clock;
 use crate::host::cpuid::Cpuid;
-use crate::tree::{Tree, after};
+use crate::tree::{FileTree, after};
 
 /// Counters of a visit. Reading all of them takes tens of microseconds, and more on a machine with
 /// many CPUs.
 #[derive(Debug)]
 pub struct VisitCounters {
     cpu: u32,
-    scheduler: Counters,
-    machine: Counters,
-    pressure: Counters,
+    scheduler: DisturbanceCounters,
+    machine: DisturbanceCounters,
+    pressure: DisturbanceCounters,
     devices: Devices,
     throttle: Throttle,
     reports_steal: bool,
@@ -25,31 +25,31 @@ pub struct VisitCounters {
     /// CPU clocks of running children of the probe.
     children: Vec<libc::clockid_t>,
     /// Their run-queue delay, which shows contention on another CPU.
-    children_scheduler: Vec<Counters>,
+    children_scheduler: Vec<DisturbanceCounters>,
     /// Threads that work in lockstep with the caller, each on its own CPU.
-    crew: Vec<Member>,
-    mark: Reading,
+    crew: Vec<VisitMember>,
+    mark: VisitReading,
 }
 
 #[derive(Debug)]
-struct Member {
+struct VisitMember {
     cpu: u32,
     clock: libc::clockid_t,
-    scheduler: Counters,
+    scheduler: DisturbanceCounters,
 }
 
 /// The counters of a thread and of its CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct ThreadCounters {
     scheduler: Option<Scheduler>,
-    times: Times,
+    times: VisitTimes,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Reading {
+struct VisitReading {
     wall_ns: u64,
     cpu_ns: u64,
-    usage: Usage,
+    usage: RoundUsage,
     /// CPU time of the calling thread and of each crew member. Empty without a crew.
     crew_cpu_ns: Vec<u64>,
     files: FileCounters,
@@ -61,9 +61,9 @@ struct FileCounters {
     own: ThreadCounters,
     children: Vec<Option<Scheduler>>,
     crew: Vec<ThreadCounters>,
-    throttle: Vec<Count>,
+    throttle: Vec<ThrottleCount>,
     pressure_us: Option<u64>,
-    devices: Option<device::Count>,
+    devices: Option<device::DeviceCount>,
 }
 
 impl VisitCounters {
@@ -71,18 +71,18 @@ impl VisitCounters {
     /// start. Later changes of quota or cgroup are not detected.
     pub fn open(cpu: u32) -> Self {
         let reports_steal = Cpuid::read().is_none_or(|cpuid| cpuid.reports_steal());
-        Self::open_at(&Tree::at("/"), cpu, reports_steal)
+        Self::open_at(&FileTree::at("/"), cpu, reports_steal)
     }
 
-    fn open_at(tree: &Tree, cpu: u32, reports_steal: bool) -> Self {
+    fn open_at(tree: &FileTree, cpu: u32, reports_steal: bool) -> Self {
         // `self` is the main thread of the process, `thread-self` the calling one.
         let own = ["/proc/thread-self/schedstat", "/proc/self/schedstat"];
         let own = own.into_iter().find(|path| tree.exists(path)).unwrap_or(own[1]);
         let mut counters = Self {
             cpu,
-            scheduler: Counters::open(tree, own),
-            machine: Counters::open(tree, "/proc/stat"),
-            pressure: Counters::open(tree, "/proc/pressure/cpu"),
+            scheduler: DisturbanceCounters::open(tree, own),
+            machine: DisturbanceCounters::open(tree, "/proc/stat"),
+            pressure: DisturbanceCounters::open(tree, "/proc/pressure/cpu"),
             devices: Devices::open(tree),
             throttle: Throttle::find(tree),
             reports_steal,
@@ -90,7 +90,7 @@ impl VisitCounters {
             children: Vec::new(),
             children_scheduler: Vec::new(),
             crew: Vec::new(),
-            mark: Reading::default(),
+            mark: VisitReading::default(),
         };
         counters.mark();
         counters
@@ -104,28 +104,31 @@ impl VisitCounters {
         let answer = unsafe { libc::clock_getcpuclockid(child as libc::pid_t, &raw mut clock) };
         self.children.extend((answer == 0).then_some(clock));
         let schedstat = format!("/proc/{child}/schedstat");
-        self.children_scheduler.push(Counters::open(&Tree::at("/"), &schedstat));
+        self.children_scheduler.push(DisturbanceCounters::open(&FileTree::at("/"), &schedstat));
     }
 
     /// Sets the threads, by thread id and CPU, that work in lockstep with the caller from the next
     /// mark on. A delay of one delays all, so the maximum of lost time is reported, not the sum.
     pub fn work_with(&mut self, threads: &[(u32, u32)]) {
-        self.work_with_at(&Tree::at("/"), threads);
+        self.work_with_at(&FileTree::at("/"), threads);
     }
 
-    fn work_with_at(&mut self, tree: &Tree, threads: &[(u32, u32)]) {
-        let member = |(thread, cpu): &(u32, u32)| Member {
+    fn work_with_at(&mut self, tree: &FileTree, threads: &[(u32, u32)]) {
+        let member = |(thread, cpu): &(u32, u32)| VisitMember {
             cpu: *cpu,
             clock: thread_clock(*thread),
-            scheduler: Counters::open(tree, &format!("/proc/self/task/{thread}/schedstat")),
+            scheduler: DisturbanceCounters::open(
+                tree,
+                &format!("/proc/self/task/{thread}/schedstat"),
+            ),
         };
         self.crew = threads.iter().map(member).collect();
     }
 
     /// A reading without counter files.
-    fn times(&self) -> Reading {
+    fn times(&self) -> VisitReading {
         let children: u64 = self.children.iter().map(|clock| cpu_clock_ns(*clock)).sum();
-        let reaped = Usage::of(libc::RUSAGE_CHILDREN).cpu_ns;
+        let reaped = RoundUsage::used_by(libc::RUSAGE_CHILDREN).cpu_ns;
         let crew_cpu_ns = match self.crew.is_empty() {
             true => Vec::new(),
             false => {
@@ -134,8 +137,8 @@ impl VisitCounters {
                 clocks.map(cpu_clock_ns).collect()
             }
         };
-        Reading {
-            usage: Usage::of(libc::RUSAGE_SELF),
+        VisitReading {
+            usage: RoundUsage::used_by(libc::RUSAGE_SELF),
             cpu_ns: cpu_clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID) + reaped + children,
             wall_ns: clock::monotonic_raw_ns(),
             crew_cpu_ns,
@@ -147,7 +150,7 @@ impl VisitCounters {
     pub fn mark(&mut self) {
         // The wall time is read first here and last at the end, so that no counter covers more.
         let times = self.times();
-        self.mark = Reading { files: self.files(), ..times };
+        self.mark = VisitReading { files: self.files(), ..times };
     }
 
     /// The disturbance since the mark, which stays.
@@ -157,13 +160,13 @@ impl VisitCounters {
     pub fn since_mark(&mut self) -> Disturbance {
         let files = self.files();
         let migrated = current_cpu().is_some_and(|cpu| cpu != self.cpu);
-        let now = Reading { files, ..self.times() };
+        let now = VisitReading { files, ..self.times() };
         let usage = now.usage.since(&self.mark.usage);
         let (late, early) = (&now.files, &self.mark.files);
         // The maximum over a crew, because the others wait for the slowest.
         let crew = || late.crew.iter().zip(&early.crew);
         let threads = || std::iter::once((&late.own, &early.own)).chain(crew());
-        let worst_ns = |ticks: fn(&Times) -> Option<u64>| {
+        let worst_ns = |ticks: fn(&VisitTimes) -> Option<u64>| {
             threads()
                 .filter_map(|(late, early)| difference(ticks(&late.times), ticks(&early.times)))
                 .max()?
@@ -199,8 +202,8 @@ impl VisitCounters {
     }
 
     fn files(&self) -> FileCounters {
-        let thread = |cpu, scheduler: &Counters| ThreadCounters {
-            times: self.machine.read(|text| Times::parse(text, cpu)).unwrap_or_default(),
+        let thread = |cpu, scheduler: &DisturbanceCounters| ThreadCounters {
+            times: self.machine.read(|text| VisitTimes::parse(text, cpu)).unwrap_or_default(),
             scheduler: scheduler.read(Scheduler::parse),
         };
         FileCounters {
@@ -214,7 +217,7 @@ impl VisitCounters {
     }
 }
 
-impl Reading {
+impl VisitReading {
     /// CPU time since an earlier reading: of the process and its children, or of the crew member
     /// that ran least.
     fn cpu_ns_since(&self, earlier: &Self) -> u64 {
@@ -269,12 +272,12 @@ fn pressure_us(text: &str) -> Option<u64> {
 
 /// Ticks of one CPU in `/proc/stat`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
+struct VisitTimes {
     interrupt: Option<u64>,
     steal: Option<u64>,
 }
 
-impl Times {
+impl VisitTimes {
     fn parse(text: &str, cpu: u32) -> Option<Self> {
         // user nice system idle iowait irq softirq steal …: proc_stat(5).
         let columns = after(text, &format!("cpu{cpu} "))?.split_whitespace().skip(5);

@@ -6,21 +6,21 @@
 use fathom_record::Host;
 use fathom_record::host::BusLink;
 
-use crate::tree::{Fact, Tree, keep};
+use crate::tree::{FileTree, TreeFact, keep};
 
 const FOLDER: &str = "/sys/bus/pci/devices";
 
 /// The kernel writes 0 or 255 for an unknown number of lanes.
 const LANES_MAX: u32 = 32;
 
-pub(super) fn read(tree: &Tree, host: &mut Host) {
+pub(super) fn read(tree: &FileTree, host: &mut Host) {
     let links: Vec<BusLink> =
         tree.names(FOLDER).into_iter().filter_map(|name| link(tree, name)).collect();
     let origin = format!("{FOLDER}/*/{{current,max}}_link_{{speed,width}}");
-    keep!(host.links, Fact::unless_empty(links, origin));
+    keep!(host.links, TreeFact::unless_empty(links, origin));
 }
 
-fn link(tree: &Tree, name: String) -> Option<BusLink> {
+fn link(tree: &FileTree, name: String) -> Option<BusLink> {
     let file = |file: &str| tree.line(&format!("{FOLDER}/{name}/{file}"));
     // Base classes of the PCI Code and ID Assignment Specification.
     let kind = match file("class")?.get(..4)? {

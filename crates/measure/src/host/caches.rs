@@ -3,29 +3,29 @@
 use fathom_record::Host;
 use fathom_record::host::Cache;
 
-use super::{Sources, cpulist, first_cpu};
-use crate::tree::{Fact, Tree, keep};
+use super::{HostSources, cpulist, first_cpu};
+use crate::tree::{FileTree, TreeFact, keep};
 
-pub(super) fn read(sources: &Sources, host: &mut Host) {
+pub(super) fn read(sources: &HostSources, host: &mut Host) {
     let by_cpuid = || {
         let caches = sources.cpuid.as_ref()?.caches.clone();
-        Fact::unless_empty(caches, "cpuid leaf 4 or 0x8000001d")
+        TreeFact::unless_empty(caches, "cpuid leaf 4 or 0x8000001d")
     };
     keep!(host.cpu.caches, by_kernel(&sources.tree, first_cpu(host)).or_else(by_cpuid));
 }
 
-fn by_kernel(tree: &Tree, cpu: u32) -> Option<Fact<Vec<Cache>>> {
+fn by_kernel(tree: &FileTree, cpu: u32) -> Option<TreeFact<Vec<Cache>>> {
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
     let names = tree.names(&folder);
     let indices = names.iter().filter(|name| name.starts_with("index"));
     let mut caches: Vec<Cache> =
         indices.filter_map(|name| cache(tree, &format!("{folder}/{name}"))).collect();
     caches.sort_by(|a, b| (a.level, &a.kind).cmp(&(b.level, &b.kind)));
-    Fact::unless_empty(caches, format!("{folder}/index*"))
+    TreeFact::unless_empty(caches, format!("{folder}/index*"))
 }
 
 /// One cache. Omitted without a size, as with the firmware of some ARM boards.
-fn cache(tree: &Tree, folder: &str) -> Option<Cache> {
+fn cache(tree: &FileTree, folder: &str) -> Option<Cache> {
     let kind = match tree.line(&format!("{folder}/type"))?.as_str() {
         "Data" => "data",
         "Instruction" => "instruction",

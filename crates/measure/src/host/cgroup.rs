@@ -8,7 +8,7 @@
 use fathom_record::Host;
 
 use crate::cpulist;
-use crate::tree::{Fact, Tree, after, keep};
+use crate::tree::{FileTree, TreeFact, after, keep};
 
 const MEMBERSHIP: &str = "/proc/self/cgroup";
 const SELF: &str = "self";
@@ -39,17 +39,17 @@ impl Controller {
     }
 }
 
-pub(super) fn read(tree: &Tree, host: &mut Host) {
+pub(super) fn read(tree: &FileTree, host: &mut Host) {
     let Some(members) = tree.text(MEMBERSHIP) else {
         return;
     };
     if let Some((version, path)) = membership(&members, "cpu") {
-        keep!(host.cgroup.version, Some(Fact::new(version, MEMBERSHIP)));
-        keep!(host.cgroup.path, Some(Fact::new(path, MEMBERSHIP)));
+        keep!(host.cgroup.version, Some(TreeFact::new(version, MEMBERSHIP)));
+        keep!(host.cgroup.path, Some(TreeFact::new(path, MEMBERSHIP)));
     }
     keep!(host.cgroup.cpu_quota, cpu_quota(tree, SELF));
     let memory = controller(tree, "memory");
-    let seen = memory.as_ref().map(|memory| Fact::new(sees_root(tree, memory), MOUNTS));
+    let seen = memory.as_ref().map(|memory| TreeFact::new(sees_root(tree, memory), MOUNTS));
     keep!(host.cgroup.sees_root, seen);
     keep!(host.cgroup.memory_limit_bytes, memory.and_then(|memory| memory_limit(tree, &memory)));
     let cpuset = controller(tree, "cpuset");
@@ -59,7 +59,7 @@ pub(super) fn read(tree: &Tree, host: &mut Host) {
 }
 
 /// Of a process, by its number, or of `self`.
-pub(super) fn cpu_quota(tree: &Tree, process: &str) -> Option<Fact<f64>> {
+pub(super) fn cpu_quota(tree: &FileTree, process: &str) -> Option<TreeFact<f64>> {
     let cpu = controller_of(tree, process, "cpu")?;
     tightest(&cpu, |level| quota(tree, cpu.version, level))
 }
@@ -67,26 +67,26 @@ pub(super) fn cpu_quota(tree: &Tree, process: &str) -> Option<Fact<f64>> {
 /// The lowest limit of all levels.
 fn tightest<T: PartialOrd>(
     controller: &Controller,
-    limit: impl Fn(&str) -> Option<Fact<T>>,
-) -> Option<Fact<T>> {
+    limit: impl Fn(&str) -> Option<TreeFact<T>>,
+) -> Option<TreeFact<T>> {
     let limits = controller.levels.iter().filter_map(|level| limit(level));
     limits.reduce(|a, b| if b.value < a.value { b } else { a })
 }
 
 /// The lowest limit in a file of each level. `max` and negative numbers are no limit.
-fn lowest(tree: &Tree, controller: &Controller, file: &str) -> Option<Fact<u64>> {
+fn lowest(tree: &FileTree, controller: &Controller, file: &str) -> Option<TreeFact<u64>> {
     tightest(controller, |level| tree.number(&format!("{level}/{file}")))
 }
 
 /// The quota of a level in CPUs. `None` without a limit.
-pub(crate) fn quota(tree: &Tree, version: u32, level: &str) -> Option<Fact<f64>> {
+pub(crate) fn quota(tree: &FileTree, version: u32, level: &str) -> Option<TreeFact<f64>> {
     let (quota, period) = if version == 1 {
         let quota = tree.fact(&format!("{level}/cpu.cfs_quota_us"))?;
         (quota, tree.line(&format!("{level}/cpu.cfs_period_us"))?)
     } else {
         let both = tree.fact(&format!("{level}/cpu.max"))?;
         let (quota, period) = both.value.split_once(' ')?;
-        (Fact::new(quota.to_owned(), both.origin.clone()), period.to_owned())
+        (TreeFact::new(quota.to_owned(), both.origin.clone()), period.to_owned())
     };
     let period: u64 = period.trim().parse().ok().filter(|&us| us > 0)?;
     // Without a limit, version 1 writes -1 and version 2 `max`.
@@ -95,14 +95,14 @@ pub(crate) fn quota(tree: &Tree, version: u32, level: &str) -> Option<Fact<f64>>
     })
 }
 
-fn memory_limit(tree: &Tree, memory: &Controller) -> Option<Fact<u64>> {
+fn memory_limit(tree: &FileTree, memory: &Controller) -> Option<TreeFact<u64>> {
     let limit = if memory.version == 2 {
         lowest(tree, memory, "memory.max")
     } else {
         let path = format!("{}/memory.stat", memory.levels.first()?);
         let whole_way = tree.text(&path).and_then(|text| {
             let limit = after(&text, "hierarchical_memory_limit ")?.parse().ok()?;
-            Some(Fact::new(limit, format!("{path}: hierarchical_memory_limit")))
+            Some(TreeFact::new(limit, format!("{path}: hierarchical_memory_limit")))
         });
         whole_way.or_else(|| lowest(tree, memory, "memory.limit_in_bytes"))
     };
@@ -110,7 +110,7 @@ fn memory_limit(tree: &Tree, memory: &Controller) -> Option<Fact<u64>> {
 }
 
 /// The effective cpuset, of the nearest level that has one: it is a subset of its parents'.
-fn allowed_cpus(tree: &Tree, cpuset: &Controller) -> Option<Fact<Vec<u32>>> {
+fn allowed_cpus(tree: &FileTree, cpuset: &Controller) -> Option<TreeFact<Vec<u32>>> {
     let names = if cpuset.version == 1 {
         ["cpuset.effective_cpus", "cpuset.cpus"]
     } else {
@@ -122,7 +122,7 @@ fn allowed_cpus(tree: &Tree, cpuset: &Controller) -> Option<Fact<Vec<u32>>> {
 
 /// Whether the highest visible level is the root of the hierarchy: `release_agent` exists only in
 /// the root, `cgroup.type` everywhere else.
-pub(crate) fn sees_root(tree: &Tree, controller: &Controller) -> bool {
+pub(crate) fn sees_root(tree: &FileTree, controller: &Controller) -> bool {
     let Some(top) = controller.levels.last() else {
         return false;
     };
@@ -136,20 +136,20 @@ pub(crate) fn sees_root(tree: &Tree, controller: &Controller) -> bool {
 
 /// Finds the files of a controller. `None` if the hierarchy, or the part of it with this process,
 /// is not mounted.
-pub(crate) fn controller(tree: &Tree, name: &str) -> Option<Controller> {
+pub(crate) fn controller(tree: &FileTree, name: &str) -> Option<Controller> {
     controller_of(tree, SELF, name)
 }
 
 /// Of a process, by its number, or of `self`. The kernel writes the group of another process as
 /// seen from the cgroup namespace of this one, whose mounts apply, too.
-pub(crate) fn controller_of(tree: &Tree, process: &str, name: &str) -> Option<Controller> {
+pub(crate) fn controller_of(tree: &FileTree, process: &str, name: &str) -> Option<Controller> {
     let (version, path) = membership(&tree.text(&format!("/proc/{process}/cgroup"))?, name)?;
     let mounts = tree.text(MOUNTS)?;
-    let is_of_controller = |mount: &Mount| match version {
+    let is_of_controller = |mount: &CgroupMount| match version {
         1 => mount.kind == "cgroup" && mount.options.split(',').any(|option| option == name),
         _ => mount.kind == "cgroup2",
     };
-    let mut mounts = mounts.lines().filter_map(Mount::parse).filter(is_of_controller);
+    let mut mounts = mounts.lines().filter_map(CgroupMount::parse).filter(is_of_controller);
     let levels = mounts.find_map(|mount| {
         let levels = levels(&mount, &path)?;
         tree.exists(levels.first()?).then_some(levels)
@@ -179,7 +179,7 @@ fn membership(text: &str, name: &str) -> Option<(u32, String)> {
 
 /// The folders of a path up to the mount point. `None` for a path outside of the mounted part of
 /// the hierarchy.
-fn levels(mount: &Mount, path: &str) -> Option<Vec<String>> {
+fn levels(mount: &CgroupMount, path: &str) -> Option<Vec<String>> {
     let inside = if mount.root == "/" {
         path
     } else {
@@ -197,14 +197,14 @@ fn levels(mount: &Mount, path: &str) -> Option<Vec<String>> {
 }
 
 /// A line of `/proc/self/mountinfo`, proc(5).
-struct Mount {
+struct CgroupMount {
     root: String,
     point: String,
     kind: String,
     options: String,
 }
 
-impl Mount {
+impl CgroupMount {
     fn parse(line: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
@@ -228,9 +228,9 @@ fn unescape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn mount(root: &str, point: &str) -> Mount {
+    fn mount(root: &str, point: &str) -> CgroupMount {
         let line = format!("30 23 0:26 {root} {point} rw,nosuid shared:9 - cgroup cgroup rw,cpu");
-        Mount::parse(&line).unwrap()
+        CgroupMount::parse(&line).unwrap()
     }
 
     #[test]

@@ -4,8 +4,8 @@ use fathom_record::Host;
 
 use super::cpuinfo::number;
 use super::user_mode::{KERNEL_ARCHITECTURE, user_mode};
-use super::{Sources, first_cpu};
-use crate::tree::{Fact, keep};
+use super::{HostSources, first_cpu};
+use crate::tree::{TreeFact, keep};
 
 /// Flags that affect measurements or their interpretation, with names as in `/proc/cpuinfo` of x86
 /// (`flags`) and ARM (`Features`).
@@ -31,9 +31,9 @@ const FLAGS: &[&str] = &[
     "rdt_a", "cat_l3", "cdp_l3", "mba", "waitpkg", "monitorx", "wfxt",
 ];
 
-pub(super) fn read(sources: &Sources, host: &mut Host) {
+pub(super) fn read(sources: &HostSources, host: &mut Host) {
     let (info, cpu) = (&sources.cpuinfo, first_cpu(host));
-    let line = |key: &str| info.of(cpu, key);
+    let line = |key: &str| info.fact_of(cpu, key);
     let by_uname = || sources.uname(|name| name.machine(), "uname(2): machine");
     let is_own = user_mode(sources).is_none();
     let of_kernel = || sources.tree.fact(KERNEL_ARCHITECTURE).filter(|_| is_own);
@@ -42,13 +42,13 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let cpuid = sources.cpuid.as_ref();
     let vendor = line("vendor_id")
         .or_else(|| arm(sources, cpu).map(|arm| arm.map(|(maker, _)| maker_name(maker))))
-        .or_else(|| Some(Fact::new(cpuid?.vendor.clone()?, "cpuid leaf 0")));
+        .or_else(|| Some(TreeFact::new(cpuid?.vendor.clone()?, "cpuid leaf 0")));
     keep!(host.cpu.vendor, vendor);
     let numbers = |x86_key: &str, arm_key: &str, by_cpuid: Option<u32>| {
         [x86_key, arm_key]
             .iter()
             .find_map(|key| line(key)?.and_then(|text| number(&text)))
-            .or_else(|| Some(Fact::new(by_cpuid?, "cpuid leaf 1")))
+            .or_else(|| Some(TreeFact::new(by_cpuid?, "cpuid leaf 1")))
     };
     let family = cpuid.and_then(|cpuid| cpuid.family);
     keep!(host.cpu.family, numbers("cpu family", "CPU implementer", family));
@@ -70,22 +70,23 @@ fn chosen(text: &str) -> Option<Vec<String>> {
 
 /// The name of the model. ARM has numbers only, whose names are from the kernel's and util-linux's
 /// tables; without a name the numbers are the name.
-fn model(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
-    let named = sources.cpuinfo.of(cpu, "model name");
+fn model(sources: &HostSources, cpu: u32) -> Option<TreeFact<String>> {
+    let named = sources.cpuinfo.fact_of(cpu, "model name");
     let arm = || {
         Some(arm(sources, cpu)?.map(|(maker, part)| match part_name(maker, part) {
             Some(name) => format!("{} {name}", maker_name(maker)),
             None => format!("implementer {maker:#04x} part {part:#05x}"),
         }))
     };
-    let brand = || Some(Fact::new(sources.cpuid.as_ref()?.brand.clone()?, "cpuid leaf 0x80000002"));
+    let brand =
+        || Some(TreeFact::new(sources.cpuid.as_ref()?.brand.clone()?, "cpuid leaf 0x80000002"));
     named.or_else(arm).or_else(brand)
 }
 
 /// Implementer and part of an ARM CPU.
-fn arm(sources: &Sources, cpu: u32) -> Option<Fact<(u32, u32)>> {
-    let part = number(&sources.cpuinfo.of(cpu, "CPU part")?.value)?;
-    let maker = sources.cpuinfo.of(cpu, "CPU implementer")?;
+fn arm(sources: &HostSources, cpu: u32) -> Option<TreeFact<(u32, u32)>> {
+    let part = number(&sources.cpuinfo.fact_of(cpu, "CPU part")?.value)?;
+    let maker = sources.cpuinfo.fact_of(cpu, "CPU implementer")?;
     maker.and_then(|text| Some((number(&text)?, part)))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tree::{Fact, Tree};
+use crate::tree::{FileTree, TreeFact};
 
 const PATH: &str = "/proc/cpuinfo";
 
@@ -13,7 +13,7 @@ pub(crate) struct CpuInfo {
 }
 
 impl CpuInfo {
-    pub(crate) fn read(tree: &Tree) -> Self {
+    pub(crate) fn read(tree: &FileTree) -> Self {
         Self::parse(&tree.text(PATH).unwrap_or_default())
     }
 
@@ -32,14 +32,14 @@ impl CpuInfo {
         Self { blocks }
     }
 
-    pub(crate) fn cpus(&self) -> Option<Fact<Vec<u32>>> {
+    pub(crate) fn cpus(&self) -> Option<TreeFact<Vec<u32>>> {
         let cpus: Vec<u32> =
             self.blocks.iter().filter_map(|block| block.get("processor")?.parse().ok()).collect();
-        (!cpus.is_empty()).then(|| Fact::new(cpus, format!("{PATH}: processor")))
+        (!cpus.is_empty()).then(|| TreeFact::new(cpus, format!("{PATH}: processor")))
     }
 
     /// The value of a key for a CPU, or for the first CPU if that one is not listed.
-    pub(crate) fn of(&self, cpu: u32, key: &str) -> Option<Fact<String>> {
+    pub(crate) fn fact_of(&self, cpu: u32, key: &str) -> Option<TreeFact<String>> {
         let number = cpu.to_string();
         let block = self
             .blocks
@@ -47,18 +47,18 @@ impl CpuInfo {
             .find(|block| block.get("processor") == Some(&number))
             .or_else(|| self.blocks.first())?;
         let value = block.get(key).filter(|value| !value.is_empty())?;
-        Some(Fact::new(value.clone(), format!("{PATH}: {key}")))
+        Some(TreeFact::new(value.clone(), format!("{PATH}: {key}")))
     }
 
     /// The number of distinct combinations of values of some keys. Unknown if a CPU lacks one.
-    pub(crate) fn distinct(&self, keys: &[&str]) -> Option<Fact<u32>> {
+    pub(crate) fn distinct(&self, keys: &[&str]) -> Option<TreeFact<u32>> {
         let mut seen = BTreeSet::new();
         for block in &self.blocks {
             let values: Option<Vec<&String>> = keys.iter().map(|key| block.get(*key)).collect();
             seen.insert(values?);
         }
         let count = u32::try_from(seen.len()).ok().filter(|&count| count > 0)?;
-        Some(Fact::new(count, format!("{PATH}: {}", keys.join(", "))))
+        Some(TreeFact::new(count, format!("{PATH}: {}", keys.join(", "))))
     }
 }
 

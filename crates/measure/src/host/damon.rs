@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use fathom_record::Host;
 
-use crate::tree::{Fact, Tree, flag, keep};
+use crate::tree::{FileTree, TreeFact, flag, keep};
 
 const FOLDER: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 const MODULES: [&str; 2] = ["damon_reclaim", "damon_lru_sort"];
 
-pub(super) fn read(tree: &Tree, host: &mut Host) {
+pub(super) fn read(tree: &FileTree, host: &mut Host) {
     keep!(host.memory.damon, actions(tree));
 }
 
 /// The actions of all active schemes. Most of these files are readable by root only; without them,
 /// kernel threads show whether DAMON is running.
-fn actions(tree: &Tree) -> Option<Fact<String>> {
+fn actions(tree: &FileTree) -> Option<TreeFact<String>> {
     let (mut actions, mut places, mut unread) = (BTreeSet::new(), BTreeSet::new(), false);
     for kdamond in numbered(tree, FOLDER) {
         let on = tree.line(&format!("{kdamond}/state")).map(|state| state == "on");
@@ -42,22 +42,22 @@ fn actions(tree: &Tree) -> Option<Fact<String>> {
     }
     if !actions.is_empty() {
         let actions: Vec<String> = actions.into_iter().collect();
-        return Some(Fact::new(actions.join(", "), Vec::from_iter(places).join(", ")));
+        return Some(TreeFact::new(actions.join(", "), Vec::from_iter(places).join(", ")));
     }
     match unread {
         true => by_threads(tree),
-        false => tree.exists("/sys/kernel/mm").then(|| Fact::new("none".to_owned(), FOLDER)),
+        false => tree.exists("/sys/kernel/mm").then(|| TreeFact::new("none".to_owned(), FOLDER)),
     }
 }
 
-fn numbered(tree: &Tree, folder: &str) -> Vec<String> {
+fn numbered(tree: &FileTree, folder: &str) -> Vec<String> {
     let names = tree.names(folder).into_iter().filter(|name| name.parse::<u32>().is_ok());
     names.map(|name| format!("{folder}/{name}")).collect()
 }
 
 /// Whether a thread of DAMON is running. Unknown if kernel threads are not visible, as in a
 /// container.
-fn by_threads(tree: &Tree) -> Option<Fact<String>> {
+fn by_threads(tree: &FileTree) -> Option<TreeFact<String>> {
     let place = "/proc/*/comm";
     let is_of_kernel = tree.line("/proc/2/comm")? == "kthreadd";
     let runs = || {
@@ -66,5 +66,5 @@ fn by_threads(tree: &Tree) -> Option<Fact<String>> {
             .any(|it| tree.line(&format!("{it}/comm")).is_some_and(|it| it.starts_with("kdamond")))
     };
     let found = if runs() { "unknown actions" } else { "none" };
-    is_of_kernel.then(|| Fact::new(found.to_owned(), place))
+    is_of_kernel.then(|| TreeFact::new(found.to_owned(), place))
 }

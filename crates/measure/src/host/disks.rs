@@ -7,7 +7,7 @@
 use fathom_record::Host;
 use fathom_record::host::Disk;
 
-use crate::tree::{Fact, Tree, bracketed, driver, flag, keep};
+use crate::tree::{FileTree, TreeFact, bracketed, driver, flag, keep};
 
 const FOLDER: &str = "/sys/block";
 
@@ -17,14 +17,14 @@ const SIZE_UNIT_BYTES: u64 = 512;
 /// Block devices on others, such as LUKS on RAID on disks.
 const LAYERS_MAX: usize = 8;
 
-pub(super) fn read(tree: &Tree, host: &mut Host) {
+pub(super) fn read(tree: &FileTree, host: &mut Host) {
     let is_guest = host.is_guest();
     let names = tree.names(FOLDER).into_iter();
     let disks: Vec<Disk> = names.filter_map(|name| disk(tree, name, is_guest)).collect();
-    keep!(host.disks, Fact::unless_empty(disks, format!("{FOLDER}/*")));
+    keep!(host.disks, TreeFact::unless_empty(disks, format!("{FOLDER}/*")));
 }
 
-fn disk(tree: &Tree, name: String, is_guest: bool) -> Option<Disk> {
+fn disk(tree: &FileTree, name: String, is_guest: bool) -> Option<Disk> {
     let folder = format!("{FOLDER}/{name}");
     let left_out = ["loop", "ram", "zram"].iter().any(|kind| name.starts_with(kind));
     if left_out || tree.parsed::<u32>(&format!("{folder}/hidden")) == Some(1) {
@@ -51,7 +51,7 @@ fn disk(tree: &Tree, name: String, is_guest: bool) -> Option<Disk> {
 
 /// Whether a disk rotates. Drivers clear the kernel's `rotational` where a device says so, and
 /// leave it set where a device says nothing.
-fn rotational(tree: &Tree, name: &str, is_guest: bool, layers: usize) -> Option<bool> {
+fn rotational(tree: &FileTree, name: &str, is_guest: bool, layers: usize) -> Option<bool> {
     let folder = format!("{FOLDER}/{name}");
     if !flag(&tree.line(&format!("{folder}/queue/rotational"))?)? {
         return Some(false);
@@ -73,7 +73,7 @@ fn rotational(tree: &Tree, name: &str, is_guest: bool, layers: usize) -> Option<
 }
 
 /// The disk of a partition, or the disk itself.
-fn disk_of(tree: &Tree, part: String) -> Option<String> {
+fn disk_of(tree: &FileTree, part: String) -> Option<String> {
     let is_part = |disk: &String| tree.exists(&format!("{FOLDER}/{disk}/{part}"));
     match tree.exists(&format!("{FOLDER}/{part}")) {
         true => Some(part),
@@ -84,7 +84,7 @@ fn disk_of(tree: &Tree, part: String) -> Option<String> {
 /// By "medium rotation rate" of the page "block device characteristics" (SBC-4), which kernels
 /// before 5.19 do not show. There a real ATA disk without a rate is older than SSDs; USB and RAID
 /// adapters often have no page.
-fn by_rotation_rate(tree: &Tree, device: &str, is_guest: bool) -> Option<bool> {
+fn by_rotation_rate(tree: &FileTree, device: &str, is_guest: bool) -> Option<bool> {
     let Some(page) = tree.bytes(&format!("{device}/vpd_pgb1")) else {
         let is_ata = tree.line(&format!("{device}/vendor")).as_deref() == Some("ATA");
         return (is_ata && !is_guest).then_some(true);

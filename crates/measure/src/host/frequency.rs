@@ -4,15 +4,15 @@
 
 use fathom_record::Host;
 
-use super::{Sources, first_cpu};
-use crate::tree::{Fact, Tree, flag, keep};
+use super::{HostSources, first_cpu};
+use crate::tree::{FileTree, TreeFact, flag, keep};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Other frequencies are errors of a file or a cpuid leaf.
 const HZ_PLAUSIBLE: std::ops::Range<f64> = 1e6..1e11;
 
-pub(super) fn read(sources: &Sources, host: &mut Host) {
+pub(super) fn read(sources: &HostSources, host: &mut Host) {
     let (tree, cpu) = (&sources.tree, first_cpu(host));
     let policy = format!("{CPUS}/cpu{cpu}/cpufreq");
     keep!(host.cpu.governor, tree.fact(&format!("{policy}/scaling_governor")));
@@ -31,22 +31,22 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     keep!(host.cpu.hz, base.or(nominal));
 }
 
-fn plausible(fact: Fact<f64>) -> Option<Fact<f64>> {
+fn plausible(fact: TreeFact<f64>) -> Option<TreeFact<f64>> {
     HZ_PLAUSIBLE.contains(&fact.value).then_some(fact)
 }
 
 /// A frequency from a file.
-fn rate(tree: &Tree, path: &str, unit_hz: f64) -> Option<Fact<f64>> {
+fn rate(tree: &FileTree, path: &str, unit_hz: f64) -> Option<TreeFact<f64>> {
     plausible(tree.number::<u32>(path)?.map(|units| f64::from(units) * unit_hz))
 }
 
-fn by_cpuid(hz: Option<f64>, leaf: &str) -> Option<Fact<f64>> {
-    plausible(Fact::new(hz?, leaf))
+fn by_cpuid(hz: Option<f64>, leaf: &str) -> Option<TreeFact<f64>> {
+    plausible(TreeFact::new(hz?, leaf))
 }
 
 /// Whether boost is on: by this CPU's policy, by all policies, or by the inverse `no_turbo` of
 /// `intel_pstate`.
-fn boost(tree: &Tree, policy: &str) -> Option<Fact<bool>> {
+fn boost(tree: &FileTree, policy: &str) -> Option<TreeFact<bool>> {
     let no_turbo = format!("{CPUS}/intel_pstate/no_turbo");
     let allowed = |path: &str| tree.value(path, flag);
     allowed(&format!("{policy}/boost"))
@@ -54,12 +54,12 @@ fn boost(tree: &Tree, policy: &str) -> Option<Fact<bool>> {
         .or_else(|| Some(allowed(&no_turbo)?.map(|off| !off)))
 }
 
-fn base(sources: &Sources, cpu: u32, policy: &str, model: &str) -> Option<Fact<f64>> {
+fn base(sources: &HostSources, cpu: u32, policy: &str, model: &str) -> Option<TreeFact<f64>> {
     let tree = &sources.tree;
     rate(tree, &format!("{policy}/base_frequency"), 1e3)
         .or_else(|| rate(tree, &format!("{CPUS}/cpu{cpu}/acpi_cppc/nominal_freq"), 1e6))
         .or_else(|| by_cpuid(sources.cpuid.as_ref()?.base_hz, "cpuid leaf 0x16"))
-        .or_else(|| plausible(Fact::new(branded(model)?, "rate in the model name")))
+        .or_else(|| plausible(TreeFact::new(branded(model)?, "rate in the model name")))
 }
 
 /// The frequency in a brand string, such as `… CPU @ 2.40GHz`: the maximum without boost (Intel SDM
@@ -75,13 +75,13 @@ fn branded(model: &str) -> Option<f64> {
 }
 
 /// The maximum frequency. With boost off, the driver's limit is not the CPU's.
-fn highest(sources: &Sources, policy: &str, boost: Option<bool>) -> Option<Fact<f64>> {
+fn highest(sources: &HostSources, policy: &str, boost: Option<bool>) -> Option<TreeFact<f64>> {
     let limit = || rate(&sources.tree, &format!("{policy}/cpuinfo_max_freq"), 1e3);
     let by_driver = if boost == Some(false) { None } else { limit() };
     by_driver.or_else(|| by_cpuid(sources.cpuid.as_ref()?.boost_hz, "cpuid leaf 0x16"))
 }
 
-fn counter(sources: &Sources) -> Option<Fact<f64>> {
+fn counter(sources: &HostSources) -> Option<TreeFact<f64>> {
     let cpuid = sources.cpuid.as_ref()?;
     by_cpuid(cpuid.tsc_hz_by_hypervisor, "cpuid leaf 0x40000010")
         .or_else(|| by_cpuid(cpuid.tsc_hz, "cpuid leaf 0x15"))

@@ -10,10 +10,10 @@ use fathom_record::Host;
 use fathom_record::host::{ID_BY_NAME, NAME_VARIABLE};
 use hmac_sha256::HMAC;
 
-use super::Sources;
+use super::HostSources;
 use super::network::FOLDER as LINKS;
 use super::user_mode::user_mode;
-use crate::tree::{Fact, Tree, keep};
+use crate::tree::{FileTree, TreeFact, keep};
 
 /// As in `sd_id128_get_machine_app_specific(3)`: the machine-id is the key and stays confidential,
 /// and each program has its own hash. Must never change.
@@ -35,18 +35,18 @@ const SERIAL: &str = "/proc/device-tree/serial-number";
 /// Half of the hash: enough against collisions.
 const ID_BYTES: usize = 16;
 
-pub(super) fn read(sources: &Sources, host: &mut Host) {
-    keep!(host.name, sources.name.clone().map(|name| Fact::new(name, NAME_VARIABLE)));
+pub(super) fn read(sources: &HostSources, host: &mut Host) {
+    keep!(host.name, sources.name.clone().map(|name| TreeFact::new(name, NAME_VARIABLE)));
     keep!(host.id, id(sources, &host.name));
 }
 
-fn id(sources: &Sources, name: &str) -> Option<Fact<String>> {
+fn id(sources: &HostSources, name: &str) -> Option<TreeFact<String>> {
     let tree = &sources.tree;
     let machine_id = || MACHINE_IDS.iter().find_map(|path| tree.value(path, machine_id));
-    let mut parts = vec![Fact::new(cpu(sources), "/proc/cpuinfo")];
+    let mut parts = vec![TreeFact::new(cpu(sources), "/proc/cpuinfo")];
     parts.extend(tree.fact(SERIAL));
     parts.extend(address(tree));
-    let emulated = |place| Fact::new(std::env::consts::ARCH.to_owned(), place);
+    let emulated = |place| TreeFact::new(std::env::consts::ARCH.to_owned(), place);
     parts.extend(user_mode(sources).map(emulated));
     parts.retain(|part| !part.value.is_empty());
     let (key, place) = match (&sources.name, machine_id()) {
@@ -62,7 +62,7 @@ fn id(sources: &Sources, name: &str) -> Option<Fact<String>> {
     let hash = HMAC::mac(text.as_bytes(), key.as_bytes());
     let id = hash[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
     let places = parts.into_iter().fold(place, |places, part| places + ", " + &part.origin);
-    Some(Fact::new(id, format!("HMAC-SHA-256 of {places}")))
+    Some(TreeFact::new(id, format!("HMAC-SHA-256 of {places}")))
 }
 
 /// Before the first boot of an image, the file has `uninitialized` or is empty. Zeros are no id.
@@ -72,15 +72,15 @@ fn machine_id(text: &str) -> Option<String> {
     is_id.then(|| text.to_owned())
 }
 
-fn cpu(sources: &Sources) -> String {
+fn cpu(sources: &HostSources) -> String {
     let first = sources.cpuinfo.cpus().and_then(|cpus| cpus.value.first().copied());
-    let values = CPU.iter().filter_map(|key| sources.cpuinfo.of(first?, key));
+    let values = CPU.iter().filter_map(|key| sources.cpuinfo.fact_of(first?, key));
     values.map(|fact| fact.value).collect::<Vec<String>>().join("\n")
 }
 
 /// The lowest address of a built-in network card, which distinguishes clones of an image. USB cards
 /// are removable, and wireless cards may have random addresses.
-fn address(tree: &Tree) -> Option<Fact<String>> {
+fn address(tree: &FileTree) -> Option<TreeFact<String>> {
     let of_link = |name: String| {
         let file = |file: &str| format!("{LINKS}/{name}/{file}");
         let bus = tree.link(&file("device/subsystem")).unwrap_or_default();

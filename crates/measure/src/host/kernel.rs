@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use fathom_record::Host;
 
-use super::Sources;
-use crate::tree::{Fact, Tree, after, flag, keep};
+use super::HostSources;
+use crate::tree::{FileTree, TreeFact, after, flag, keep};
 
-pub(super) fn read(sources: &Sources, host: &mut Host) {
+pub(super) fn read(sources: &HostSources, host: &mut Host) {
     let tree = &sources.tree;
     keep!(host.name, name(sources));
     let by_uname = || sources.uname(|name| name.release(), "uname(2): release");
@@ -33,7 +33,7 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
 
 /// The host name. Until one is set, the kernel has `(none)`, and what `/etc/hostname` has is not
 /// the name.
-fn name(sources: &Sources) -> Option<Fact<String>> {
+fn name(sources: &HostSources) -> Option<TreeFact<String>> {
     let by_kernel = sources.tree.fact("/proc/sys/kernel/hostname");
     let by_uname = || sources.uname(|name| name.nodename(), "uname(2): nodename");
     let name = by_kernel.or_else(by_uname).or_else(|| sources.tree.fact("/etc/hostname"));
@@ -41,7 +41,7 @@ fn name(sources: &Sources) -> Option<Fact<String>> {
 }
 
 /// `PRETTY_NAME` of os-release(5), whose values may be quoted as in a shell.
-fn distribution(tree: &Tree) -> Option<Fact<String>> {
+fn distribution(tree: &FileTree) -> Option<TreeFact<String>> {
     ["/etc/os-release", "/usr/lib/os-release"].iter().find_map(|path| {
         let text = tree.text(path)?;
         let value = after(&text, "PRETTY_NAME=")?;
@@ -50,30 +50,30 @@ fn distribution(tree: &Tree) -> Option<Fact<String>> {
             .find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote))
             .unwrap_or(value);
         let clean = unquoted.replace(|c: char| c.is_control(), " ");
-        (!clean.trim().is_empty()).then(|| Fact::new(clean, format!("{path}: PRETTY_NAME")))
+        (!clean.trim().is_empty()).then(|| TreeFact::new(clean, format!("{path}: PRETTY_NAME")))
     })
 }
 
 /// The C library, which affects thread creation and copies.
 #[cfg(target_env = "gnu")]
-fn libc() -> Option<Fact<String>> {
+fn libc() -> Option<TreeFact<String>> {
     // SAFETY: returns a static string that ends with a zero byte.
     let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
     let version = version.to_str().ok()?;
-    Some(Fact::new(format!("glibc {version}"), "gnu_get_libc_version(3)"))
+    Some(TreeFact::new(format!("glibc {version}"), "gnu_get_libc_version(3)"))
 }
 
 /// musl has no call that gives its version.
 #[cfg(not(target_env = "gnu"))]
-fn libc() -> Option<Fact<String>> {
-    cfg!(target_env = "musl").then(|| Fact::new("musl".to_owned(), "target of the build"))
+fn libc() -> Option<TreeFact<String>> {
+    cfg!(target_env = "musl").then(|| TreeFact::new("musl".to_owned(), "target of the build"))
 }
 
-fn mitigations(tree: &Tree) -> Option<Fact<BTreeMap<String, String>>> {
+fn mitigations(tree: &FileTree) -> Option<TreeFact<BTreeMap<String, String>>> {
     let folder = "/sys/devices/system/cpu/vulnerabilities";
     let states = tree.names(folder).into_iter().filter_map(|name| {
         let state = tree.line(&format!("{folder}/{name}"))?;
         Some((name, state))
     });
-    Fact::unless_empty(states.collect(), format!("{folder}/*"))
+    TreeFact::unless_empty(states.collect(), format!("{folder}/*"))
 }

@@ -4,28 +4,29 @@ use std::collections::BTreeMap;
 
 use fathom_record::Host;
 
-use super::{Sources, damon, smbios};
-use crate::tree::{Fact, Tree, after, bracketed, flag, keep};
+use super::{HostSources, damon, smbios};
+use crate::tree::{FileTree, TreeFact, after, bracketed, flag, keep};
 
 pub(crate) const MEMINFO: &str = "/proc/meminfo";
 const TABLE: &str = "/sys/firmware/dmi/tables/DMI";
 
-pub(super) fn read(sources: &Sources, host: &mut Host) {
+pub(super) fn read(sources: &HostSources, host: &mut Host) {
     let tree = &sources.tree;
     let text = tree.text(MEMINFO).unwrap_or_default();
-    let line = |key: &str| Some(Fact::new(bytes(&text, key)?, format!("{MEMINFO}: {key}")));
+    let line = |key: &str| Some(TreeFact::new(bytes(&text, key)?, format!("{MEMINFO}: {key}")));
     keep!(host.memory.total_bytes, line("MemTotal"));
     // Without /proc, free memory, which is less than available memory.
-    let free = || sources.live.then(free_bytes)?.map(|bytes| Fact::new(bytes, "sysinfo: freeram"));
+    let free =
+        || sources.live.then(free_bytes)?.map(|bytes| TreeFact::new(bytes, "sysinfo: freeram"));
     keep!(host.memory.available_bytes, line("MemAvailable").or_else(free));
     keep!(host.memory.swap_bytes, line("SwapTotal"));
-    let page = || Fact::new(rustix::param::page_size() as u64, "getauxval(AT_PAGESZ)");
+    let page = || TreeFact::new(rustix::param::page_size() as u64, "getauxval(AT_PAGESZ)");
     keep!(host.memory.page_bytes, sources.live.then(page));
     keep!(host.memory.thp, tree.value("/sys/kernel/mm/transparent_hugepage/enabled", bracketed));
     let huge = huge_pages(tree).or_else(|| {
         let size = bytes(&text, "Hugepagesize").filter(|&size| size > 0)?;
         let count = after(&text, "HugePages_Total:")?.parse().ok()?;
-        Some(Fact::new(BTreeMap::from([(size, count)]), format!("{MEMINFO}: HugePages_Total")))
+        Some(TreeFact::new(BTreeMap::from([(size, count)]), format!("{MEMINFO}: HugePages_Total")))
     });
     keep!(host.memory.huge_pages, huge);
     damon::read(tree, host);
@@ -36,7 +37,7 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     keep!(host.memory.ksm.run, tree.number::<u32>("/sys/kernel/mm/ksm/run"));
     keep!(host.memory.ksm.pages_sharing, tree.number::<u64>("/sys/kernel/mm/ksm/pages_sharing"));
     let modules = smbios::modules(&tree.bytes(TABLE).unwrap_or_default());
-    keep!(host.memory.modules, Fact::unless_empty(modules, format!("{TABLE}: type 17")));
+    keep!(host.memory.modules, TreeFact::unless_empty(modules, format!("{TABLE}: type 17")));
 }
 
 fn free_bytes() -> Option<u64> {
@@ -51,7 +52,7 @@ pub(crate) fn bytes(text: &str, key: &str) -> Option<u64> {
 }
 
 /// Reserved huge pages by size, including empty pools.
-fn huge_pages(tree: &Tree) -> Option<Fact<BTreeMap<u64, u64>>> {
+fn huge_pages(tree: &FileTree) -> Option<TreeFact<BTreeMap<u64, u64>>> {
     let folder = "/sys/kernel/mm/hugepages";
     let pools = tree.names(folder).into_iter().filter_map(|name| {
         let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
@@ -59,5 +60,5 @@ fn huge_pages(tree: &Tree) -> Option<Fact<BTreeMap<u64, u64>>> {
         Some((kib.checked_mul(1 << 10)?, count))
     });
     let pools: BTreeMap<u64, u64> = pools.collect();
-    Fact::unless_empty(pools, format!("{folder}/*/nr_hugepages"))
+    TreeFact::unless_empty(pools, format!("{folder}/*/nr_hugepages"))
 }

@@ -5,18 +5,18 @@ use std::str::FromStr;
 use fathom_record::Host;
 use fathom_record::host::{BufferSizes, NetworkLink};
 
-use crate::tree::{Fact, Tree, driver, flag, keep};
+use crate::tree::{FileTree, TreeFact, driver, flag, keep};
 
 pub(super) const FOLDER: &str = "/sys/class/net";
 
-pub(super) fn read(tree: &Tree, host: &mut Host) {
+pub(super) fn read(tree: &FileTree, host: &mut Host) {
     let links: Vec<NetworkLink> =
         tree.names(FOLDER).into_iter().filter_map(|name| link(tree, name)).collect();
-    keep!(host.network, Fact::unless_empty(links, format!("{FOLDER}/*")));
+    keep!(host.network, TreeFact::unless_empty(links, format!("{FOLDER}/*")));
     tcp(tree, host);
 }
 
-fn tcp(tree: &Tree, host: &mut Host) {
+fn tcp(tree: &FileTree, host: &mut Host) {
     let ipv4 = |name: &str| format!("/proc/sys/net/ipv4/{name}");
     let core = |name: &str| format!("/proc/sys/net/core/{name}");
     let words = |text: &str| Some(text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
@@ -46,7 +46,7 @@ fn buffer(text: &str) -> Option<BufferSizes> {
     Some(BufferSizes { min_bytes, default_bytes, max_bytes })
 }
 
-fn link(tree: &Tree, name: String) -> Option<NetworkLink> {
+fn link(tree: &FileTree, name: String) -> Option<NetworkLink> {
     let folder = format!("{FOLDER}/{name}");
     // The folder has other files, too, such as `bonding_masters`.
     if !tree.exists(&format!("{folder}/mtu")) {
@@ -70,7 +70,7 @@ fn link(tree: &Tree, name: String) -> Option<NetworkLink> {
 }
 
 /// The operational state, or the carrier if the state is unknown, as for many virtual interfaces.
-fn up(tree: &Tree, folder: &str) -> Option<bool> {
+fn up(tree: &FileTree, folder: &str) -> Option<bool> {
     match tree.line(&format!("{folder}/operstate"))?.as_str() {
         "up" => Some(true),
         "unknown" => tree.line(&format!("{folder}/carrier")).and_then(|text| flag(&text)),

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd as _;
 
 use fathom_record::Host;
 
-use super::Sources;
-use crate::tree::{Fact, Tree, keep};
+use super::HostSources;
+use crate::tree::{FileTree, TreeFact, keep};
 
 const ROUTES: &str = "/proc/net/route";
 const ROUTES_V6: &str = "/proc/net/ipv6_route";
@@ -15,13 +15,13 @@ const UP: u32 = 1;
 /// `RTF_REJECT`: the kernel's own entry for "no route".
 const REJECT: u32 = 0x200;
 
-pub(super) fn read(sources: &Sources, host: &mut Host) {
+pub(super) fn read(sources: &HostSources, host: &mut Host) {
     keep!(host.default_route.interface, interface(&sources.tree));
     let name = host.default_route.interface.as_deref().filter(|name| *name != "none");
     let Some(name) = name.filter(|_| sources.live).map(str::to_owned) else { return };
     let fact = |request, label| {
         let on = offload(&name, request)?;
-        Some(Fact::new(on, format!("ethtool ioctl: {label} of {name}")))
+        Some(TreeFact::new(on, format!("ethtool ioctl: {label} of {name}")))
     };
     keep!(host.default_route.tso, fact(GET_TSO, "ETHTOOL_GTSO"));
     keep!(host.default_route.gso, fact(GET_GSO, "ETHTOOL_GGSO"));
@@ -29,17 +29,17 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
 }
 
 /// The interface of the default route with the lowest metric, of IPv4 before IPv6; `none` without.
-fn interface(tree: &Tree) -> Option<Fact<String>> {
+fn interface(tree: &FileTree) -> Option<TreeFact<String>> {
     let (v4, v6) = (tree.text(ROUTES), tree.text(ROUTES_V6));
     if v4.is_none() && v6.is_none() {
         return None;
     }
     let by = |text: &Option<String>, route: fn(&str) -> Option<(u32, &str)>, path| {
         let (_, name) = text.as_deref()?.lines().filter_map(route).min_by_key(|route| route.0)?;
-        Some(Fact::new(name.to_owned(), path))
+        Some(TreeFact::new(name.to_owned(), path))
     };
     let found = by(&v4, route_v4, ROUTES).or_else(|| by(&v6, route_v6, ROUTES_V6));
-    Some(found.unwrap_or_else(|| Fact::new("none".to_owned(), ROUTES)))
+    Some(found.unwrap_or_else(|| TreeFact::new("none".to_owned(), ROUTES)))
 }
 
 /// Metric and interface of a default route in `/proc/net/route`.
@@ -68,7 +68,7 @@ const GET_GRO: u32 = 0x2b;
 
 /// `struct ethtool_value`.
 #[repr(C)]
-struct Value {
+struct RouteValue {
     command: u32,
     data: u32,
 }
@@ -77,7 +77,7 @@ struct Value {
 fn offload(interface: &str, command: u32) -> Option<bool> {
     // Any socket will do.
     let socket = UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    let mut value = Value { command, data: 0 };
+    let mut value = RouteValue { command, data: 0 };
     // SAFETY: all fields of `ifreq` are integers and pointers, for which zero is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if interface.len() >= request.ifr_name.len() {
@@ -102,7 +102,7 @@ mod tests {
         let name = |v4: &str, v6: &str| {
             std::fs::write(folder.path().join("proc/net/route"), v4).expect("a file");
             std::fs::write(folder.path().join("proc/net/ipv6_route"), v6).expect("a file");
-            interface(&Tree::at(folder.path())).map(|fact| fact.value)
+            interface(&FileTree::at(folder.path())).map(|fact| fact.value)
         };
         let head = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\n";
         let wired = "eth0\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n";

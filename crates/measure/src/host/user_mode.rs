@@ -1,6 +1,6 @@
 //! Programs that an emulator runs on a kernel of another architecture.
 
-use super::Sources;
+use super::HostSources;
 
 /// Since Linux 6.1.
 pub(super) const KERNEL_ARCHITECTURE: &str = "/proc/sys/kernel/arch";
@@ -8,7 +8,7 @@ pub(super) const KERNEL_ARCHITECTURE: &str = "/proc/sys/kernel/arch";
 /// Where it shows that this program is of another architecture than the kernel: QEMU's user mode
 /// changes uname(2), and passes most of /proc through. Its kernel may run on a machine without
 /// emulation, which has another id.
-pub(super) fn user_mode(sources: &Sources) -> Option<&'static str> {
+pub(super) fn user_mode(sources: &HostSources) -> Option<&'static str> {
     let kernel = sources.tree.line(KERNEL_ARCHITECTURE).filter(|_| sources.live);
     is_foreign(kernel.as_deref(), std::env::consts::ARCH).then_some(KERNEL_ARCHITECTURE)
 }

@@ -3,10 +3,10 @@
 use fathom_record::Host;
 
 use super::user_mode::user_mode;
-use super::{Sources, cpu, cpuinfo, first_cpu};
-use crate::tree::{Fact, Tree, keep};
+use super::{HostSources, cpu, cpuinfo, first_cpu};
+use crate::tree::{FileTree, TreeFact, keep};
 
-pub(super) fn read(sources: &Sources, host: &mut Host) {
+pub(super) fn read(sources: &HostSources, host: &mut Host) {
     keep!(host.virtualization, hypervisor(sources, first_cpu(host)));
     keep!(host.emulation, emulation(sources, first_cpu(host)));
     keep!(host.container, container(&sources.tree));
@@ -14,7 +14,7 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
 }
 
 /// Only Amazon EC2 names the type in its firmware.
-fn machine_type(tree: &Tree) -> Option<Fact<String>> {
+fn machine_type(tree: &FileTree) -> Option<TreeFact<String>> {
     tree.line("/sys/class/dmi/id/sys_vendor").filter(|vendor| vendor == "Amazon EC2")?;
     tree.value("/sys/class/dmi/id/product_name", |name| {
         let is_type = name.contains('.')
@@ -25,25 +25,24 @@ fn machine_type(tree: &Tree) -> Option<Fact<String>> {
 
 /// The hypervisor's name, from the most reliable source. On x86 a CPUID bit shows whether there is
 /// one; on ARM the absence of evidence is unknown, not `none`.
-fn hypervisor(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
+fn hypervisor(sources: &HostSources, cpu: u32) -> Option<TreeFact<String>> {
     let tree = &sources.tree;
     if let Some(kind) = tree.fact("/sys/hypervisor/type") {
         return Some(kind);
     }
     let bit = match &sources.cpuid {
-        Some(cpuid) => Some(Fact::new(cpuid.hypervisor, "cpuid leaf 1, ecx bit 31")),
-        None => sources.cpuinfo.of(cpu, "flags").map(|flags| {
+        Some(cpuid) => Some(TreeFact::new(cpuid.hypervisor, "cpuid leaf 1, ecx bit 31")),
+        None => sources.cpuinfo.fact_of(cpu, "flags").map(|flags| {
             flags.map(|text| text.split_whitespace().any(|flag| flag == "hypervisor"))
         }),
     };
     // The bit takes precedence: firmware of bare metal in a cloud may name the cloud.
     if let Some(bit) = bit.as_ref().filter(|bit| !bit.value) {
-        return Some(Fact::new("none".to_owned(), bit.origin.clone()));
+        return Some(TreeFact::new("none".to_owned(), bit.origin.clone()));
     }
-    let named = sources
-        .cpuid
-        .as_ref()
-        .and_then(|cpuid| Some(Fact::new(cpuid.hypervisor_name.clone()?, "cpuid leaf 0x40000000")));
+    let named = sources.cpuid.as_ref().and_then(|cpuid| {
+        Some(TreeFact::new(cpuid.hypervisor_name.clone()?, "cpuid leaf 0x40000000"))
+    });
     named
         .or_else(|| by_hypervisor_node(tree))
         .or_else(|| by_firmware(tree))
@@ -56,11 +55,11 @@ const UNIDENTIFIED: &str = "unidentified";
 /// QEMU without an accelerator (TCG) has a CPUID signature of its own, and a model name if no other
 /// is set. User-mode emulation has them, too. On ARM, a guest of KVM may show the same CPU, board
 /// and device tree: only what TCG alone has is evidence.
-fn emulation(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
+fn emulation(sources: &HostSources, cpu: u32) -> Option<TreeFact<String>> {
     const MODEL: &str = "QEMU TCG CPU";
-    let tcg = |origin: &str| Fact::new("tcg".to_owned(), origin);
+    let tcg = |origin: &str| TreeFact::new("tcg".to_owned(), origin);
     if let Some(place) = user_mode(sources) {
-        return Some(Fact::new("user mode".to_owned(), place));
+        return Some(TreeFact::new("user mode".to_owned(), place));
     }
     let cpuid = sources.cpuid.as_ref();
     if cpuid.is_some_and(|it| it.hypervisor_name.as_deref() == Some("qemu")) {
@@ -69,7 +68,7 @@ fn emulation(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
     if cpuid.and_then(|it| it.brand.as_deref()).is_some_and(|it| it.starts_with(MODEL)) {
         return Some(tcg("cpuid leaf 0x80000002"));
     }
-    let model = sources.cpuinfo.of(cpu, "model name").filter(|it| it.value.starts_with(MODEL));
+    let model = sources.cpuinfo.fact_of(cpu, "model name").filter(|it| it.value.starts_with(MODEL));
     model.map(|model| tcg(&model.origin)).or_else(|| emulated_arm(sources, cpu))
 }
 
@@ -77,10 +76,10 @@ fn emulation(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
 /// has that of its host, and no hardware with virtualization is known to have this one.
 const TCG_TIMER_HZ: u64 = 62_500_000;
 
-fn emulated_arm(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
-    let number = |key: &str| cpuinfo::number(&sources.cpuinfo.of(cpu, key)?.value);
+fn emulated_arm(sources: &HostSources, cpu: u32) -> Option<TreeFact<String>> {
+    let number = |key: &str| cpuinfo::number(&sources.cpuinfo.fact_of(cpu, key)?.value);
     let implementer = number("CPU implementer")?;
-    let tcg = |origin: String| Some(Fact::new("tcg".to_owned(), origin));
+    let tcg = |origin: String| Some(TreeFact::new("tcg".to_owned(), origin));
     // `-cpu max` (target/arm/tcg/cpu64.c): the implementer of software, and a Q.
     if (implementer, number("CPU part")) == (0, Some(0x51)) {
         return tcg("/proc/cpuinfo: CPU implementer, CPU part".to_owned());
@@ -110,7 +109,7 @@ fn timer_hz() -> Option<u64> {
     None
 }
 
-fn by_hypervisor_node(tree: &Tree) -> Option<Fact<String>> {
+fn by_hypervisor_node(tree: &FileTree) -> Option<TreeFact<String>> {
     tree.value("/proc/device-tree/hypervisor/compatible", |text| {
         let kinds = ["kvm", "xen", "vmware"];
         let known = kinds.into_iter().find(|kind| text.contains(kind));
@@ -120,10 +119,10 @@ fn by_hypervisor_node(tree: &Tree) -> Option<Fact<String>> {
 
 /// By devices that boards of hypervisors have, after systemd `src/basic/virt.c`. The board of QEMU
 /// is also that of others, such as Firecracker and kvmtool, which lack its firmware interface.
-fn by_board(tree: &Tree) -> Option<Fact<String>> {
+fn by_board(tree: &FileTree) -> Option<TreeFact<String>> {
     const NODES: &str = "/proc/device-tree";
     const DEVICE: &str = "/sys/firmware/qemu_fw_cfg";
-    let qemu = |origin: String| Fact::new("qemu".to_owned(), origin);
+    let qemu = |origin: String| TreeFact::new("qemu".to_owned(), origin);
     let node = tree.names(NODES).into_iter().find(|name| name.contains("fw-cfg"));
     let node = node.map(|name| qemu(format!("{NODES}/{name}")));
     let device = || tree.exists(DEVICE).then(|| qemu(DEVICE.to_owned()));
@@ -137,7 +136,7 @@ fn by_board(tree: &Tree) -> Option<Fact<String>> {
 }
 
 /// Hypervisors by DMI strings, after the table in systemd `src/basic/virt.c`.
-fn by_firmware(tree: &Tree) -> Option<Fact<String>> {
+fn by_firmware(tree: &FileTree) -> Option<TreeFact<String>> {
     const NAMES: &[(&str, &str)] = &[
         ("KVM", "kvm"),
         ("OpenStack", "kvm"),
@@ -176,14 +175,15 @@ const FIRST_NAMESPACES: &[(&str, u32)] =
 
 /// The container manager, by the files it leaves. A machine whose disk was made from a container
 /// image has them, too, but its processes are in the initial namespaces.
-fn container(tree: &Tree) -> Option<Fact<String>> {
+fn container(tree: &FileTree) -> Option<TreeFact<String>> {
     let first = |(kind, number): &(&str, u32)| {
         tree.link(&format!("/proc/self/ns/{kind}")) == Some(format!("{kind}:[{number}]"))
     };
     if FIRST_NAMESPACES.iter().all(first) {
         return None;
     }
-    let mark = |path: &str, kind: &str| tree.exists(path).then(|| Fact::new(kind.to_owned(), path));
+    let mark =
+        |path: &str, kind: &str| tree.exists(path).then(|| TreeFact::new(kind.to_owned(), path));
     tree.fact("/run/systemd/container")
         .or_else(|| mark("/run/.containerenv", "podman"))
         .or_else(|| mark("/.dockerenv", "docker"))
@@ -193,22 +193,22 @@ fn container(tree: &Tree) -> Option<Fact<String>> {
 
 /// `container=` in the environment of process 1, by systemd's container interface. Pods have the
 /// address of their cluster there.
-fn by_environment(tree: &Tree) -> Option<Fact<String>> {
+fn by_environment(tree: &FileTree) -> Option<TreeFact<String>> {
     let path = "/proc/1/environ";
     let bytes = tree.bytes(path)?;
     let mut variables = bytes.split(|&byte| byte == 0);
     if variables.clone().any(|one| one.starts_with(b"KUBERNETES_SERVICE_HOST=")) {
-        return Some(Fact::new("kubernetes".to_owned(), path));
+        return Some(TreeFact::new("kubernetes".to_owned(), path));
     }
     let value = variables.find_map(|one| one.strip_prefix(b"container="))?;
     let name = String::from_utf8_lossy(value).replace(fathom_record::is_hidden, " ");
-    (!name.trim().is_empty()).then(|| Fact::new(name, format!("{path}: container")))
+    (!name.trim().is_empty()).then(|| TreeFact::new(name, format!("{path}: container")))
 }
 
-fn by_cgroup(tree: &Tree) -> Option<Fact<String>> {
+fn by_cgroup(tree: &FileTree) -> Option<TreeFact<String>> {
     let kinds = [("kubepods", "kubernetes"), ("/docker", "docker"), ("/lxc", "lxc")];
     let path = "/proc/self/cgroup";
     let text = tree.text(path)?;
     let kind = kinds.iter().find(|(part, _)| text.contains(part)).map(|(_, kind)| *kind)?;
-    Some(Fact::new(kind.to_owned(), path))
+    Some(TreeFact::new(kind.to_owned(), path))
 }

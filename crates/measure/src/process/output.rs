@@ -12,7 +12,7 @@ use crate::clock::monotonic_raw_ns;
 const READ_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct OutputLimits {
     pub time_ns: u64,
     /// Of each of stdout and stderr.
     pub output_bytes: usize,
@@ -45,7 +45,7 @@ pub(super) fn read_from(
     pipe: &mut Option<OwnedFd>,
     is_ready: bool,
     into: &mut Vec<u8>,
-    limits: Limits,
+    limits: OutputLimits,
 ) -> Result<(), CollectError> {
     let Some(fd) = pipe.as_ref().filter(|_| is_ready) else { return Ok(()) };
     into.reserve(READ_BYTES);

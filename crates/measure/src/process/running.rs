@@ -13,7 +13,7 @@ use rustix::process::{
 };
 
 use super::descendants::descendants;
-use super::output::{CollectError, Limits, read_from, readable};
+use super::output::{CollectError, OutputLimits, read_from, readable};
 use super::tie::end_with;
 use super::vfork;
 use crate::affinity;
@@ -132,7 +132,7 @@ impl Running {
     /// If it exceeds a limit, or `stop` becomes readable. It is still running then.
     pub fn collect(
         &mut self,
-        limits: Limits,
+        limits: OutputLimits,
         stop: BorrowedFd<'_>,
     ) -> std::result::Result<ExitStatus, CollectError> {
         let until_ns = monotonic_raw_ns().saturating_add(limits.time_ns);

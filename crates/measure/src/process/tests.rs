@@ -22,7 +22,7 @@ fn shell(script: &str) -> Running {
 /// Collects without a stop signal.
 fn collect(running: &mut Running, time_ns: u64) -> Result<String, CollectError> {
     let (stop, _never): (OwnedFd, OwnedFd) = rustix::pipe::pipe().expect("a pipe");
-    let limits = Limits { time_ns, output_bytes: 1 << 20 };
+    let limits = OutputLimits { time_ns, output_bytes: 1 << 20 };
     running.collect(limits, stop.as_fd()).map(exit_text)
 }
 

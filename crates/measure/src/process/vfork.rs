@@ -18,7 +18,7 @@ const SIGNAL_MAX: c_int = 64;
 
 /// What the child needs. It runs in the memory of its parent, whose thread waits until the exec: it
 /// must not allocate, lock or unwind.
-struct Program {
+struct VforkProgram {
     parent: Pid,
     /// Ends with a null pointer.
     arguments: Vec<*const c_char>,
@@ -33,7 +33,7 @@ pub(super) fn start(arguments: &[CString]) -> Result<(Pid, [OwnedFd; 3])> {
     let (stdin, own_stdin) = pipe_with(PipeFlags::CLOEXEC)?;
     let (own_stdout, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
     let (own_stderr, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
-    let mut program = Program {
+    let mut program = VforkProgram {
         parent: getpid(),
         arguments: arguments.iter().map(|it| it.as_ptr()).chain([null()]).collect(),
         ends: [stdin, stdout, stderr],
@@ -65,7 +65,7 @@ pub(super) fn start(arguments: &[CString]) -> Result<(Pid, [OwnedFd; 3])> {
 /// The child.
 extern "C" fn exec(program: *mut c_void) -> c_int {
     // SAFETY: the argument of clone(2) in `start`, which waits.
-    let program = unsafe { &mut *program.cast::<Program>() };
+    let program = unsafe { &mut *program.cast::<VforkProgram>() };
     let prepared = setpgid(None, None).and_then(|()| end_with(program.parent));
     if let Err(error) = prepared {
         program.error = error.into();

@@ -13,7 +13,7 @@ use fathom_analysis::statistics;
 use fathom_record::{Histogram, Sample};
 
 use super::watch::switch_away;
-use super::{BATCH_MAX, Dose, Fault, Kernel, injected};
+use super::{BATCH_MAX, InjectedDose, Kernel, SamplerFault, injected};
 use crate::clock::Clock;
 
 /// Length of the warm-up in shortest batches: 2 ms with the usual 100 µs.
@@ -62,7 +62,7 @@ impl<'k> Batched<'k> {
     }
 
     /// Doubles the batch until it lasts `floor_ns`, then warms up. Nothing of this is sampled.
-    pub(super) fn find_batch(&mut self, clock: &Clock, floor_ns: f64) -> Result<(), Fault> {
+    pub(super) fn find_batch(&mut self, clock: &Clock, floor_ns: f64) -> Result<(), SamplerFault> {
         self.batch = doubled(clock, &mut self.kernel, floor_ns)?;
         self.floor_ns = floor_ns;
         warm(clock, &mut self.kernel, self.batch, floor_ns)?;
@@ -72,15 +72,24 @@ impl<'k> Batched<'k> {
     }
 
     /// Adds injected work to the kernel, not to the twin.
-    pub(super) fn inject(&mut self, clock: &Clock, dose: Dose, rounds: u32) -> Result<(), Fault> {
-        if dose != Dose::default() {
+    pub(super) fn inject(
+        &mut self,
+        clock: &Clock,
+        dose: InjectedDose,
+        rounds: u32,
+    ) -> Result<(), SamplerFault> {
+        if dose != InjectedDose::default() {
             let kernel = std::mem::replace(&mut self.kernel, Box::new(|iterations| iterations));
             self.kernel = injected::into(kernel, dose, rounds, self.batch, clock)?;
         }
         Ok(())
     }
 
-    pub(super) fn round(&mut self, clock: &Clock, sample: &mut Sample) -> Result<usize, Fault> {
+    pub(super) fn round(
+        &mut self,
+        clock: &Clock,
+        sample: &mut Sample,
+    ) -> Result<usize, SamplerFault> {
         self.rounds_ns.push(timed(clock, &mut self.kernel, self.batch, self.has_entry)?);
         // A placeholder for the index of the round: the value needs the twin, which is timed last.
         sample.values.push(0.0);
@@ -89,7 +98,7 @@ impl<'k> Batched<'k> {
 
     /// Times as many rounds of the twin, after those of the kernel: between them, the twin would
     /// make the process a CPU hog to the scheduler, which then preempts it.
-    pub(super) fn twin_rounds(&mut self, clock: &Clock) -> Result<(), Fault> {
+    pub(super) fn twin_rounds(&mut self, clock: &Clock) -> Result<(), SamplerFault> {
         let Some(twin) = &mut self.twin else { return Ok(()) };
         self.twin_batch = doubled(clock, twin, self.floor_ns)?;
         warm(clock, twin, self.twin_batch, self.floor_ns)?;
@@ -130,7 +139,7 @@ fn timed(
     kernel: &mut Kernel<'_>,
     batch: u64,
     has_entry: bool,
-) -> Result<f64, Fault> {
+) -> Result<f64, SamplerFault> {
     // Back to back: nothing else runs between.
     let first_ns = time(clock, kernel, batch)?;
     let both_ns = time(clock, kernel, TIMED * batch)?;
@@ -141,20 +150,27 @@ fn timed(
 }
 
 /// Times one batch and compares the kernel's count with the requested iterations.
-fn time(clock: &Clock, kernel: &mut Kernel<'_>, iterations: u64) -> Result<f64, Fault> {
+fn time(clock: &Clock, kernel: &mut Kernel<'_>, iterations: u64) -> Result<f64, SamplerFault> {
     let start = clock.start();
     let done = kernel(iterations);
     let stop = clock.stop();
     // A kernel whose operations fail is fast: its time must not become a value.
     if done != iterations {
-        return Err(Fault::WrongWork(format!("{done} of {iterations} iterations succeeded")));
+        return Err(SamplerFault::WrongWork(format!(
+            "{done} of {iterations} iterations succeeded"
+        )));
     }
     Ok(clock.ns(start, stop))
 }
 
 /// Repeats a batch for 20 shortest batches: branch predictors trained by other code need thousands
 /// of iterations to settle.
-fn warm(clock: &Clock, kernel: &mut Kernel<'_>, batch: u64, floor_ns: f64) -> Result<(), Fault> {
+fn warm(
+    clock: &Clock,
+    kernel: &mut Kernel<'_>,
+    batch: u64,
+    floor_ns: f64,
+) -> Result<(), SamplerFault> {
     let mut took_ns = 0.0;
     while took_ns < WARM_UP_FLOORS * floor_ns {
         took_ns += time(clock, kernel, batch)?;
@@ -162,10 +178,10 @@ fn warm(clock: &Clock, kernel: &mut Kernel<'_>, batch: u64, floor_ns: f64) -> Re
     Ok(())
 }
 
-fn doubled(clock: &Clock, kernel: &mut Kernel<'_>, floor_ns: f64) -> Result<u64, Fault> {
+fn doubled(clock: &Clock, kernel: &mut Kernel<'_>, floor_ns: f64) -> Result<u64, SamplerFault> {
     // Powers of two reach any length in few timings, and at most twice the floor.
     let mut batch = 1;
-    let mut is_short = |batch| -> Result<bool, Fault> {
+    let mut is_short = |batch| -> Result<bool, SamplerFault> {
         switch_away();
         Ok(time(clock, kernel, batch)? < floor_ns)
     };
@@ -173,7 +189,7 @@ fn doubled(clock: &Clock, kernel: &mut Kernel<'_>, floor_ns: f64) -> Result<u64,
     while is_short(batch)? || is_short(batch)? {
         batch *= 2;
         if batch > BATCH_MAX {
-            return Err(Fault::Failed("the kernel takes no measurable time".to_owned()));
+            return Err(SamplerFault::Failed("the kernel takes no measurable time".to_owned()));
         }
     }
     Ok(batch)

@@ -18,12 +18,12 @@ const ATTEMPTS_MAX: u64 = 1 << 19;
 /// A number in a line of its own, which the ends increase in turn.
 #[derive(Default)]
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct DistanceLine(AtomicU64);
 
 /// The time of a cache line from the CPU of the calling thread to another, in nanoseconds. `None`
 /// if the other CPU is not allowed or is busy.
 pub(super) fn to(clock: &Clock, cpu: u32) -> Option<f64> {
-    let (line, is_over) = (Line::default(), AtomicBool::new(false));
+    let (line, is_over) = (DistanceLine::default(), AtomicBool::new(false));
     // The other end begins on this CPU, which the caller leaves to it until it has moved.
     let moved = Barrier::new(2);
     let turns = |batch: usize, parity: u64| {
@@ -71,12 +71,12 @@ fn take(number: &AtomicU64, turn: u64, is_over: &AtomicBool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{Source, Specification};
+    use crate::clock::{ClockSource, Specification};
 
     #[test]
     fn other_cpu_has_a_distance_and_a_missing_one_has_none() {
         let (clock, allowed) = (
-            Clock::from_specification(Specification::uncalibrated(Source::MonotonicRaw)),
+            Clock::from_specification(Specification::uncalibrated(ClockSource::MonotonicRaw)),
             affinity::allowed(),
         );
         assert_eq!(to(&clock, 100_000), None);

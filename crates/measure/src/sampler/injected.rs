@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use super::spin::{REFERENCE_ITERATIONS, chain};
-use super::{Fault, Kernel};
+use super::{Kernel, SamplerFault};
 use crate::clock::Clock;
 use fathom_analysis::statistics;
 use serde::{Deserialize, Serialize};
@@ -17,12 +17,12 @@ const TRIALS: usize = 9;
 
 /// Injected work relative to the kernel's own time, linear from the first to the last round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Dose {
+pub struct InjectedDose {
     pub first: f64,
     pub last: f64,
 }
 
-impl Dose {
+impl InjectedDose {
     pub fn steady(share: f64) -> Self {
         Self { first: share, last: share }
     }
@@ -36,11 +36,11 @@ impl Dose {
 /// The kernel with a chain of additions after each batch.
 pub(super) fn into<'k>(
     mut kernel: Kernel<'k>,
-    share: Dose,
+    share: InjectedDose,
     rounds: u32,
     batch: u64,
     clock: &Clock,
-) -> Result<Kernel<'k>, Fault> {
+) -> Result<Kernel<'k>, SamplerFault> {
     let (mut of_kernel, mut of_chain) = (Vec::new(), Vec::new());
     for _ in 0..TRIALS {
         // Alternately, so that a change of the core speed affects both medians alike.
@@ -54,7 +54,7 @@ pub(super) fn into<'k>(
     let (Some(kernel_ns), Some(chain_ns)) =
         (statistics::median(&of_kernel), statistics::median(&of_chain))
     else {
-        return Err(Fault::Failed("calibration of the injected work failed".to_owned()));
+        return Err(SamplerFault::Failed("calibration of the injected work failed".to_owned()));
     };
     let whole = kernel_ns / chain_ns * REFERENCE_ITERATIONS as f64 / batch as f64;
     let mut batches = 0;
@@ -75,11 +75,11 @@ mod tests {
 
     #[test]
     fn dose_is_linear_over_the_rounds() {
-        let dose = Dose { first: 0.1, last: 0.5 };
+        let dose = InjectedDose { first: 0.1, last: 0.5 };
         let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
         assert!(close(dose.in_round(0, 5), 0.1) && close(dose.in_round(2, 5), 0.3));
         assert!(close(dose.in_round(4, 5), 0.5) && close(dose.in_round(9, 5), 0.5));
-        assert!(close(Dose::steady(0.2).in_round(3, 12), 0.2));
+        assert!(close(InjectedDose::steady(0.2).in_round(3, 12), 0.2));
         assert!(close(dose.in_round(0, 1), 0.1), "a single round");
     }
 }

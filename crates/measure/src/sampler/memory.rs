@@ -92,7 +92,7 @@ impl Drop for MemorySensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{Source, Specification};
+    use crate::clock::{ClockSource, Specification};
 
     #[test]
     fn loads_visit_every_line_once() {
@@ -104,7 +104,7 @@ mod tests {
         }
         assert_eq!(line, 0);
         assert!(seen.iter().all(|count| *count == 1));
-        let specification = Specification::uncalibrated(Source::MonotonicRaw);
+        let specification = Specification::uncalibrated(ClockSource::MonotonicRaw);
         assert!(sensor.sense(&Clock::from_specification(specification)) > Some(0.0));
         assert_eq!(sensor.line, (0..BATCHES * LOADS).fold(0, |line, _| sensor.next(line)));
     }

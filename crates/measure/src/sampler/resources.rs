@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use fathom_record::Remedy;
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
+use super::SamplerFault;
 
 /// The name of the far end on this host in records.
 pub const LOOPBACK: &str = "loopback";
@@ -15,7 +15,7 @@ pub const LOOPBACK: &str = "loopback";
 pub struct Resources {
     /// The CPUs that the run may use. Empty for the CPUs in [`super::Settings`].
     pub cpus: Vec<u32>,
-    pub files: Result<Files, Missing>,
+    pub files: Result<Files, ResourceMissing>,
     /// Far ends on other hosts.
     pub far: Vec<FarPlace>,
 }
@@ -23,7 +23,7 @@ pub struct Resources {
 impl Resources {
     pub fn none() -> Self {
         let reason = "no folder for test files".to_owned();
-        let files = Err(Missing { reason, remedy: None });
+        let files = Err(ResourceMissing { reason, remedy: None });
         Self { cpus: Vec::new(), files, far: Vec::new() }
     }
 
@@ -31,10 +31,12 @@ impl Resources {
     ///
     /// # Errors
     /// `Unavailable`, if the run has no such far end.
-    pub fn far_end(&self, to: &str) -> Result<FarPlace, Fault> {
+    pub fn far_end(&self, to: &str) -> Result<FarPlace, SamplerFault> {
         let here = FarPlace { to: LOOPBACK.to_owned(), ..FarPlace::default() };
         let place = self.far.iter().chain([&here]).find(|place| place.to == to);
-        place.cloned().ok_or_else(|| Fault::Unavailable(format!("no far end named {to}"), None))
+        place
+            .cloned()
+            .ok_or_else(|| SamplerFault::Unavailable(format!("no far end named {to}"), None))
     }
 }
 
@@ -69,13 +71,13 @@ pub struct FarPlace {
 
 /// Why a resource is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Missing {
+pub struct ResourceMissing {
     pub reason: String,
     pub remedy: Option<Remedy>,
 }
 
-impl From<Missing> for Fault {
-    fn from(missing: Missing) -> Self {
+impl From<ResourceMissing> for SamplerFault {
+    fn from(missing: ResourceMissing) -> Self {
         Self::Unavailable(missing.reason, missing.remedy)
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use fathom_record::Histogram;
 
 use super::batch::WARM_UP_FLOORS;
-use super::{Fault, Operation, Slot};
+use super::{Operation, SamplerFault, SamplerSlot};
 use crate::clock::Clock;
 
 /// Operations in a round, at most: counters are read around each round.
@@ -40,7 +40,7 @@ impl<'k> Single<'k> {
         clock: &Clock,
         floor_ns: f64,
         trials: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SamplerFault> {
         let (mut took_ns, mut count) = (0.0, 0);
         while count < 2 || (took_ns < WARM_UP_FLOORS * floor_ns && count < WARM_UP_MAX) {
             let start = clock.start();
@@ -59,7 +59,11 @@ impl<'k> Single<'k> {
         Ok(())
     }
 
-    pub(super) fn round(&mut self, clock: &Clock, slots: &mut [Slot]) -> Result<usize, Fault> {
+    pub(super) fn round(
+        &mut self,
+        clock: &Clock,
+        slots: &mut [SamplerSlot],
+    ) -> Result<usize, SamplerFault> {
         for _ in 0..self.per_round {
             self.once(clock)?;
             for (case, ns) in self.cases.iter().zip(&self.values_ns) {
@@ -71,17 +75,17 @@ impl<'k> Single<'k> {
     }
 
     /// Adds single timings to the sample of the first case.
-    pub(super) fn finish(self, slots: &mut [Slot]) {
+    pub(super) fn finish(self, slots: &mut [SamplerSlot]) {
         slots[self.cases[0]].sample.histogram = self.timings.map(RefCell::take);
     }
 
-    fn once(&mut self, clock: &Clock) -> Result<(), Fault> {
+    fn once(&mut self, clock: &Clock) -> Result<(), SamplerFault> {
         // NaN marks a case whose value the operation does not write.
         self.values_ns.fill(f64::NAN);
         (self.operation)(clock, &mut self.values_ns)?;
         match self.values_ns.iter().all(|ns| ns.is_finite()) {
             true => Ok(()),
-            false => Err(Fault::Failed("the probe did not write a value".to_owned())),
+            false => Err(SamplerFault::Failed("the probe did not write a value".to_owned())),
         }
     }
 }

@@ -9,7 +9,7 @@ use fathom_record::Disturbance;
 
 /// Scripted counters.
 #[derive(Default)]
-struct Script {
+struct SamplerScript {
     round: u32,
     /// The disturbed rounds.
     disturbed: Vec<u32>,
@@ -17,7 +17,7 @@ struct Script {
     loops: u32,
 }
 
-impl Observer for Script {
+impl Observer for SamplerScript {
     fn begin_visit(&mut self) {}
     fn end_visit(&mut self) -> Disturbance {
         Disturbance { wall_ns: 7, ..Disturbance::default() }
@@ -44,12 +44,12 @@ fn settings() -> Settings {
         batch_floor_ns: 10_000.0,
         time_limit_ns: 1e9,
         trials: false,
-        injected: Dose::default(),
+        injected: InjectedDose::default(),
     }
 }
 
 fn sampler(fake: &Rc<FakeClock>, cases: usize, disturbed: &[u32]) -> Sampler {
-    let script = Script { disturbed: disturbed.to_vec(), ..Script::default() };
+    let script = SamplerScript { disturbed: disturbed.to_vec(), ..SamplerScript::default() };
     Sampler::new(Clock::fake(Rc::clone(fake)), settings(), cases, Box::new(script))
 }
 
@@ -70,7 +70,7 @@ fn only(visit: Visit) -> Sample {
 fn measured<'k>(
     read_ns: u64,
     disturbed: &[u32],
-    work: impl FnOnce(Rc<FakeClock>) -> Work<'k>,
+    work: impl FnOnce(Rc<FakeClock>) -> SamplerWork<'k>,
 ) -> Sample {
     let fake = Rc::new(FakeClock::new(read_ns));
     let mut sampler = sampler(&fake, 1, disturbed);
@@ -80,7 +80,7 @@ fn measured<'k>(
 
 #[test]
 fn batch_overhead_is_subtracted() {
-    let sample = measured(30, &[], |fake| Work::batched(0, kernel(&fake, 7, 0)));
+    let sample = measured(30, &[], |fake| SamplerWork::batched(0, kernel(&fake, 7, 0)));
     assert_eq!((sample.values, sample.overhead_ns), (vec![7.0; 7], 30.0));
     assert!(sample.batch as f64 * 7.0 >= 20_000.0, "{}", sample.batch);
     assert_eq!((sample.process, sample.cpu, sample.disturbance.wall_ns), (2, 3, 7));
@@ -88,7 +88,7 @@ fn batch_overhead_is_subtracted() {
 
 #[test]
 fn entry_is_subtracted_where_the_kernel_has_one() {
-    let sample = measured(30, &[], |fake| Work::Batched {
+    let sample = measured(30, &[], |fake| SamplerWork::Batched {
         case: 0,
         kernel: Box::new(kernel(&fake, 7, 4_000)),
         twin: None,
@@ -106,7 +106,7 @@ fn first_iterations_of_a_round_are_not_timed() {
     let sample = measured(0, &[], |fake| {
         let mut inner = kernel(&fake, 7, 0);
         let (mut calls, mut batch) = (0, 0);
-        Work::batched(0, move |iterations| {
+        SamplerWork::batched(0, move |iterations| {
             calls = if iterations == 2 * batch { 0 } else { calls + 1 };
             batch = iterations;
             fake.advance(if calls == 1 { 3_000 } else { 0 });
@@ -118,7 +118,7 @@ fn first_iterations_of_a_round_are_not_timed() {
 
 #[test]
 fn twin_is_subtracted_per_operation() {
-    let sample = measured(0, &[], |fake| Work::Batched {
+    let sample = measured(0, &[], |fake| SamplerWork::Batched {
         case: 0,
         kernel: Box::new(kernel(&fake, 100, 0)),
         twin: Some(Box::new(kernel(&fake, 40, 0))),
@@ -139,7 +139,7 @@ fn single_timings_exclude_the_warm_up() {
             (0..iterations).for_each(|_| timings.borrow_mut().add(100.0));
             operations(iterations)
         };
-        Work::batched(0, timed).timed(timings)
+        SamplerWork::batched(0, timed).timed(timings)
     });
     // Each of 8 rounds has N and 2N iterations.
     assert_eq!(2 * sample.histogram.unwrap().len(), 8 * 3 * sample.batch);
@@ -154,10 +154,10 @@ fn wrong_iteration_count_gives_no_sample() {
         clock.advance(10 * iterations);
         iterations - u64::from(iterations > 64)
     };
-    sampler.run(vec![Work::batched(0, lazy), Work::batched(1, kernel(&fake, 3, 0))]);
+    sampler.run(vec![SamplerWork::batched(0, lazy), SamplerWork::batched(1, kernel(&fake, 3, 0))]);
     let visit = sampler.finish();
     assert!(
-        matches!(&visit.samples[0], Err(Fault::WrongWork(text)) if text.contains("127 of 128"))
+        matches!(&visit.samples[0], Err(SamplerFault::WrongWork(text)) if text.contains("127 of 128"))
     );
     assert!(visit.samples[1].is_ok(), "the other case continues");
 }
@@ -166,7 +166,7 @@ fn wrong_iteration_count_gives_no_sample() {
 fn first_round_is_dropped_whatever_its_value() {
     let mut count = 0;
     let sample = measured(0, &[0, 4], |fake| {
-        Work::single(vec![0], move |_, values| {
+        SamplerWork::single(vec![0], move |_, values| {
             // Ten operations of 20 µs are the warm-up.
             count += 1;
             fake.advance(20_000);
@@ -180,14 +180,14 @@ fn first_round_is_dropped_whatever_its_value() {
 
 #[test]
 fn time_limit_allows_three_rounds() {
-    let sample = measured(0, &[], |fake| Work::batched(0, kernel(&fake, 2_000_000_000, 0)));
+    let sample = measured(0, &[], |fake| SamplerWork::batched(0, kernel(&fake, 2_000_000_000, 0)));
     assert_eq!(sample.values.len(), 3);
 }
 
 #[test]
 fn short_operations_share_a_round() {
     let sample = measured(0, &[1], |fake| {
-        Work::single(vec![0], move |_, values| {
+        SamplerWork::single(vec![0], move |_, values| {
             fake.advance(2_500);
             values[0] = 2_500.0;
             Ok(())
@@ -199,7 +199,7 @@ fn short_operations_share_a_round() {
 
 #[test]
 fn every_reference_loop_is_kept() {
-    let sample = measured(0, &[4], |fake| Work::batched(0, kernel(&fake, 5, 0)));
+    let sample = measured(0, &[4], |fake| SamplerWork::batched(0, kernel(&fake, 5, 0)));
     // Before, between and after eight rounds of one value each.
     let loops: Vec<f64> = (1..=9).map(f64::from).collect();
     assert_eq!(sample.reference_ns, loops);
@@ -213,13 +213,19 @@ fn operation_without_a_value_is_a_fault() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 3, &[]);
     sampler.run(vec![
-        Work::single(vec![0], |_, _| Ok(())),
-        Work::single(vec![1], |_, _| Err(Fault::Unavailable("not here".to_owned(), None))),
+        SamplerWork::single(vec![0], |_, _| Ok(())),
+        SamplerWork::single(vec![1], |_, _| {
+            Err(SamplerFault::Unavailable("not here".to_owned(), None))
+        }),
     ]);
     let visit = sampler.finish();
-    assert!(matches!(&visit.samples[0], Err(Fault::Failed(text)) if text.contains("not write")));
-    assert_eq!(visit.samples[1], Err(Fault::Unavailable("not here".to_owned(), None)));
-    assert!(matches!(&visit.samples[2], Err(Fault::Failed(text)) if text.contains("no sample")));
+    assert!(
+        matches!(&visit.samples[0], Err(SamplerFault::Failed(text)) if text.contains("not write"))
+    );
+    assert_eq!(visit.samples[1], Err(SamplerFault::Unavailable("not here".to_owned(), None)));
+    assert!(
+        matches!(&visit.samples[2], Err(SamplerFault::Failed(text)) if text.contains("no sample"))
+    );
     assert_eq!(visit.loops, [], "no rounds");
 }
 
@@ -227,7 +233,7 @@ fn operation_without_a_value_is_a_fault() {
 fn failed_check_stays_failed() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[]);
-    sampler.run(vec![Work::batched(0, kernel(&fake, 5, 0))]);
+    sampler.run(vec![SamplerWork::batched(0, kernel(&fake, 5, 0))]);
     sampler.check(0, "switches", true, "10 of 10");
     sampler.check(0, "switches", false, "9 of 10");
     sampler.check(0, "switches", true, "10 of 10");
@@ -250,7 +256,7 @@ fn kernel_warms_up_for_twenty_batches() {
     let done = Cell::new(0);
     let sample = measured(0, &[], |fake| {
         let done = &done;
-        Work::batched(0, move |iterations| {
+        SamplerWork::batched(0, move |iterations| {
             fake.advance(10 * iterations);
             done.set(done.get() + iterations);
             iterations

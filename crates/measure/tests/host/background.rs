@@ -1,12 +1,12 @@
 //! Background activity of the kernel, on synthetic machines.
 
-use crate::fixture::Machine;
+use crate::fixture::HostMachine;
 
 const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 
 /// A kernel with two DAMON threads.
-fn with_damon(first: &str, second: &str) -> Machine {
-    Machine::default().with(&format!(
+fn with_damon(first: &str, second: &str) -> HostMachine {
+    HostMachine::default().with(&format!(
         "{DAMON}/nr_kdamonds = 2
         {DAMON}/0/state = {first}
         {DAMON}/0/contexts/0/schemes/0/action = pageout
@@ -16,7 +16,7 @@ fn with_damon(first: &str, second: &str) -> Machine {
     ))
 }
 
-fn damon(machine: &Machine) -> Option<String> {
+fn damon(machine: &HostMachine) -> Option<String> {
     machine.read().memory.damon
 }
 
@@ -29,9 +29,9 @@ fn damon_lists_actions_of_active_schemes() {
     let reclaim = with_damon("off", "off").with(&format!("{module} = Y"));
     assert_eq!(damon(&reclaim).as_deref(), Some("damon_reclaim"));
     assert_eq!(reclaim.read().origins["memory.damon"], module);
-    let without = Machine::default().with("/sys/kernel/mm/ksm/run = 0");
+    let without = HostMachine::default().with("/sys/kernel/mm/ksm/run = 0");
     assert_eq!(damon(&without).as_deref(), Some("none"));
-    assert_eq!(damon(&Machine::default()), None);
+    assert_eq!(damon(&HostMachine::default()), None);
 }
 
 /// For unprivileged users the state file exists and is not readable.

@@ -1,6 +1,6 @@
 //! An ARM board with two kinds of core, no `cpuid`, and little in `/sys`.
 
-use crate::fixture::Machine;
+use crate::fixture::HostMachine;
 
 const FILES: &str = r"
 /proc/sys/kernel/arch = aarch64
@@ -18,8 +18,8 @@ const FILES: &str = r"
 /sys/block/mmcblk0/queue/rotational = 0
 ";
 
-pub(crate) fn machine() -> Machine {
-    let mut machine = Machine::default().with(FILES);
+pub(crate) fn machine() -> HostMachine {
+    let mut machine = HostMachine::default().with(FILES);
     let mut cpuinfo = String::new();
     for cpu in 0..6 {
         let (part, capacity) = if cpu < 4 { ("0xd03", 446) } else { ("0xd08", 1024) };

@@ -7,7 +7,7 @@ use fathom_measure::host;
 use fathom_record::Condition;
 use fathom_record::condition::QuotaSight;
 
-use crate::fixture::{self, Machine};
+use crate::fixture::{self, HostMachine};
 
 const MOMENT: &str = r"
 /proc/stat = cpu  1000 0 0 8000 0 0 0 1000 0 0\ncpu2 100 0 0 900 0 0 0 0\ncpu3 100 0 0 900 0 0 0 0
@@ -31,21 +31,21 @@ const MOMENT: &str = r"
 ";
 
 /// The laptop in use by an unprivileged user.
-fn machine() -> Machine {
+fn machine() -> HostMachine {
     let status = "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000804000\n\
                   Cpus_allowed_list:\t2-63\n";
     crate::laptop::machine().with(MOMENT).with_file("/proc/self/status", status)
 }
 
 /// The condition from files at the start and the end of the sampling interval.
-fn between(before: &Machine, after: &Machine) -> Condition {
-    let dirs = [before, after].map(Machine::folder);
-    let host = host::Reader::at(dirs[0].path()).read();
+fn between(before: &HostMachine, after: &HostMachine) -> Condition {
+    let dirs = [before, after].map(HostMachine::folder);
+    let host = host::HostReader::at(dirs[0].path()).read();
     Reader::at(dirs[0].path(), dirs[1].path()).read(&host, Duration::ZERO)
 }
 
 /// The laptop a moment later, when CPU 3 is busier.
-fn later() -> Machine {
+fn later() -> HostMachine {
     machine().with(
         r"/proc/stat = cpu  1000 0 0 8000 0 0 0 1000 0 0\ncpu2 102 0 0 918 0 0 0 0\ncpu3 100 0 0 910 0 0 0 10
         /proc/vmstat = pswpin 12\npswpout 25",
@@ -53,7 +53,7 @@ fn later() -> Machine {
 }
 
 /// The server with usage of its limits: the maximum of two groups counts.
-fn used_server() -> Machine {
+fn used_server() -> HostMachine {
     crate::server::machine().with(
         r"/sys/fs/cgroup/machine.slice/pod7/cpu.stat = nr_periods 50\nnr_throttled 5\nthrottled_usec 7
         /sys/fs/cgroup/machine.slice/cpu.stat = nr_periods 60\nnr_throttled 20\nthrottled_usec 900
@@ -101,7 +101,7 @@ fn limits_that_are_unknown_differ_from_none() {
 
 #[test]
 fn unreadable_machine_has_no_condition() {
-    let condition = between(&Machine::default(), &Machine::default());
+    let condition = between(&HostMachine::default(), &HostMachine::default());
     assert_eq!(condition.look, None);
     assert_eq!((condition.cpu, condition.load_average), (None, None));
     assert_eq!((condition.another_run, condition.permissions.root), (None, None));
@@ -117,7 +117,7 @@ fn damaged_files_never_make_the_reader_panic() {
     for (name, machine) in fixture::all() {
         let whole = machine.with(MOMENT);
         for by in ["-1", "18446744073709551615", "1e308", ""] {
-            let mut copy = Machine::default();
+            let mut copy = HostMachine::default();
             for (path, content) in &whole.files {
                 let text = String::from_utf8_lossy(content);
                 let digits = |c: char| c.is_ascii_digit();

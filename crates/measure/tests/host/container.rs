@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::symlink;
 
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 use fathom_record::Host;
 
-use crate::fixture::Machine;
+use crate::fixture::HostMachine;
 
-pub(crate) fn machine() -> Machine {
-    Machine::default()
+pub(crate) fn machine() -> HostMachine {
+    HostMachine::default()
         .with(
             r"
             /proc/sys/kernel/osrelease = 4.4.0
@@ -22,8 +22,8 @@ pub(crate) fn machine() -> Machine {
 
 #[test]
 fn container_managers_are_detected() {
-    let container = |machine: Machine| machine.read().container;
-    let empty = Machine::default;
+    let container = |machine: HostMachine| machine.read().container;
+    let empty = HostMachine::default;
     assert_eq!(container(empty().with_file("/.dockerenv", "")).as_deref(), Some("docker"));
     let podman = empty().with_file("/run/.containerenv", "");
     assert_eq!(container(podman).as_deref(), Some("podman"));
@@ -34,7 +34,7 @@ fn container_managers_are_detected() {
 
 #[test]
 fn docker_image_on_disk_is_no_container() {
-    let dir = Machine::default().with_file("/.dockerenv", "").folder();
+    let dir = HostMachine::default().with_file("/.dockerenv", "").folder();
     let namespaces = dir.path().join("proc/self/ns");
     std::fs::create_dir_all(&namespaces).unwrap();
     for (kind, number) in [("ipc", 4026531839), ("uts", 4026531838), ("cgroup", 4026531835_u32)] {
@@ -42,7 +42,7 @@ fn docker_image_on_disk_is_no_container() {
     }
     let own = namespaces.join("pid");
     symlink("pid:[4026532201]", &own).unwrap();
-    let container = || Reader::at(dir.path()).read().container;
+    let container = || HostReader::at(dir.path()).read().container;
     assert_eq!(container().as_deref(), Some("docker"), "not the initial PID namespace");
     std::fs::remove_file(&own).unwrap();
     symlink("pid:[4026531836]", &own).unwrap();
@@ -51,5 +51,5 @@ fn docker_image_on_disk_is_no_container() {
 
 #[test]
 fn missing_files_give_no_facts() {
-    assert_eq!(Machine::default().read(), Host::default());
+    assert_eq!(HostMachine::default().read(), Host::default());
 }

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 use fathom_record::Host;
 use tempfile::TempDir;
 
 /// Paths and contents of files.
 #[derive(Clone, Default)]
-pub(crate) struct Machine {
+pub(crate) struct HostMachine {
     pub(crate) files: Vec<(String, Vec<u8>)>,
 }
 
-impl Machine {
+impl HostMachine {
     /// Adds a file per line, `path = content`, with escapes `\n` and `\t`.
     pub(crate) fn with(mut self, lines: &str) -> Self {
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -37,12 +37,12 @@ impl Machine {
     }
 
     pub(crate) fn read(&self) -> Host {
-        Reader::at(self.folder().path()).read()
+        HostReader::at(self.folder().path()).read()
     }
 
     /// As the user named it.
     pub(crate) fn read_as(&self, name: &str) -> Host {
-        Reader::at(self.folder().path()).named(name).read()
+        HostReader::at(self.folder().path()).named(name).read()
     }
 
     /// The files in a new folder.
@@ -59,7 +59,7 @@ pub(crate) fn empty_folder() -> TempDir {
 }
 
 /// All synthetic machines.
-pub(crate) fn all() -> Vec<(&'static str, Machine)> {
+pub(crate) fn all() -> Vec<(&'static str, HostMachine)> {
     vec![
         ("laptop", crate::laptop::machine()),
         ("server", crate::server::machine()),

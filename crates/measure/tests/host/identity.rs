@@ -1,15 +1,15 @@
 //! Host ids: what changes them, and what does not.
 
-use crate::fixture::Machine;
+use crate::fixture::HostMachine;
 
 const MACHINE_ID: &str = "5d1219c7c4c5404aaa1f6d2a48adfda4";
 
-fn id(machine: &Machine) -> String {
+fn id(machine: &HostMachine) -> String {
     machine.read().id.unwrap()
 }
 
 /// The laptop with its machine-id.
-fn laptop() -> Machine {
+fn laptop() -> HostMachine {
     crate::laptop::machine().with(&format!("/etc/machine-id = {MACHINE_ID}"))
 }
 
@@ -61,7 +61,7 @@ fn id_without_machine_id_uses_hardware_and_name() {
     }
     assert_ne!(id(&bare), id(&laptop()));
     assert_ne!(id(&bare), id(&bare.clone().with("/proc/sys/kernel/hostname = dunlin")));
-    let origin = |machine: &Machine| machine.read().origins["id"].clone();
+    let origin = |machine: &HostMachine| machine.read().origins["id"].clone();
     let rest = "/proc/cpuinfo, /sys/class/net/enp0s31f6/address";
     assert_eq!(origin(&bare), format!("HMAC-SHA-256 of no machine-id: the host's name, {rest}"));
     assert_eq!(origin(&laptop()), format!("HMAC-SHA-256 of /etc/machine-id, {rest}"));

@@ -1,10 +1,10 @@
 //! Damaged files make facts absent, without a panic.
 
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-use crate::fixture::{self, Machine};
+use crate::fixture::{self, HostMachine};
 use crate::origins;
 
 /// Damaged copies of each machine.
@@ -70,7 +70,7 @@ fn damaged_files_give_no_facts() {
     for (name, machine) in fixture::all() {
         for seed in 0..COPIES {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-            let mut copy = Machine::default();
+            let mut copy = HostMachine::default();
             for (path, content) in &machine.files {
                 copy = copy.with_file(path, damage(content, &mut random));
             }
@@ -86,7 +86,7 @@ fn directories_instead_of_files_are_ignored() {
         for (path, _) in &machine.files {
             std::fs::create_dir_all(dir.path().join(path.trim_start_matches('/'))).unwrap();
         }
-        origins::check(name, &Reader::at(dir.path()).read());
+        origins::check(name, &HostReader::at(dir.path()).read());
     }
 }
 

@@ -1,6 +1,6 @@
 //! A hybrid Intel laptop: two cores with SMT, two without; bare metal, no quota.
 
-use crate::fixture::Machine;
+use crate::fixture::HostMachine;
 
 const FILES: &str = r"
 /proc/sys/kernel/arch = x86_64
@@ -133,8 +133,8 @@ fn smbios() -> Vec<u8> {
     [&module[..], b"Controller0-DIMM0\0\0", &empty, b"Controller1-DIMM0\0\0"].concat()
 }
 
-pub(crate) fn machine() -> Machine {
-    Machine::default()
+pub(crate) fn machine() -> HostMachine {
+    HostMachine::default()
         .with(FILES)
         .with_file("/proc/cpuinfo", (0..6).map(block).collect::<String>())
         .with_file("/sys/firmware/dmi/tables/DMI", smbios())

@@ -4,32 +4,32 @@
 use std::time::Duration;
 
 use fathom_measure::condition;
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 use fathom_record::{Condition, Host};
 
-use crate::fixture::Machine;
+use crate::fixture::HostMachine;
 use crate::origins;
 
 /// Reads a machine, whose facts must have origins.
-fn read(machine: &Machine) -> Host {
+fn read(machine: &HostMachine) -> Host {
     let host = machine.read();
     origins::check("odd machine", &host);
     host
 }
 
-fn now(machine: &Machine) -> Condition {
+fn now(machine: &HostMachine) -> Condition {
     let folder = machine.folder();
-    let host = Reader::at(folder.path()).read();
+    let host = HostReader::at(folder.path()).read();
     condition::Reader::at(folder.path(), folder.path()).read(&host, Duration::ZERO)
 }
 
 /// The virtual board of QEMU and others, with a CPU.
-fn arm(implementer: &str, part: &str) -> Machine {
+fn arm(implementer: &str, part: &str) -> HostMachine {
     let cpuinfo = format!(
         "processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: {implementer}\nCPU part\t: \
          {part}\nCPU revision\t: 3\n"
     );
-    Machine::default()
+    HostMachine::default()
         .with("/proc/sys/kernel/arch = aarch64\n/sys/devices/system/cpu/online = 0")
         .with_file("/proc/cpuinfo", cpuinfo)
         .with_file("/proc/device-tree/compatible", "linux,dummy-virt\0")
@@ -37,7 +37,7 @@ fn arm(implementer: &str, part: &str) -> Machine {
 
 #[test]
 fn emulated_arm_is_told_from_kvm_where_it_can_be() {
-    let kinds = |machine: &Machine| {
+    let kinds = |machine: &HostMachine| {
         let host = read(machine);
         (host.virtualization, host.emulation)
     };
@@ -56,7 +56,7 @@ fn emulated_arm_is_told_from_kvm_where_it_can_be() {
     assert_eq!(kinds(&apple.with(&emulated)), both("qemu", None), "HVF");
     let kvm = product("KVM Virtual Machine");
     assert_eq!(kinds(&a72.clone().with(&kvm).with(fw_cfg)), both("kvm", None));
-    let by_acpi = Machine::default().with("/sys/firmware/qemu_fw_cfg/rev = 3");
+    let by_acpi = HostMachine::default().with("/sys/firmware/qemu_fw_cfg/rev = 3");
     assert_eq!(kinds(&by_acpi), both("qemu", None));
     let node = a72.with_file("/proc/device-tree/hypervisor/compatible", "acme,visor\0");
     assert_eq!(kinds(&node), both("unidentified", None));
@@ -67,7 +67,7 @@ fn emulated_arm_is_told_from_kvm_where_it_can_be() {
 fn unset_host_name_is_no_name() {
     let named = |name: &str| {
         let files = format!("/proc/sys/kernel/hostname = {name}\n/etc/hostname = image");
-        read(&Machine::default().with(&files)).name
+        read(&HostMachine::default().with(&files)).name
     };
     assert_eq!(named("(none)"), "", "what the image has is not the name");
     assert_eq!(named("heron"), "heron");
@@ -76,7 +76,7 @@ fn unset_host_name_is_no_name() {
 #[test]
 fn isolated_cpus_are_none_or_unknown_or_listed() {
     let cpus = |files: &str| {
-        let cpu = read(&Machine::default().with(files)).cpu;
+        let cpu = read(&HostMachine::default().with(files)).cpu;
         (cpu.isolated, cpu.nohz_full)
     };
     let folder = "/sys/devices/system/cpu";
@@ -91,7 +91,7 @@ fn isolated_cpus_are_none_or_unknown_or_listed() {
 
 #[test]
 fn dies_and_distances_are_counted_per_socket_and_node() {
-    let mut machine = Machine::default().with(
+    let mut machine = HostMachine::default().with(
         "/sys/devices/system/cpu/online = 0-3
         /sys/devices/system/node/node0/cpulist = 0-1
         /sys/devices/system/node/node0/distance = 10 21
@@ -124,8 +124,8 @@ fn medium_is_known_only_if_the_device_reports_it() {
              {folder}/device/uevent = DEVTYPE=x\\nDRIVER={driver}\n{more}"
         )
     };
-    let machine = |text: &str| Machine::default().with(text);
-    let medium = |machine: &Machine| read(machine).disks.remove(0).rotational;
+    let machine = |text: &str| HostMachine::default().with(text);
+    let medium = |machine: &HostMachine| read(machine).disks.remove(0).rotational;
     let rate = |rate: u16| {
         let page = [&[0, 0xb1, 0, 60][..], &rate.to_be_bytes(), &[0; 8]].concat();
         machine(&disk("sda", "sd", "")).with_file("/sys/block/sda/device/vpd_pgb1", page)
@@ -146,7 +146,7 @@ fn medium_is_known_only_if_the_device_reports_it() {
 #[test]
 fn medium_of_a_mapped_disk_is_that_below() {
     let mapped = |below: &str, driver: &str| {
-        Machine::default().with(&format!(
+        HostMachine::default().with(&format!(
             "/sys/block/dm-0/size = 64\n/sys/block/dm-0/queue/rotational = 1
             /sys/block/dm-0/slaves/{below}1 = x\n/sys/block/{below}/size = 64
             /sys/block/{below}/{below}1/start = 1\n/sys/block/{below}/queue/rotational = 1
@@ -155,7 +155,7 @@ fn medium_of_a_mapped_disk_is_that_below() {
     };
     assert_eq!(read(&mapped("vda", "virtio_blk")).disks[0].rotational, None);
     assert_eq!(read(&mapped("hda", "ide")).disks[0].rotational, Some(true));
-    let circle = Machine::default().with(
+    let circle = HostMachine::default().with(
         "/sys/block/dm-0/size = 64\n/sys/block/dm-0/queue/rotational = 1
         /sys/block/dm-0/slaves/dm-0 = x",
     );
@@ -167,7 +167,7 @@ fn virtual_interface_has_no_speed() {
     let speed = |device: &str| {
         let folder = "/sys/class/net/eth0";
         let files = format!("{folder}/mtu = 1500\n{folder}/speed = 10000\n{device}");
-        read(&Machine::default().with(&files)).network.remove(0).bits_per_s
+        read(&HostMachine::default().with(&files)).network.remove(0).bits_per_s
     };
     assert_eq!(speed(""), None, "veth");
     let card = "/sys/class/net/eth0/device/uevent = DRIVER=igb";
@@ -178,7 +178,7 @@ fn virtual_interface_has_no_speed() {
 fn smallest_quota_up_to_the_root_applies() {
     let quotas = |files: &str, mount: &str, group: &str| {
         let mount = format!("31 23 0:28 / /sys/fs/cgroup rw - {mount}");
-        let machine = Machine::default().with(files).with_file("/proc/self/cgroup", group);
+        let machine = HostMachine::default().with(files).with_file("/proc/self/cgroup", group);
         let host = read(&machine.with_file("/proc/self/mountinfo", mount));
         let origin = host.origins.get("cgroup.cpu_quota").cloned().unwrap_or_default();
         (host.cgroup.cpu_quota, origin, host.cgroup.sees_root)
@@ -210,7 +210,7 @@ fn machine_of_2048_cpus_is_read_whole() {
     }
     // One line for all interrupts, of more than 64 KiB, and 17 MiB in all.
     stat += &format!("intr 1{}\nctxt 5\n", " 0".repeat((17 << 20) / 2));
-    let machine = Machine::default()
+    let machine = HostMachine::default()
         .with(
             "/sys/devices/system/cpu/online = 0-2047
             /proc/self/status = Cpus_allowed_list: 0-2047",
@@ -225,20 +225,20 @@ fn machine_of_2048_cpus_is_read_whole() {
 
 #[test]
 fn missing_pressure_has_its_reason() {
-    let why = |machine: Machine| now(&machine).pressure_missing.unwrap_or_default();
+    let why = |machine: HostMachine| now(&machine).pressure_missing.unwrap_or_default();
     let off = "/proc/cmdline = root=/dev/vda psi=0 quiet";
-    assert_eq!(why(Machine::default().with(off)), "psi=0 on the kernel command line");
-    assert!(why(Machine::default()).starts_with("no files in /proc/pressure"));
+    assert_eq!(why(HostMachine::default().with(off)), "psi=0 on the kernel command line");
+    assert!(why(HostMachine::default()).starts_with("no files in /proc/pressure"));
     // As an answer of EOPNOTSUPP: the file is there and gives nothing.
-    let silent = Machine::default().with_file("/proc/pressure/cpu", "");
+    let silent = HostMachine::default().with_file("/proc/pressure/cpu", "");
     assert_eq!(why(silent), "/proc/pressure cannot be read: off");
-    let on = Machine::default().with("/proc/pressure/cpu = some avg10=1.00 avg60=0.00");
+    let on = HostMachine::default().with("/proc/pressure/cpu = some avg10=1.00 avg60=0.00");
     assert_eq!(now(&on).pressure_missing, None);
 }
 
 #[test]
 fn unknown_load_is_not_idle() {
-    let machine = Machine::default().with("/proc/self/status = Cpus_allowed_list: 0-1");
+    let machine = HostMachine::default().with("/proc/self/status = Cpus_allowed_list: 0-1");
     let condition = now(&machine);
     assert_eq!(condition.look, None);
     assert_eq!(condition.cpu_reason, "utilization unknown, not CPU 0 (default for interrupts)");

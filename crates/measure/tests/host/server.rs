@@ -1,9 +1,9 @@
 //! A two-socket AMD server under KVM, with SMT, and a cgroup (version 2) quota on an ancestor.
 
 use fathom_measure::disturbance::throttled_ns_of;
-use fathom_measure::host::Reader;
+use fathom_measure::host::HostReader;
 
-use crate::fixture::Machine;
+use crate::fixture::HostMachine;
 
 const FILES: &str = r"
 /proc/sys/kernel/hostname = heron
@@ -51,8 +51,8 @@ const FILES: &str = r"
 /sys/class/net/ens3/device/uevent = DRIVER=mlx5_core
 ";
 
-pub(crate) fn machine() -> Machine {
-    let mut machine = Machine::default().with(FILES);
+pub(crate) fn machine() -> HostMachine {
+    let mut machine = HostMachine::default().with(FILES);
     let mut cpuinfo = String::new();
     for cpu in 0..8 {
         // Siblings differ by four; each socket has two cores, numbered from 0.
@@ -137,7 +137,7 @@ fn limits_of_another_process_are_those_of_its_groups() {
             /sys/fs/cgroup/machine.slice/web/cpu.stat = nr_periods 60\nnr_throttled 20\nthrottled_usec 900",
         )
         .folder();
-    let reader = Reader::at(folder.path());
+    let reader = HostReader::at(folder.path());
     assert_eq!((reader.cpu_quota(), reader.cpu_quota_of("77")), (Some(1.5), Some(0.5)));
     assert_eq!(reader.cpus_of("77"), [2, 4, 5]);
     assert_eq!(throttled_ns_of(&reader, "77"), Some(900_000));

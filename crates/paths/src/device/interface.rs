@@ -11,8 +11,8 @@ pub(super) const HELLO: Opcode = opcode::read_write::<Hello>(GROUP, 0x00);
 pub(super) const ATTACH: Opcode = opcode::write::<Attach>(GROUP, 0x04);
 pub(super) const DETACH: Opcode = opcode::none(GROUP, 0x05);
 pub(super) const WINDOW: Opcode = opcode::write::<Pages>(GROUP, 0x07);
-pub(super) const SEND: Opcode = opcode::write::<Part>(GROUP, 0x08);
-pub(super) const RECEIVE: Opcode = opcode::write::<Part>(GROUP, 0x09);
+pub(super) const SEND: Opcode = opcode::write::<InterfacePart>(GROUP, 0x08);
+pub(super) const RECEIVE: Opcode = opcode::write::<InterfacePart>(GROUP, 0x09);
 pub(super) const PTE: Opcode = opcode::read_write::<Pte>(GROUP, 0x0b);
 
 /// `FATHOM_STRUCT_BYTES`: with the structures that are not used here.
@@ -21,7 +21,7 @@ pub(super) const STRUCT_BYTES: usize = size_of::<Hello>()
     + size_of::<Attach>()
     + FRAME_BYTES
     + size_of::<Pages>()
-    + size_of::<Part>()
+    + size_of::<InterfacePart>()
     + FINISH_BYTES
     + size_of::<Pte>()
     + STATS_BYTES;
@@ -63,7 +63,7 @@ pub(super) struct Pages {
 /// `struct fathom_transfer`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Part {
+pub(super) struct InterfacePart {
     pub(super) offset: u32,
     pub(super) length: u32,
     pub(super) timeout_ms: u32,
@@ -109,7 +109,7 @@ mod tests {
         structure!("hello", Hello, timeout_ms_default, timeout_ms_max, reserved);
         structure!("attach", Attach, fd, reserved);
         structure!("window", Pages, pages, reserved);
-        structure!("transfer", Part, offset, length, timeout_ms, reserved);
+        structure!("transfer", InterfacePart, offset, length, timeout_ms, reserved);
         structure!("pte", Pte, address, entry, page_bytes, level, flags, levels, reserved);
         for (name, call) in [
             ("HELLO", HELLO),

@@ -22,11 +22,11 @@ impl Usage {
             usage.assume_init()
         };
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        Self::of(&usage, &stat, cpus)
+        Self::from_rusage(&usage, &stat, cpus)
     }
 
     /// Of the ended children, and the text of `/proc/stat`.
-    fn of(usage: &libc::rusage, stat: &str, cpus: &[u32]) -> Self {
+    fn from_rusage(usage: &libc::rusage, stat: &str, cpus: &[u32]) -> Self {
         let ns = |time: libc::timeval| {
             let [seconds, us] =
                 [time.tv_sec, time.tv_usec].map(|it| u64::try_from(it).unwrap_or(0));
@@ -89,7 +89,7 @@ mod tests {
         (children.ru_nvcsw, children.ru_nivcsw) = (3, 7);
         children.ru_utime = libc::timeval { tv_sec: 2, tv_usec: 500_000 };
         children.ru_stime = libc::timeval { tv_sec: 0, tv_usec: 1 };
-        let usage = Usage::of(&children, STAT, &[1]);
+        let usage = Usage::from_rusage(&children, STAT, &[1]);
         assert_eq!((usage.preempted, usage.cpu_ns), (7, 2_500_001_000));
         assert_eq!(usage.idle_ns, Some(110 * (1_000_000_000 / clock_ticks_per_second())));
     }

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use fathom_fileio::Sum;
-use fathom_fileio::path_info::{Change, FileKind, PathInfo};
+use fathom_fileio::XorSum;
+use fathom_fileio::path_info::{FileKind, PathInfo, PathInfoChange};
 use fathom_fileio::read::ReadFault;
 use fathom_measure::clock;
 use fathom_record::quantity::counted;
@@ -16,7 +16,7 @@ use crate::prelude::*;
 /// Metrics whose earlier results on this host the file models use.
 pub(super) const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.bandwidth"];
 
-pub(super) type Result<T, E = ProcedureError> = std::result::Result<T, E>;
+pub(super) type ByHandResult<T, E = ProcedureError> = std::result::Result<T, E>;
 
 /// How often the passes so far are stored: a killed command loses this and one pass at most.
 const DRAFT_NS: u64 = 1_000_000_000;
@@ -26,10 +26,10 @@ const DRAFT_NS: u64 = 1_000_000_000;
 pub(super) fn repeated<P>(
     recorder: &mut dyn Recorder,
     (times, what): (u32, &str),
-    mut pass: impl FnMut(&mut dyn Recorder, u32) -> Result<Option<(P, Disturbance)>>,
+    mut pass: impl FnMut(&mut dyn Recorder, u32) -> ByHandResult<Option<(P, Disturbance)>>,
     is_last: impl Fn(&P) -> bool,
     record: impl Fn(&mut dyn Recorder, &[P], Disturbance),
-) -> Result<(Vec<P>, Disturbance)> {
+) -> ByHandResult<(Vec<P>, Disturbance)> {
     let mut passes = Vec::new();
     let mut disturbance: Option<Disturbance> = None;
     let mut stored_ns = clock::monotonic_raw_ns();
@@ -71,8 +71,8 @@ fn no_pages(info: &PathInfo) -> Option<&'static str> {
 }
 
 /// Opens a file, which must have pages to measure.
-pub(super) fn open_with_pages(path: &Path) -> Result<Source> {
-    let source = Source::open(path).map_err(ProcedureError::failed)?;
+pub(super) fn open_with_pages(path: &Path) -> ByHandResult<PathInfoSource> {
+    let source = PathInfoSource::open(path).map_err(ProcedureError::failed)?;
     match no_pages(source.info()) {
         None => Ok(source),
         Some(why) => Err(ProcedureError::failed(format!("{} {why}", printable(path)))),
@@ -80,7 +80,7 @@ pub(super) fn open_with_pages(path: &Path) -> Result<Source> {
 }
 
 /// Refuses more than the maximum file size.
-pub(super) fn check_length(block: usize, count: u64) -> Result<u128> {
+pub(super) fn check_length(block: usize, count: u64) -> ByHandResult<u128> {
     let bytes = block as u128 * u128::from(count);
     match bytes <= 1 << 63 {
         true => Ok(bytes),
@@ -117,7 +117,7 @@ pub(super) fn checked(facts: Vec<(&str, String)>) -> Vec<Check> {
     facts.into_iter().map(check).collect()
 }
 
-pub(super) fn sums(sum: Sum) -> Vec<(&'static str, String)> {
+pub(super) fn sums(sum: XorSum) -> Vec<(&'static str, String)> {
     vec![
         ("XOR-32", format!("{:08x}", sum.xor)),
         ("position sum", format!("{:016x}", sum.position)),
@@ -126,7 +126,7 @@ pub(super) fn sums(sum: Sum) -> Vec<(&'static str, String)> {
 }
 
 /// The checksums of [`sums`].
-pub(super) fn sum_facts(sum: Sum) -> impl Iterator<Item = Fact> {
+pub(super) fn sum_facts(sum: XorSum) -> impl Iterator<Item = Fact> {
     sums(sum).into_iter().take(2).map(|(name, text)| Fact::text(name, text))
 }
 
@@ -180,13 +180,13 @@ pub(super) fn describe_fault(fault: &ReadFault) -> String {
 }
 
 /// The verdict if a file changed: what was read is no one content of it.
-pub(super) fn changed(change: Option<Change>) -> Option<Verdict> {
+pub(super) fn changed(change: Option<PathInfoChange>) -> Option<Verdict> {
     let text = format!("the file changed: {}", change?);
     Some(Verdict::because(State::Invalid, Cause::NotAsAsked, text))
 }
 
 /// The ending of a command that read these files: faulty if one changed.
-pub(super) fn ending(sources: &[Source]) -> Ending {
+pub(super) fn ending(sources: &[PathInfoSource]) -> Ending {
     match sources.iter().any(|source| source.change().is_some()) {
         true => Ending::Faulty,
         false => Ending::Done,

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use super::by_hand::{self, Result, size};
+use super::by_hand::{self, ByHandResult, size};
 use super::cache_state;
-use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
+use super::options::{Blocks, SizeRange, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Pass, PassSeries, ReadConfig};
-use super::temporary::{Folder, Temporary, announce};
+use super::temporary::{Temporary, TemporaryFolder, announce};
 use crate::file::BASE;
 use crate::file::state::fits_in_memory;
 use crate::prelude::*;
@@ -86,13 +86,13 @@ on whose second read is 1.5 times as fast as the first.";
 /// Measure the effect of the page cache: read a file three times from cold.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
-pub struct Cache {
+pub struct CommandCache {
     /// File to read.
     #[arg(required_unless_present = "sizes", conflicts_with = "sizes")]
     file: Option<PathBuf>,
     /// Use temporary files of these sizes instead.
     #[arg(long, value_name = "LIST", value_parser = file_sizes)]
-    sizes: Option<Sizes>,
+    sizes: Option<SizeRange>,
     /// List of block sizes.
     #[arg(long, value_name = "LIST", default_value = "4K,64K,1M", value_parser = blocks)]
     blocks: Blocks,
@@ -104,7 +104,7 @@ pub struct Cache {
     temporary: TemporaryOptions,
 }
 
-impl Procedure for Cache {
+impl Procedure for CommandCache {
     fn asked(&self) -> String {
         by_hand::printable_list(&self.file)
     }
@@ -113,22 +113,22 @@ impl Procedure for Cache {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> ByHandResult<()> {
         match self.named()? {
             Some(_) => Ok(()),
             None => {
                 let largest = self.sizes().last().copied().unwrap_or_default();
-                Folder::choose(self.temporary.folder.as_deref())?.check(largest)
+                TemporaryFolder::choose(self.temporary.folder.as_deref())?.check(largest)
             }
         }
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
+    fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
         if let Some(source) = self.named()? {
             self.measure_file(recorder, &source)?;
             return Ok(by_hand::ending(&[source]));
         }
-        let folder = Folder::choose(self.temporary.folder.as_deref())?;
+        let folder = TemporaryFolder::choose(self.temporary.folder.as_deref())?;
         let times = (self.blocks.0.len() * READS) as u64 * u64::from(self.rounds);
         let read = size(self.sizes().iter().sum::<u64>().saturating_mul(times));
         let largest = self.sizes().last().copied().unwrap_or_default();
@@ -146,18 +146,22 @@ impl Procedure for Cache {
     }
 }
 
-impl Cache {
+impl CommandCache {
     fn sizes(&self) -> &[u64] {
         self.sizes.as_ref().map_or(&[], |sizes| &sizes.0)
     }
 
     /// The given file, which must not be empty.
-    fn named(&self) -> Result<Option<Source>> {
+    fn named(&self) -> ByHandResult<Option<PathInfoSource>> {
         self.file.as_deref().map(by_hand::open_with_pages).transpose()
     }
 
     /// Measures one file with all blocks. Returns false if the user stopped it.
-    fn measure_file(&self, recorder: &mut dyn Recorder, source: &Source) -> Result<bool> {
+    fn measure_file(
+        &self,
+        recorder: &mut dyn Recorder,
+        source: &PathInfoSource,
+    ) -> ByHandResult<bool> {
         let mut speedups = Vec::new();
         let mut goes_on = true;
         for block in &self.blocks.0 {
@@ -184,9 +188,9 @@ impl Cache {
     fn rounds(
         &self,
         recorder: &mut dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         block: usize,
-    ) -> Result<(Option<[PassSeries; READS]>, bool)> {
+    ) -> ByHandResult<(Option<[PassSeries; READS]>, bool)> {
         // Reclaim takes pages of an idle file within seconds: the cache is made complete again.
         let states = [StateName::Cold, StateName::Warm, StateName::Warm];
         let fits = fits_in_memory(source.info().size.unwrap_or(0));
@@ -218,7 +222,11 @@ impl Cache {
 }
 
 /// Records the reads of a block. Returns the speedup, to be recorded after the reads of all blocks.
-fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[PassSeries; READS]) -> Measured {
+fn speedup(
+    recorder: &mut dyn Recorder,
+    source: &PathInfoSource,
+    reads: &[PassSeries; READS],
+) -> Measured {
     let mut records: Vec<Record> = Vec::new();
     for (number, series) in (1..).zip(reads) {
         let state = Fact::text("in memory before", series.describe_state());

@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::extents;
 use fathom_fileio::path_info::{FileKind, PathInfo};
-use fathom_fileio::residency::{self, CacheKind, Residency, State};
+use fathom_fileio::residency::{self, CacheKind, Residency, ResidencyState};
 use fathom_record::quantity::percent;
 use fathom_record::{Activity, system_cause};
 
-use super::by_hand::{Result, printable, size};
+use super::by_hand::{ByHandResult, printable, size};
 use super::options::{DropName, StateName};
 use crate::file::state;
 use crate::prelude::*;
@@ -17,11 +17,11 @@ use crate::prelude::*;
 /// Evicts or loads a file as requested, unless it is in that state. Returns its residency after
 /// that.
 pub(super) fn prepare(
-    source: &Source,
+    source: &PathInfoSource,
     requested: StateName,
     drop: Option<DropName>,
     stop: &AtomicBool,
-) -> Result<Residency> {
+) -> ByHandResult<Residency> {
     drop.map_or(Ok(()), drop_caches)?;
     let file = source.file();
     let path = source.info().path.display();
@@ -38,11 +38,11 @@ pub(super) fn prepare(
                 system_cause(&error.into(), Activity::Read)
             ))
         }),
-        StateName::AsIs | StateName::Direct => Ok(residency::of(file)),
+        StateName::AsIs | StateName::Direct => Ok(residency::residency_of(file)),
     }
 }
 
-fn drop_caches(name: DropName) -> Result<()> {
+fn drop_caches(name: DropName) -> ByHandResult<()> {
     let kind = match name {
         DropName::Pagecache => CacheKind::PageCache,
         DropName::Slab => CacheKind::Slab,
@@ -65,8 +65,10 @@ pub(super) fn describe(residency: &Residency) -> String {
     };
     let by = residency.counted_by.describe();
     match residency.state {
-        State::Unknown { .. } => brief,
-        State::Mixed { share } => format!("{brief} cached, {}{dirty} ({by})", percent(share)),
+        ResidencyState::Unknown { .. } => brief,
+        ResidencyState::Mixed { share } => {
+            format!("{brief} cached, {}{dirty} ({by})", percent(share))
+        }
         _ => format!("{brief} cached{dirty} ({by})"),
     }
 }
@@ -75,14 +77,14 @@ pub(super) fn describe(residency: &Residency) -> String {
 pub(super) fn describe_briefly(residency: &Residency) -> String {
     let state = residency.state.name().to_uppercase();
     match residency.state {
-        State::Unknown { why } => format!("{state}: {why}"),
+        ResidencyState::Unknown { why } => format!("{state}: {why}"),
         _ => format!("{state}: {} of {}", size(residency.cached), size(residency.bytes)),
     }
 }
 
 /// The verdict on a pass that did not begin in the requested state.
 pub(super) fn wrong_state(
-    source: &Source,
+    source: &PathInfoSource,
     requested: StateName,
     found: &Residency,
 ) -> Option<Verdict> {
@@ -92,29 +94,37 @@ pub(super) fn wrong_state(
         _ => String::new(),
     };
     let text = match (requested, found.state) {
-        (StateName::Cold, State::Warm) => {
+        (StateName::Cold, ResidencyState::Warm) => {
             format!("requested cold, but 100 % cached{}", in_memory())
         }
-        (StateName::Cold, State::Mixed { share }) => {
+        (StateName::Cold, ResidencyState::Mixed { share }) => {
             format!("requested cold, but {} cached{}", percent(share), in_memory())
         }
-        (StateName::Warm, State::Mixed { share }) => {
+        (StateName::Warm, ResidencyState::Mixed { share }) => {
             let why = match state::fits_in_memory(found.bytes) {
                 true => "pages are reclaimed although memory is available, as DAMON does",
                 false => "the file is larger than the available memory",
             };
             format!("requested warm, but only {} stays cached: {why}", percent(share))
         }
-        (StateName::Warm, State::Cold) => "requested warm, but 0 % stays cached".to_owned(),
+        (StateName::Warm, ResidencyState::Cold) => {
+            "requested warm, but 0 % stays cached".to_owned()
+        }
         _ => return None,
     };
     Some(Verdict::because(fathom_record::State::Invalid, Cause::NotAsAsked, text))
 }
 
 /// Doubts about a number because of the state of the file.
-pub(super) fn doubts(source: &Source, requested: StateName, found: &Residency) -> Vec<Reason> {
+pub(super) fn doubts(
+    source: &PathInfoSource,
+    requested: StateName,
+    found: &Residency,
+) -> Vec<Reason> {
     let mut doubts = Vec::new();
-    if let (StateName::Cold | StateName::Warm, State::Unknown { why }) = (requested, found.state) {
+    if let (StateName::Cold | StateName::Warm, ResidencyState::Unknown { why }) =
+        (requested, found.state)
+    {
         let text = format!("the residency of the file is unknown: {why}");
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }
@@ -122,7 +132,7 @@ pub(super) fn doubts(source: &Source, requested: StateName, found: &Residency) -
         return doubts;
     }
     doubts.extend(no_device(source.info()));
-    if let Ok(found) = extents::of(source.file())
+    if let Ok(found) = extents::extents_of(source.file())
         && found.share() < 1.0
     {
         let text = format!(
@@ -140,14 +150,14 @@ pub(super) fn no_device(info: &PathInfo) -> Option<Reason> {
 }
 
 /// Path, size, file system and extents of a file.
-pub(super) fn describe_file(source: &Source) -> String {
+pub(super) fn describe_file(source: &PathInfoSource) -> String {
     let info = source.info();
     let bytes = match info.size {
         Some(bytes) => format!("{} ({bytes} bytes)", size(bytes)),
         None => "of unknown size".to_owned(),
     };
     let link = if info.is_link { ", symbolic link" } else { "" };
-    let data = match extents::of(source.file()) {
+    let data = match extents::extents_of(source.file()) {
         Ok(found) if found.share() < 1.0 => format!(
             ", {} data, {} holes, {} unwritten",
             percent(found.share()),
@@ -168,8 +178,8 @@ pub(super) fn describe_file(source: &Source) -> String {
 }
 
 /// A note on cold files in a virtual machine.
-pub(super) fn in_guest(host: &fathom_record::Host, state: State) -> &'static str {
-    match state == State::Cold && host.is_guest() {
+pub(super) fn in_guest(host: &fathom_record::Host, state: ResidencyState) -> &'static str {
+    match state == ResidencyState::Cold && host.is_guest() {
         true => "; cold in this guest, may be cached on the host",
         false => "",
     }
@@ -184,27 +194,27 @@ mod tests {
     #[test]
     fn pass_in_another_state_than_requested_is_invalid() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let source = Source::open(file.path()).expect("a file");
+        let source = PathInfoSource::open(file.path()).expect("a file");
         let verdict = |requested, state, cached| {
             let (bytes, counted_by) = (1000, CountedBy::Both);
             let found = Residency { state, bytes, cached, dirty: 0, writeback: 0, counted_by };
             wrong_state(&source, requested, &found).map(|verdict| verdict.reasons[0].text.clone())
         };
-        let mixed = State::Mixed { share: 0.25 };
+        let mixed = ResidencyState::Mixed { share: 0.25 };
         for (requested, state, cached, part) in [
-            (StateName::Cold, State::Warm, 1000, "requested cold, but 100 % cached"),
+            (StateName::Cold, ResidencyState::Warm, 1000, "requested cold, but 100 % cached"),
             (StateName::Cold, mixed, 250, "requested cold, but 25 % cached"),
             (StateName::Warm, mixed, 250, "requested warm, but only 25 % stays cached: pages"),
-            (StateName::Warm, State::Cold, 0, "requested warm, but 0 % stays cached"),
+            (StateName::Warm, ResidencyState::Cold, 0, "requested warm, but 0 % stays cached"),
         ] {
             let text = verdict(requested, state, cached).expect("a verdict");
             assert!(text.starts_with(part), "{text}");
         }
         for (requested, state, cached) in [
-            (StateName::Cold, State::Cold, 0),
-            (StateName::Warm, State::Warm, 1000),
+            (StateName::Cold, ResidencyState::Cold, 0),
+            (StateName::Warm, ResidencyState::Warm, 1000),
             (StateName::AsIs, mixed, 250),
-            (StateName::Direct, State::Warm, 1000),
+            (StateName::Direct, ResidencyState::Warm, 1000),
         ] {
             assert_eq!(verdict(requested, state, cached), None);
         }

@@ -10,10 +10,10 @@ use fathom_metric::notation::{NotationError, counts};
 use fathom_record::{Activity, State, system_cause};
 use rustix::io::Errno;
 
-use super::by_hand::{self, Result, checked, printable};
+use super::by_hand::{self, ByHandResult, checked, printable};
 use super::cache_state;
-use super::options::{Counts, StateName, block, sorted};
-use super::temporary::{Folder, Temporary};
+use super::options::{CommandCounts, StateName, block, sorted};
+use super::temporary::{Temporary, TemporaryFolder};
 use crate::prelude::*;
 
 /// Bytes of the temporary file: several times the L2 cache, and quickly written.
@@ -44,7 +44,7 @@ pub struct Calls {
     file: Option<PathBuf>,
     /// List of the numbers of calls per pass.
     #[arg(long, value_name = "COUNTS", default_value = "1e4..1e6", value_parser = numbers)]
-    calls: Counts,
+    calls: CommandCounts,
     /// Block sizes for comparing reads with seeks.
     #[arg(long, value_name = "SIZES", default_value = "1,4,4K", value_delimiter = ',')]
     #[arg(value_parser = block)]
@@ -58,18 +58,18 @@ pub struct Calls {
     folder: Option<PathBuf>,
 }
 
-fn numbers(text: &str) -> Result<Counts, NotationError> {
+fn numbers(text: &str) -> ByHandResult<CommandCounts, NotationError> {
     let mut all = counts(text)?;
     sorted(&mut all);
     match all.iter().all(|count| (1..=CALLS_MAX).contains(count)) {
-        true => Ok(Counts(all)),
+        true => Ok(CommandCounts(all)),
         false => Err(NotationError::new(text, format!("passes of 1 to {CALLS_MAX} calls"))),
     }
 }
 
 /// All passes of one call.
 #[derive(Clone)]
-struct Row {
+struct CallRow {
     call: Call,
     params: Params,
     /// For each number of calls, the time per call of each slice.
@@ -79,7 +79,7 @@ struct Row {
     good: u64,
 }
 
-impl Row {
+impl CallRow {
     fn new(call: Call, params: Params, counts: &[u64]) -> Self {
         let slices = counts.iter().map(|count| (*count, Vec::new())).collect();
         Self { call, params, slices, made: 0, good: 0 }
@@ -107,7 +107,12 @@ impl Row {
     }
 
     /// Runs one pass for each number of calls, until stopped.
-    fn passes(&mut self, source: &Source, clock: &Clock, stop: &AtomicBool) -> Result<(), Errno> {
+    fn passes(
+        &mut self,
+        source: &PathInfoSource,
+        clock: &Clock,
+        stop: &AtomicBool,
+    ) -> ByHandResult<(), Errno> {
         // The results of the call before were stored: the kernel's code is in no cache.
         CallLoop::new(self.call, source.file())?.repeat(WARM_UP)?;
         for (calls, values) in &mut self.slices {
@@ -135,14 +140,14 @@ impl Procedure for Calls {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> ByHandResult<()> {
         match &self.file {
             Some(_) => self.named().map(|_| ()),
-            None => Folder::on_device(self.folder.as_deref())?.check(self.bytes()),
+            None => TemporaryFolder::on_device(self.folder.as_deref())?.check(self.bytes()),
         }
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
+    fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
         let Some(source) = self.source(recorder)? else { return Ok(Ending::Stopped) };
         let before = residency::warm(source.file(), recorder.stop().now())?;
         recorder.event(Event::Progress { done: 0, all: 1, what: "calling" });
@@ -181,9 +186,9 @@ impl Calls {
     }
 
     /// The given file; it must be at least as large as the largest block.
-    fn named(&self) -> Result<Option<Source>> {
+    fn named(&self) -> ByHandResult<Option<PathInfoSource>> {
         let Some(path) = &self.file else { return Ok(None) };
-        let source = Source::open(path).map_err(ProcedureError::failed)?;
+        let source = PathInfoSource::open(path).map_err(ProcedureError::failed)?;
         let block = self.blocks.iter().map(|&block| block as u64).fold(BLOCK, u64::max);
         match source.info().size.unwrap_or(0) {
             bytes if bytes >= block => Ok(Some(source)),
@@ -196,11 +201,11 @@ impl Calls {
     }
 
     /// The given file, or a temporary one. `None` if stopped.
-    fn source(&self, recorder: &mut dyn Recorder) -> Result<Option<Source>> {
+    fn source(&self, recorder: &mut dyn Recorder) -> ByHandResult<Option<PathInfoSource>> {
         if let Some(source) = self.named()? {
             return Ok(Some(source));
         }
-        let folder = Folder::on_device(self.folder.as_deref())?;
+        let folder = TemporaryFolder::on_device(self.folder.as_deref())?;
         let size = by_hand::size(self.bytes());
         recorder.confirm(&format!("reads a file of {size} in {}", folder.describe()), false);
         let mut file = Temporary::new(&folder)?;
@@ -209,16 +214,16 @@ impl Calls {
     }
 
     /// The named calls, then for each block a pair of read and lseek.
-    fn rows(&self, source: &Source) -> Vec<Row> {
+    fn rows(&self, source: &PathInfoSource) -> Vec<CallRow> {
         let named = Call::NAMED
-            .map(|(name, call)| Row::new(call, Params::one("call", name), &self.calls.0));
+            .map(|(name, call)| CallRow::new(call, Params::one("call", name), &self.calls.0));
         let end = source.info().size.unwrap_or(0);
         let pair = |&block: &usize| {
             let calls = [(end / block as u64).min(PASS_MAX)];
             let params = |call: &str| Params::one("call", call).and("block", block as i64);
             [
-                Row::new(Call::Read(block), params("read"), &calls),
-                Row::new(Call::Seek(block as u64), params("lseek"), &calls),
+                CallRow::new(Call::Read(block), params("read"), &calls),
+                CallRow::new(Call::Seek(block as u64), params("lseek"), &calls),
             ]
         };
         named.into_iter().chain(self.blocks.iter().flat_map(pair)).collect()
@@ -228,9 +233,9 @@ impl Calls {
     fn record(
         &self,
         recorder: &mut dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         before: &Residency,
-        rows: &[Row],
+        rows: &[CallRow],
         disturbance: &Disturbance,
     ) {
         let (named, pairs) = rows.split_at(Call::NAMED.len());
@@ -243,7 +248,7 @@ impl Calls {
             record_row(recorder, source, before, row, disturbance, facts);
         }
         recorder.show();
-        for row in named.iter().flat_map(Row::by_count) {
+        for row in named.iter().flat_map(CallRow::by_count) {
             record_row(recorder, source, before, &row, disturbance, Vec::new());
         }
         recorder.show();
@@ -260,9 +265,9 @@ impl Calls {
 /// Records one call, by its passes with the most calls.
 fn record_row(
     recorder: &mut dyn Recorder,
-    source: &Source,
+    source: &PathInfoSource,
     before: &Residency,
-    row: &Row,
+    row: &CallRow,
     disturbance: &Disturbance,
     mut facts: Vec<Fact>,
 ) {

@@ -23,14 +23,14 @@ pub(super) struct Cap {
 impl Cap {
     /// On reads of a file. `request`: bytes of a request to the device, known for direct I/O.
     pub(super) fn on_reads(file: &File, request: Option<usize>) -> Option<Self> {
-        Self::of(&caps::of(file), LimitKind::ReadBytes, LimitKind::Reads, request)
+        Self::from_caps(&caps::caps_of(file), LimitKind::ReadBytes, LimitKind::Reads, request)
     }
 
     pub(super) fn on_writes(file: &File) -> Option<Self> {
-        Self::of(&caps::of(file), LimitKind::WriteBytes, LimitKind::Writes, None)
+        Self::from_caps(&caps::caps_of(file), LimitKind::WriteBytes, LimitKind::Writes, None)
     }
 
-    fn of(
+    fn from_caps(
         caps: &Caps,
         bytes: LimitKind,
         requests: LimitKind,
@@ -99,27 +99,27 @@ fn megabytes(rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_fileio::caps::Limit;
+    use fathom_fileio::caps::CapLimit;
 
     use super::*;
 
     fn caps(read_bps: Option<u64>, read_iops: Option<u64>) -> Caps {
-        let limit = |rate: Option<u64>| rate.map(|rate| Limit { rate, set_by: String::new() });
+        let limit = |rate: Option<u64>| rate.map(|rate| CapLimit { rate, set_by: String::new() });
         Caps { limits: [limit(read_bps), None, limit(read_iops), None], ..Caps::default() }
     }
 
-    fn of(caps: &Caps, request: Option<usize>) -> Option<Cap> {
-        Cap::of(caps, LimitKind::ReadBytes, LimitKind::Reads, request)
+    fn from_caps(caps: &Caps, request: Option<usize>) -> Option<Cap> {
+        Cap::from_caps(caps, LimitKind::ReadBytes, LimitKind::Reads, request)
     }
 
     #[test]
     fn lower_limit_bounds_reads_of_known_size() {
         let caps = caps(Some(50_000_000), Some(1000));
-        let cap = of(&caps, Some(4096)).expect("two limits");
+        let cap = from_caps(&caps, Some(4096)).expect("two limits");
         assert_eq!(cap.bound.as_ref().map(|bound| bound.0), Some(4_096_000.0));
         assert!(cap.limits[0].starts_with("capped: 50.0 MB/s by"), "{:?}", cap.limits);
         assert!(cap.reached(&[4_100_000.0]).is_some_and(|it| it.text.contains("1000 requests/s")));
-        let cap = of(&caps, None).expect("two limits");
+        let cap = from_caps(&caps, None).expect("two limits");
         assert_eq!(cap.bound.as_ref().map(|bound| bound.0), Some(5e7), "request size unknown");
         assert_eq!(cap.limits.len(), 2);
     }
@@ -127,18 +127,19 @@ mod tests {
     #[test]
     fn block_above_largest_request_is_split() {
         let caps = Caps { largest_request: Some(1 << 20), ..caps(None, Some(10)) };
-        let bound = |block| of(&caps, Some(block)).and_then(|cap| cap.bound).map(|bound| bound.0);
+        let bound =
+            |block| from_caps(&caps, Some(block)).and_then(|cap| cap.bound).map(|bound| bound.0);
         assert_eq!(bound(16 << 20), Some(10.0 * 1_048_576.0));
         assert_eq!(bound(65_536), Some(655_360.0));
     }
 
     #[test]
     fn rate_is_at_its_cap_within_10_percent() {
-        let cap = of(&caps(Some(1_000_000), None), None).expect("a limit");
+        let cap = from_caps(&caps(Some(1_000_000), None), None).expect("a limit");
         assert!(cap.reached(&[1_090_000.0]).is_some() && cap.reached(&[910_000.0]).is_some());
         assert_eq!(cap.reached(&[890_000.0]), None);
         assert_eq!(cap.reached(&[1_110_000.0]), None);
         assert_eq!(cap.reached(&[]), None);
-        assert_eq!(of(&caps(None, None), Some(4096)), None);
+        assert_eq!(from_caps(&caps(None, None), Some(4096)), None);
     }
 }

@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use fathom_fileio::available_memory::{self, AvailableMemory};
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use fathom_fileio::{proc_io, residency};
 use fathom_metric::notation::bytes;
 use fathom_record::quantity::percent;
 use fathom_record::{Basis, Interval, State};
 use rustix::fs::{Advice, fadvise};
 
-use self::knee::{Knee, Observation, Search};
-use super::by_hand::{Result, checked, size};
-use super::temporary::{Folder, Temporary};
+use self::knee::{Knee, KneeSearch, Observation};
+use super::by_hand::{ByHandResult, checked, size};
+use super::temporary::{Temporary, TemporaryFolder};
 use crate::file::BASE;
 use crate::prelude::*;
 
@@ -100,7 +100,11 @@ fn predict_block_time(_: &Params, _: &Host, _: &Inputs<'_>) -> Model {
 
 /// The time of a block by that of the first size, where the available memory decides whether the
 /// file stays cached.
-fn block_time(bytes: u64, available: &AvailableMemory, first: &Point) -> Option<Prediction> {
+fn block_time(
+    bytes: u64,
+    available: &AvailableMemory,
+    first: &CapacityPoint,
+) -> Option<Prediction> {
     if bytes == first.bytes || !first.fits() {
         return None;
     }
@@ -168,7 +172,7 @@ const BLOCK: usize = 4096;
 const WHOLE: f64 = 0.995;
 
 /// The measurement at one size.
-struct Point {
+struct CapacityPoint {
     bytes: u64,
     /// Time per block of the second read, and its standard deviation over the chunks.
     ns: f64,
@@ -181,7 +185,7 @@ struct Point {
     device: Option<u64>,
 }
 
-impl Point {
+impl CapacityPoint {
     fn fits(&self) -> bool {
         let fetched = self.device.map_or(0.0, |bytes| bytes as f64 / self.bytes as f64);
         self.resident.iter().all(|&share| share >= WHOLE) && fetched <= 1.0 - WHOLE
@@ -208,13 +212,13 @@ impl Point {
 }
 
 impl Procedure for FindCapacity {
-    fn check(&self) -> Result<()> {
-        let folder = Folder::on_device(self.folder.as_deref())?;
+    fn check(&self) -> ByHandResult<()> {
+        let folder = TemporaryFolder::on_device(self.folder.as_deref())?;
         search(self, &folder, &available()?).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
-        let folder = Folder::on_device(self.folder.as_deref())?;
+    fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
+        let folder = TemporaryFolder::on_device(self.folder.as_deref())?;
         let available = available()?;
         let search = search(self, &folder, &available)?;
         let text = format!(
@@ -230,7 +234,7 @@ impl Procedure for FindCapacity {
         }
         let mut file = Temporary::new(&folder)?;
         let mut points = Vec::new();
-        let knee = search.knee(|bytes| -> Result<Observation> {
+        let knee = search.knee(|bytes| -> ByHandResult<Observation> {
             let Some(point) = measure_size(&mut file, bytes, recorder)? else {
                 return Ok(Observation::Stopped);
             };
@@ -247,12 +251,12 @@ impl Procedure for FindCapacity {
     }
 }
 
-fn available() -> Result<AvailableMemory> {
+fn available() -> ByHandResult<AvailableMemory> {
     available_memory::now()
         .ok_or_else(|| ProcedureError::failed("/proc/meminfo has no MemAvailable"))
 }
 
-fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact> {
+fn facts(knee: Knee, available: &AvailableMemory, points: &[CapacityPoint]) -> Vec<Fact> {
     let predicted = format!("{} ({})", size(available.bytes), available.source);
     let mut facts = vec![Fact::text("available memory", predicted)];
     let capacity = match knee {
@@ -268,8 +272,9 @@ fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact>
         facts.push(Fact::quantity("deviation", deviation, Unit::Bytes));
     }
     let fitting = points.iter().filter(|point| point.fits());
-    let whole =
-        |point: &Point| (point.bytes as f64 / MIB, point.ns * point.bytes as f64 / BLOCK as f64);
+    let whole = |point: &CapacityPoint| {
+        (point.bytes as f64 / MIB, point.ns * point.bytes as f64 / BLOCK as f64)
+    };
     let (sizes, times): (Vec<f64>, Vec<f64>) = fitting.map(whole).unzip();
     if let Some(line) = statistics::line(&sizes, &times) {
         let (slope, start) = (line.slope, line.intercept);
@@ -281,12 +286,16 @@ fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact>
     facts
 }
 
-fn search(options: &FindCapacity, folder: &Folder, available: &AvailableMemory) -> Result<Search> {
+fn search(
+    options: &FindCapacity,
+    folder: &TemporaryFolder,
+    available: &AvailableMemory,
+) -> ByHandResult<KneeSearch> {
     let free = folder.free()?;
     let wanted = options.max.unwrap_or(available.limit);
     let most = wanted.min(free);
     let step = (available.bytes.min(most) / PARTS).min(STEP) / GRAIN * GRAIN;
-    let search = Search { step: step.max(GRAIN), most, grain: GRAIN };
+    let search = KneeSearch { step: step.max(GRAIN), most, grain: GRAIN };
     if search.most < search.grain {
         let error = if wanted < GRAIN { ProcedureError::Usage } else { ProcedureError::Failed };
         return Err(error(format!(
@@ -306,7 +315,7 @@ fn measure_size(
     file: &mut Temporary,
     bytes: u64,
     recorder: &mut dyn Recorder,
-) -> Result<Option<Point>> {
+) -> ByHandResult<Option<CapacityPoint>> {
     // A smaller size than the file is the beginning of the same file.
     if bytes > file.bytes && !file.resize(bytes, recorder)? {
         return Ok(None);
@@ -315,7 +324,7 @@ fn measure_size(
     let (clock, stop) = (recorder.clock(), recorder.stop().now());
     // Cached pages after `bytes`, from earlier sizes, would compete for memory.
     fadvise(file, bytes, None, Advice::DontNeed)?;
-    let resident = || residency::of(file).cached.min(bytes) as f64 / bytes as f64;
+    let resident = || residency::residency_of(file).cached.min(bytes) as f64 / bytes as f64;
     if pass(file, bytes, clock, stop)?.is_none() {
         return Ok(None);
     }
@@ -327,7 +336,14 @@ fn measure_size(
     let deviation = statistics::standard_deviation(&times).unwrap_or(0.0);
     let stretch = times.len().div_ceil(STRETCHES).max(1);
     let stretches = times.chunks(stretch).filter_map(statistics::mean).collect();
-    Ok(Some(Point { bytes, ns, deviation, stretches, resident: [first, resident()], device }))
+    Ok(Some(CapacityPoint {
+        bytes,
+        ns,
+        deviation,
+        stretches,
+        resident: [first, resident()],
+        device,
+    }))
 }
 
 /// Reads the first bytes of a file. Returns the time per block in each chunk.
@@ -336,8 +352,8 @@ fn pass(
     bytes: u64,
     clock: &Clock,
     stop: &AtomicBool,
-) -> Result<Option<Vec<f64>>> {
-    let mut chunk = Pages::new(CHUNK)?;
+) -> ByHandResult<Option<Vec<f64>>> {
+    let mut chunk = MemoryPages::new(CHUNK)?;
     let mut times = Vec::new();
     let mut at = 0;
     while at < bytes {
@@ -364,9 +380,14 @@ fn mean_interval(values: &[f64]) -> Option<Interval> {
 }
 
 /// The time of a block by file size, ascending; of a size that was tried twice, the second try.
-fn record_series(recorder: &mut dyn Recorder, points: &[Point], available: &AvailableMemory) {
+fn record_series(
+    recorder: &mut dyn Recorder,
+    points: &[CapacityPoint],
+    available: &AvailableMemory,
+) {
     let Some(first) = points.first() else { return };
-    let by_size: BTreeMap<u64, &Point> = points.iter().map(|point| (point.bytes, point)).collect();
+    let by_size: BTreeMap<u64, &CapacityPoint> =
+        points.iter().map(|point| (point.bytes, point)).collect();
     for point in by_size.into_values() {
         let mut facts = vec![
             Fact::quantity("deviation", point.deviation, Unit::Nanoseconds),
@@ -386,7 +407,12 @@ fn record_series(recorder: &mut dyn Recorder, points: &[Point], available: &Avai
     }
 }
 
-fn measured(knee: Knee, by_space: bool, available: &AvailableMemory, points: &[Point]) -> Measured {
+fn measured(
+    knee: Knee,
+    by_space: bool,
+    available: &AvailableMemory,
+    points: &[CapacityPoint],
+) -> Measured {
     let headline = match knee {
         Knee::Found { fits, evicted } => {
             let sides = [fits as f64, evicted as f64];

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use fathom_analysis::statistics;
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use fathom_fileio::read;
-use fathom_fileio::residency::{self, State};
+use fathom_fileio::residency::{self, ResidencyState};
 use fathom_measure::clock;
 use fathom_measure::process::{self, Running};
 use fathom_metric::notation::{NotationError, bytes, count, time};
@@ -24,11 +24,11 @@ use fathom_record::quantity::counted;
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
-use super::by_hand::{self, Result, checked, size};
+use super::by_hand::{self, ByHandResult, checked, size};
 use super::cache_state;
 use super::cap::Cap;
-use super::options::{Counts, StateName, sorted};
-use super::temporary::{Folder, Temporary};
+use super::options::{CommandCounts, StateName, sorted};
+use super::temporary::{Temporary, TemporaryFolder};
 use crate::file::BASE;
 use crate::file::BUFFERED_DIRECT;
 use crate::prelude::*;
@@ -128,7 +128,7 @@ counts.";
 pub struct Contend {
     /// List of the numbers of processes; 1 is always included.
     #[arg(long, value_name = "COUNTS", default_value = "1..10", value_parser = processes)]
-    processes: Counts,
+    processes: CommandCounts,
     /// File size per process.
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = bytes)]
     bytes: u64,
@@ -143,12 +143,12 @@ pub struct Contend {
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     #[command(flatten)]
-    reader: Reader,
+    reader: ContentionReader,
 }
 
 /// Hidden options of a reader process.
 #[derive(Debug, Args)]
-struct Reader {
+struct ContentionReader {
     /// Its file.
     #[arg(long, hide = true)]
     reader_file: Option<PathBuf>,
@@ -167,7 +167,7 @@ struct Reader {
 const PROCESSES_MAX: u64 = 64;
 
 /// A list of numbers of processes. Unlike in other lists, a range means every number in it.
-fn processes(text: &str) -> Result<Counts, NotationError> {
+fn processes(text: &str) -> ByHandResult<CommandCounts, NotationError> {
     let mut all = vec![1];
     for part in text.split(',').map(str::trim) {
         let (from, to) =
@@ -180,12 +180,12 @@ fn processes(text: &str) -> Result<Counts, NotationError> {
         all.extend(from..=to);
     }
     sorted(&mut all);
-    Ok(Counts(all))
+    Ok(CommandCounts(all))
 }
 
 /// The files of the processes, and how they are read.
-struct Files {
-    sources: Vec<Source>,
+struct ContentionFiles {
+    sources: Vec<PathInfoSource>,
     /// Direct or cold.
     state: StateName,
     bytes: u64,
@@ -196,13 +196,13 @@ struct Files {
 }
 
 /// All rounds with one number of processes.
-struct Row {
+struct ContentionRow {
     processes: u64,
     /// Nanoseconds per block; `None` for a round without overlap.
     rounds: Vec<Option<f64>>,
 }
 
-impl Row {
+impl ContentionRow {
     fn values(&self) -> Vec<f64> {
         self.rounds.iter().copied().flatten().collect()
     }
@@ -218,29 +218,29 @@ impl Row {
 }
 
 impl Procedure for Contend {
-    fn part(&self) -> Option<Result<()>> {
+    fn part(&self) -> Option<ByHandResult<()>> {
         let file = self.reader.reader_file.as_ref()?;
         Some(self.reader.read(file, self.bytes / BLOCK as u64))
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> ByHandResult<()> {
         let bytes = self.file_bytes();
         if !(BYTES_MIN..=BYTES_MAX).contains(&bytes) {
             let (least, most) = (size(BYTES_MIN), size(BYTES_MAX));
             let got = size(self.bytes);
             return Err(ProcedureError::usage(format!("--bytes {got}: must be {least} to {most}")));
         }
-        Folder::on_device(self.folder.as_deref())?.check(self.most() * bytes)
+        TemporaryFolder::on_device(self.folder.as_deref())?.check(self.most() * bytes)
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
-        let folder = Folder::on_device(self.folder.as_deref())?;
+    fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
+        let folder = TemporaryFolder::on_device(self.folder.as_deref())?;
         let both = (self.most(), self.file_bytes());
         let Some(mut files) = files(recorder, self, &folder, both)? else {
             return Ok(Ending::Stopped);
         };
-        let row = |&processes: &u64| Row { processes, rounds: Vec::new() };
-        let mut rows: Vec<Row> = self.processes.0.iter().map(row).collect();
+        let row = |&processes: &u64| ContentionRow { processes, rounds: Vec::new() };
+        let mut rows: Vec<ContentionRow> = self.processes.0.iter().map(row).collect();
         let disturbance = rounds(recorder, self, &mut files, &mut rows)?;
         record(recorder, &files, &rows, &disturbance);
         Ok(Ending::Done)
@@ -262,9 +262,9 @@ impl Contend {
 fn files(
     recorder: &mut dyn Recorder,
     contend: &Contend,
-    folder: &Folder,
+    folder: &TemporaryFolder,
     (most, bytes): (u64, u64),
-) -> Result<Option<Files>> {
+) -> ByHandResult<Option<ContentionFiles>> {
     let all = size(most * bytes);
     let reads = format!("reads for {:.0} s at most", contend.time_limit.as_secs_f64());
     let files = counted(most as usize, "file");
@@ -279,13 +279,15 @@ fn files(
         residency::evict(file.file())?;
         sources.push(file.into_source());
     }
-    let request =
-        read::Request { range: Some(0..BLOCK as u64), ..read::Request::whole(read::Way::Direct) };
+    let request = read::ReadRequest {
+        range: Some(0..BLOCK as u64),
+        ..read::ReadRequest::whole(read::Way::Direct)
+    };
     let direct = fathom_fileio::read(&sources[0], &request, recorder.clock());
     let is_direct = direct.is_ok_and(|outcome| outcome.fallbacks == 0 && outcome.faults.is_empty());
     let rounds = contend.processes.0.len() as f64 * f64::from(contend.repeat);
     let share = contend.time_limit.div_f64(rounds);
-    Ok(Some(Files {
+    Ok(Some(ContentionFiles {
         sources,
         state: if is_direct { StateName::Direct } else { StateName::Cold },
         bytes,
@@ -299,9 +301,9 @@ fn files(
 fn rounds(
     recorder: &mut dyn Recorder,
     contend: &Contend,
-    files: &mut Files,
-    rows: &mut [Row],
-) -> Result<Disturbance> {
+    files: &mut ContentionFiles,
+    rows: &mut [ContentionRow],
+) -> ByHandResult<Disturbance> {
     let program = process::this_program()?;
     let all = u64::from(contend.repeat) * rows.len() as u64;
     let (count, mut sum) = (rows.len(), None);
@@ -321,9 +323,9 @@ fn rounds(
     Ok(sum.unwrap_or_default())
 }
 
-impl Files {
+impl ContentionFiles {
     /// Nanoseconds per block of a round; `None` if the processes never overlapped.
-    fn block_ns(&mut self, program: &Path, processes: u64) -> Result<Option<f64>> {
+    fn block_ns(&mut self, program: &Path, processes: u64) -> ByHandResult<Option<f64>> {
         for _ in 0..TRIES {
             let block = overlap(&self.round(program, processes)?);
             if block.is_some() {
@@ -334,7 +336,7 @@ impl Files {
     }
 
     /// Runs one round. Returns the timestamps of each process: its start and the end of each block.
-    fn round(&mut self, program: &Path, processes: u64) -> Result<Vec<Vec<u64>>> {
+    fn round(&mut self, program: &Path, processes: u64) -> ByHandResult<Vec<Vec<u64>>> {
         if self.state == StateName::Cold {
             for source in &self.sources[..processes as usize] {
                 let found = residency::evict(source.file())?;
@@ -372,7 +374,7 @@ impl Files {
     fn reader_command(
         &self,
         program: &Path,
-        source: &Source,
+        source: &PathInfoSource,
         gate: &PipeReader,
     ) -> std::io::Result<Command> {
         let own = std::process::id();
@@ -391,10 +393,10 @@ impl Files {
 
     /// Checks that direct reads left the files uncached.
     fn check_uncached(&mut self) {
-        let cached = |source: &Source| match residency::of(source.file()).state {
-            State::Warm => true,
-            State::Mixed { share } => share > CACHED_MAX,
-            State::Cold | State::Unknown { .. } => false,
+        let cached = |source: &PathInfoSource| match residency::residency_of(source.file()).state {
+            ResidencyState::Warm => true,
+            ResidencyState::Mixed { share } => share > CACHED_MAX,
+            ResidencyState::Cold | ResidencyState::Unknown { .. } => false,
         };
         if self.state == StateName::Direct && self.sources.iter().any(cached) {
             let invalid = fathom_record::State::Invalid;
@@ -416,10 +418,10 @@ fn overlap(stamps: &[Vec<u64>]) -> Option<f64> {
 }
 
 /// The line of each round: slopes, intercepts, and the shares of the variance that they explain.
-fn fitted(rows: &[Row]) -> Option<[Vec<f64>; 3]> {
+fn fitted(rows: &[ContentionRow]) -> Option<[Vec<f64>; 3]> {
     let rounds = rows.iter().map(|row| row.rounds.len()).min()?;
     let lines = (0..rounds).filter_map(|round| {
-        let point = |row: &Row| Some((row.processes as f64, row.rounds[round]?));
+        let point = |row: &ContentionRow| Some((row.processes as f64, row.rounds[round]?));
         let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(point).unzip();
         statistics::line(&x, &y)
     });
@@ -430,7 +432,12 @@ fn fitted(rows: &[Row]) -> Option<[Vec<f64>; 3]> {
     })
 }
 
-fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance: &Disturbance) {
+fn record(
+    recorder: &mut dyn Recorder,
+    files: &ContentionFiles,
+    rows: &[ContentionRow],
+    disturbance: &Disturbance,
+) {
     let cap = Cap::on_reads(files.sources[0].file(), Some(BLOCK));
     let no_device = cache_state::no_device(files.sources[0].info());
     for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
@@ -479,8 +486,8 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
     });
 }
 
-impl Reader {
-    fn read(&self, file: &Path, blocks: u64) -> Result<()> {
+impl ContentionReader {
+    fn read(&self, file: &Path, blocks: u64) -> ByHandResult<()> {
         let ended =
             || ProcedureError::failed("--reader-file is internal to `fathom file contend` itself");
         let coordinator = Pid::from_raw(self.coordinator as i32).ok_or_else(ended)?;
@@ -492,7 +499,7 @@ impl Reader {
             // Disables readahead, whose blocks would come from the page cache.
             fadvise(&file, 0, None, Advice::Random)?;
         }
-        let mut block = Pages::new(BLOCK)?;
+        let mut block = MemoryPages::new(BLOCK)?;
         let mut stamps = vec![0_u64; blocks as usize + 1];
         // Faults the pages in before the timed reads.
         stamps.fill(1);

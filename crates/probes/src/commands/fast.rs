@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use clap::{Parser, ValueEnum};
-use fathom_fileio::fast::{GENERATED_MAX, Options, read_fast};
+use fathom_fileio::fast::{FastOptions, GENERATED_MAX, read_fast};
 use fathom_fileio::path_info::FileKind;
 use fathom_fileio::proc_io;
 use fathom_fileio::read::Way;
@@ -21,8 +21,8 @@ use fathom_record::quantity::percent;
 
 use self::facts::facts;
 use self::file_list::FileList;
-use self::pass::{FileResult, Pass};
-use super::by_hand::{self, Result, checked, printable, size};
+use self::pass::{FastPass, FileResult};
+use super::by_hand::{self, ByHandResult, checked, printable, size};
 use super::options::block;
 use super::{bandwidth, cache_state};
 use crate::file::BASE;
@@ -118,7 +118,7 @@ pub struct ReadFast {
     keep_going: bool,
 }
 
-fn ceiling(text: &str) -> Result<u64, NotationError> {
+fn ceiling(text: &str) -> ByHandResult<u64, NotationError> {
     match bytes(text)? {
         0 => Err(NotationError::new(text, "bytes per second above 0, such as 50GB")),
         rate => Ok(rate),
@@ -139,12 +139,12 @@ impl Procedure for ReadFast {
         false
     }
 
-    fn check(&self) -> Result<()> {
-        FileList::of(&self.files, self.keep_going).map(|_| ())
+    fn check(&self) -> ByHandResult<()> {
+        FileList::from_arguments(&self.files, self.keep_going).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
-        let found = FileList::of(&self.files, self.keep_going)?;
+    fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
+        let found = FileList::from_arguments(&self.files, self.keep_going)?;
         let what = format!("reading {}", size(found.bytes()));
         let pass = |recorder: &mut dyn Recorder, _| {
             let (pass, counted) = observed(recorder.cpu(), || pass(recorder, self, &found));
@@ -152,17 +152,17 @@ impl Procedure for ReadFast {
             let counted = by_hand::without_own_waits(counted, pass.threads());
             Ok(Some((pass, counted)))
         };
-        let record = |recorder: &mut dyn Recorder, passes: &[Pass], disturbance| {
+        let record = |recorder: &mut dyn Recorder, passes: &[FastPass], disturbance| {
             let measured = measured(self, &found, passes, disturbance);
             let facts = facts(recorder, self, &found, passes, measured.verdict.is_none());
             recorder.record(Measured { facts, ..measured });
         };
         let times = (self.repeat, what.as_str());
         let (mut passes, disturbance) =
-            by_hand::repeated(recorder, times, pass, Pass::is_changed, record)?;
+            by_hand::repeated(recorder, times, pass, FastPass::is_changed, record)?;
         // The facts describe the last pass: drop one that was stopped before it read anything.
         if passes.len() > 1 {
-            let is_stopped = |last: &Pass| last.results.iter().any(|one| one.fast.stopped);
+            let is_stopped = |last: &FastPass| last.results.iter().any(|one| one.fast.stopped);
             passes.pop_if(|last| is_stopped(last) && last.sum().bytes == 0);
         }
         let last = &passes[passes.len() - 1];
@@ -175,8 +175,8 @@ impl Procedure for ReadFast {
     }
 }
 
-fn options<'a>(recorder: &'a dyn Recorder, read: &ReadFast) -> Options<'a> {
-    Options {
+fn options<'a>(recorder: &'a dyn Recorder, read: &ReadFast) -> FastOptions<'a> {
+    FastOptions {
         way: read.path.map(|path| match path {
             PathName::Pread => Way::Pread,
             PathName::Mmap => Way::Map,
@@ -191,22 +191,24 @@ fn options<'a>(recorder: &'a dyn Recorder, read: &ReadFast) -> Options<'a> {
 }
 
 /// Reads all files once: large ones sequentially by all threads, small ones in parallel.
-fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &FileList) -> Result<Pass> {
+fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &FileList) -> ByHandResult<FastPass> {
     let options = options(recorder, read);
     let is_small = |number: &usize| found.files.len() > 1 && found.files[*number].1 < SMALL;
     let all = 0..found.files.len();
     let (small, large): (Vec<usize>, Vec<usize>) = all.partition(is_small);
     let clock = recorder.clock();
-    let mut pass = Pass::default();
+    let mut pass = FastPass::default();
     let before = proc_io::read_bytes();
     let begin = clock.start();
     for number in large {
         let is_alone = found.files.len() == 1;
         match read_one(&found.files[number].0, number, &options, clock) {
             Ok(one) => pass.results.push(one),
-            Err(Unread::Unending(why)) if !is_alone => pass.skipped.push((number, why)),
-            Err(Unread::Failed(why)) if read.keep_going && !is_alone => pass.failed.push(why),
-            Err(Unread::Failed(why) | Unread::Unending(why)) => return Err(failed(&why, found)),
+            Err(FastUnread::Unending(why)) if !is_alone => pass.skipped.push((number, why)),
+            Err(FastUnread::Failed(why)) if read.keep_going && !is_alone => pass.failed.push(why),
+            Err(FastUnread::Failed(why) | FastUnread::Unending(why)) => {
+                return Err(failed(&why, found));
+            }
         }
     }
     read_in_parallel(recorder, found, &small, &options, &mut pass);
@@ -231,7 +233,7 @@ fn failed(why: &str, found: &FileList) -> ProcedureError {
 }
 
 /// Why a file was not read.
-enum Unread {
+enum FastUnread {
     Failed(String),
     /// It has no end that a read could wait for.
     Unending(String),
@@ -240,19 +242,20 @@ enum Unread {
 fn read_one(
     path: &Path,
     number: usize,
-    options: &Options<'_>,
+    options: &FastOptions<'_>,
     clock: &Clock,
-) -> Result<FileResult, Unread> {
-    let source = Source::open(path).map_err(|error| Unread::Failed(error.to_string()))?;
+) -> ByHandResult<FileResult, FastUnread> {
+    let source =
+        PathInfoSource::open(path).map_err(|error| FastUnread::Failed(error.to_string()))?;
     let unending = |what: &str| {
         let text = format!("{} has no end: use `file read` with {what}", printable(path));
-        Err(Unread::Unending(text))
+        Err(FastUnread::Unending(text))
     };
     if source.info().kind == FileKind::Character {
         return unending("--count");
     }
     let fast = read_fast(&source, options, clock)
-        .map_err(|error| Unread::Failed(format!("read {}: {error}", printable(path))))?;
+        .map_err(|error| FastUnread::Failed(format!("read {}: {error}", printable(path))))?;
     match fast.sum.bytes {
         // Such as /proc/kmsg, and /proc/self/pagemap.
         _ if fast.has_no_data => unending("--time-limit"),
@@ -265,13 +268,14 @@ fn read_in_parallel(
     recorder: &dyn Recorder,
     found: &FileList,
     small: &[usize],
-    options: &Options<'_>,
-    pass: &mut Pass,
+    options: &FastOptions<'_>,
+    pass: &mut FastPass,
 ) {
     let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let threads = options.threads.unwrap_or(options.cpus).clamp(1, small.len().max(1));
     // A small file does not amortize threads, a ring or trials.
-    let options = Options { threads: Some(1), way: options.way.or(Some(Way::Pread)), ..*options };
+    let options =
+        FastOptions { threads: Some(1), way: options.way.or(Some(Way::Pread)), ..*options };
     let clock = recorder.clock().specification();
     let work = || {
         let clock = Clock::from_specification(clock);
@@ -281,7 +285,7 @@ fn read_in_parallel(
                 break;
             }
             let one = read_one(&found.files[*number].0, *number, &options, &clock);
-            let is_failed = matches!(one, Err(Unread::Failed(_))) && !options.keep_going;
+            let is_failed = matches!(one, Err(FastUnread::Failed(_))) && !options.keep_going;
             has_failed.fetch_or(is_failed, Ordering::Relaxed);
             done.push((*number, one));
         }
@@ -301,8 +305,8 @@ fn read_in_parallel(
     for (number, one) in done {
         match one {
             Ok(one) => pass.results.push(one),
-            Err(Unread::Failed(why)) => pass.failed.push(why),
-            Err(Unread::Unending(why)) => pass.skipped.push((number, why)),
+            Err(FastUnread::Failed(why)) => pass.failed.push(why),
+            Err(FastUnread::Unending(why)) => pass.skipped.push((number, why)),
         }
     }
 }
@@ -310,12 +314,12 @@ fn read_in_parallel(
 fn measured(
     read: &ReadFast,
     found: &FileList,
-    passes: &[Pass],
+    passes: &[FastPass],
     disturbance: Disturbance,
 ) -> Measured {
     let last = &passes[passes.len() - 1];
     let sum = last.sum();
-    let states: Vec<&str> = passes.iter().map(Pass::state).collect();
+    let states: Vec<&str> = passes.iter().map(FastPass::state).collect();
     let params = Params::one("state", by_hand::state_of_all(&states))
         .and("files", found.files.len() as i64)
         .and("file_bytes", sum.bytes as i64);
@@ -331,9 +335,9 @@ fn measured(
         }
         verified.push(("in memory before", one.residency.clone()));
     }
-    let values = passes.iter().filter(|pass| pass.sum().bytes > 0).map(Pass::rate).collect();
+    let values = passes.iter().filter(|pass| pass.sum().bytes > 0).map(FastPass::rate).collect();
     let verdict = changed
-        .or_else(|| by_hand::unreadable(passes.iter().flat_map(Pass::faults)))
+        .or_else(|| by_hand::unreadable(passes.iter().flat_map(FastPass::faults)))
         .or_else(|| by_hand::nothing_done(sum.bytes));
     Measured {
         metric: "file.fast",
@@ -348,7 +352,7 @@ fn measured(
 }
 
 /// A doubt if reads past the page cache may have reached no device, by a file of each file system.
-fn no_device(read: &ReadFast, found: &FileList, passes: &[Pass]) -> Option<Reason> {
+fn no_device(read: &ReadFast, found: &FileList, passes: &[FastPass]) -> Option<Reason> {
     let mut results = passes.iter().flat_map(|pass| &pass.results);
     if read.path != Some(PathName::Direct) && results.all(|one| one.state == "warm") {
         return None;
@@ -361,14 +365,14 @@ fn no_device(read: &ReadFast, found: &FileList, passes: &[Pass]) -> Option<Reaso
 }
 
 /// Doubts about rate or sums: files shorter than their size, passes that differ, holes.
-fn doubts(passes: &[Pass]) -> Vec<Reason> {
+fn doubts(passes: &[FastPass]) -> Vec<Reason> {
     let mut doubts = Vec::new();
     let mut doubt = |cause, text: String| doubts.push(Reason::new(cause, text));
     let results = || passes.iter().flat_map(|pass| &pass.results);
     if results().any(|one| one.fast.ended_at.is_some()) {
         doubt(Cause::NotAsAsked, "a file ended before its size".to_owned());
     }
-    let is_whole = |pass: &&Pass| !pass.results.iter().any(|one| one.fast.stopped);
+    let is_whole = |pass: &&FastPass| !pass.results.iter().any(|one| one.fast.stopped);
     let mut whole = passes.iter().filter(is_whole);
     let first = whole.next().map(|pass| (pass.sum().xor, pass.sum().position));
     if whole.any(|pass| Some((pass.sum().xor, pass.sum().position)) != first) {
@@ -383,7 +387,7 @@ fn doubts(passes: &[Pass]) -> Vec<Reason> {
         );
         doubt(Cause::NotAsAsked, text);
     }
-    let states: Vec<&str> = passes.iter().map(Pass::state).collect();
+    let states: Vec<&str> = passes.iter().map(FastPass::state).collect();
     doubts.extend(by_hand::other_states(&states));
     doubts.extend(passes.iter().find_map(|pass| too_short(pass.ns, pass.setup_ns())));
     doubts

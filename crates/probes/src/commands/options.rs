@@ -49,10 +49,10 @@ pub enum DropName {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counts(pub Vec<u64>);
+pub struct CommandCounts(pub Vec<u64>);
 
 #[derive(Clone, Debug)]
-pub struct Sizes(pub Vec<u64>);
+pub struct SizeRange(pub Vec<u64>);
 
 #[derive(Clone, Debug)]
 pub struct Blocks(pub Vec<usize>);
@@ -82,11 +82,11 @@ fn of_block(bytes: u64, text: &str) -> Result<usize, NotationError> {
 }
 
 /// A list of file sizes.
-pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
+pub(super) fn file_sizes(text: &str) -> Result<SizeRange, NotationError> {
     let mut all = sizes(text)?;
     match sorted(&mut all).first() {
         Some(0) => Err(NotationError::new(text, "files of at least 1 byte")),
-        _ => Ok(Sizes(all)),
+        _ => Ok(SizeRange(all)),
     }
 }
 

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fathom_analysis::statistics;
-use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
+use fathom_fileio::read::{Bypass, ReadError, ReadOutcome, ReadRequest, Way};
 use fathom_fileio::residency::Residency;
 use fathom_fileio::{extents, proc_io};
 use fathom_record::{Check, State};
 
-use super::by_hand::{self, Result, checked, sums};
+use super::by_hand::{self, ByHandResult, checked, sums};
 use super::cache_state;
 use super::options::StateName;
 use crate::file::BUFFERED_DIRECT;
@@ -23,7 +23,7 @@ const CHUNK: u64 = 4 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct Pass {
     pub(super) before: Residency,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ReadOutcome,
     pub(super) device_bytes: Option<u64>,
 }
 
@@ -31,10 +31,10 @@ impl Pass {
     /// Reads a file once; `before` is its residency.
     pub(super) fn read(
         recorder: &dyn Recorder,
-        source: &Source,
-        request: &Request<'_>,
+        source: &PathInfoSource,
+        request: &ReadRequest<'_>,
         before: Residency,
-    ) -> Result<(Self, Disturbance)> {
+    ) -> ByHandResult<(Self, Disturbance)> {
         let fetched = proc_io::read_bytes();
         let clock = recorder.clock();
         let (outcome, counted) =
@@ -120,16 +120,16 @@ impl PassSeries {
     pub(super) fn pass(
         &mut self,
         recorder: &dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         limit: Option<Duration>,
-    ) -> Result<bool> {
+    ) -> ByHandResult<bool> {
         let ReadConfig { block, state, threads, ref range } = self.config;
         let stop = recorder.stop().now();
         let before = cache_state::prepare(source, state, None, stop)?;
         if recorder.stop().is_by_person() {
             return Ok(false);
         }
-        let request = Request {
+        let request = ReadRequest {
             way: self.config.way(),
             range: range.clone(),
             origin: None,
@@ -152,7 +152,7 @@ impl PassSeries {
     }
 
     /// Whether the last pass began in the requested state.
-    pub(super) fn is_last_right(&self, source: &Source) -> bool {
+    pub(super) fn is_last_right(&self, source: &PathInfoSource) -> bool {
         let last = self.passes.last();
         last.is_none_or(|pass| {
             cache_state::wrong_state(source, self.config.state, &pass.before).is_none()
@@ -172,7 +172,7 @@ impl PassSeries {
         by_rate.get(by_rate.len() / 2).copied()
     }
 
-    pub(super) fn invalid_verdict(&self, source: &Source) -> Option<Verdict> {
+    pub(super) fn invalid_verdict(&self, source: &PathInfoSource) -> Option<Verdict> {
         invalid_verdict(&self.passes, source, self.config.state)
     }
 
@@ -180,7 +180,7 @@ impl PassSeries {
     pub(super) fn record(
         &self,
         recorder: &mut dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         more: &Params,
         facts: Vec<Fact>,
     ) -> Record {
@@ -189,7 +189,7 @@ impl PassSeries {
         recorder.record(measured)
     }
 
-    fn measured(&self, source: &Source, more: &Params) -> Measured {
+    fn measured(&self, source: &PathInfoSource, more: &Params) -> Measured {
         let ReadConfig { block, state, threads, .. } = self.config;
         let (first, last) = (&self.passes[0], &self.passes[self.passes.len() - 1]);
         let states: Vec<&str> = self.passes.iter().map(|pass| pass.before.state.name()).collect();
@@ -230,7 +230,7 @@ impl PassSeries {
     }
 
     /// Time of the median rate, and bytes of the median pass.
-    fn facts(&self, source: &Source) -> Vec<Fact> {
+    fn facts(&self, source: &PathInfoSource) -> Vec<Fact> {
         let mut facts = vec![Fact::text("file", cache_state::describe_file(source))];
         let is_one_content = self.passes.iter().all(|pass| pass.outcome.changed.is_none());
         if let Some((pass, rate)) = self.median_pass().zip(statistics::median(&rates(&self.passes)))
@@ -255,7 +255,7 @@ impl PassSeries {
     }
 }
 
-pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
+pub(super) fn checks(source: &PathInfoSource, last: &Pass) -> Vec<Check> {
     let mut facts = vec![("file", cache_state::describe_file(source))];
     // A changed file has no one content.
     facts.extend(last.outcome.changed.map_or_else(|| sums(last.outcome.sum), |_| Vec::new()));
@@ -269,7 +269,7 @@ pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
 /// direct reads, or none from a device.
 pub(super) fn invalid_verdict(
     passes: &[Pass],
-    source: &Source,
+    source: &PathInfoSource,
     state: StateName,
 ) -> Option<Verdict> {
     let wrong_state =
@@ -288,11 +288,11 @@ pub(super) fn invalid_verdict(
 
 /// The verdict if a pass that was to read a device read none, by the kernel's count: the data is
 /// elsewhere than the path says, as under an overlay whose folders were covered by another mount.
-fn never_fetched(passes: &[Pass], source: &Source, state: StateName) -> Option<Verdict> {
+fn never_fetched(passes: &[Pass], source: &PathInfoSource, state: StateName) -> Option<Verdict> {
     let is_asked = matches!(state, StateName::Cold | StateName::Direct);
     // The counter knows no devices of other machines, and holes need none.
     let has_device = source.info().is_on_device() == Some(true);
-    let is_data = || extents::of(source.file()).map_or(true, |found| found.share() >= 1.0);
+    let is_data = || extents::extents_of(source.file()).map_or(true, |found| found.share() >= 1.0);
     let is_missing = |pass: &Pass| pass.bytes() > 0 && pass.device_bytes == Some(0);
     let text = format!("requested {}, but 0 bytes came from a device", state.name());
     (is_asked && has_device && passes.iter().any(is_missing) && is_data())
@@ -342,17 +342,17 @@ mod tests {
     use crate::smoke;
 
     /// A pass over a file, from whatever is in memory.
-    fn pass(source: &Source, request: &Request<'_>) -> Pass {
+    fn pass(source: &PathInfoSource, request: &ReadRequest<'_>) -> Pass {
         let outcome = fathom_fileio::read(source, request, &smoke::clock()).unwrap();
-        let before = fathom_fileio::residency::of(source.file());
+        let before = fathom_fileio::residency::residency_of(source.file());
         Pass { before, outcome, device_bytes: None }
     }
 
     #[test]
     fn series_knows_whether_its_last_pass_began_as_requested() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let source = Source::open(file.path()).unwrap();
-        let read = pass(&source, &Request::whole(Way::Pread));
+        let source = PathInfoSource::open(file.path()).unwrap();
+        let read = pass(&source, &ReadRequest::whole(Way::Pread));
         let mut series = PassSeries::new(ReadConfig::whole(1, StateName::Warm));
         assert!(series.is_last_right(&source), "no pass");
         let mut is_right_after = |state| {
@@ -362,7 +362,7 @@ mod tests {
             series.passes.push(Pass { before, ..read.clone() });
             series.is_last_right(&source)
         };
-        use fathom_fileio::residency::State as InMemory;
+        use fathom_fileio::residency::ResidencyState as InMemory;
         assert!(!is_right_after(InMemory::Mixed { share: 0.999_9 }));
         assert!(!is_right_after(InMemory::Cold));
         assert!(is_right_after(InMemory::Warm));
@@ -376,9 +376,9 @@ mod tests {
     fn pass_that_read_nothing_has_no_rate() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "1234").unwrap();
-        let source = Source::open(file.path()).unwrap();
+        let source = PathInfoSource::open(file.path()).unwrap();
         let of = |bytes: u64| {
-            pass(&source, &Request { range: Some(0..bytes), ..Request::whole(Way::Pread) })
+            pass(&source, &ReadRequest { range: Some(0..bytes), ..ReadRequest::whole(Way::Pread) })
         };
         let mut series = PassSeries::new(ReadConfig::whole(1, StateName::AsIs));
         for (passes, rates, is_number, doubts) in [
@@ -400,8 +400,8 @@ mod tests {
     fn all_passes_after_a_change_are_invalid() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "12345678").unwrap();
-        let source = Source::open(file.path()).unwrap();
-        let by_calls = || pass(&source, &Request::whole(Way::Calls { count: None }));
+        let source = PathInfoSource::open(file.path()).unwrap();
+        let by_calls = || pass(&source, &ReadRequest::whole(Way::Calls { count: None }));
         let mut series = PassSeries::new(ReadConfig::whole(1, StateName::AsIs));
         series.passes.push(by_calls());
         assert_eq!(series.invalid_verdict(&source), None);
@@ -414,13 +414,13 @@ mod tests {
         assert_eq!(verdict.reasons[0].text, "the file changed: from 8 to 4 bytes");
         assert!(measured.checks.iter().all(|check| check.name != "XOR-32"));
         // After the last pass.
-        let source = Source::open(file.path()).unwrap();
-        let read = pass(&source, &Request::whole(Way::Pread));
+        let source = PathInfoSource::open(file.path()).unwrap();
+        let read = pass(&source, &ReadRequest::whole(Way::Pread));
         series.passes = vec![read.clone()];
         assert_eq!(series.invalid_verdict(&source), None);
         // Its size is the old one, as a network file system may report it.
         let ended_at = Some(2);
-        let cut = Pass { outcome: Outcome { ended_at, ..read.outcome.clone() }, ..read };
+        let cut = Pass { outcome: ReadOutcome { ended_at, ..read.outcome.clone() }, ..read };
         series.passes.push(cut);
         let text = "the file ended at byte 2, before its size";
         assert_eq!(series.invalid_verdict(&source).unwrap().reasons[0].text, text);
@@ -435,11 +435,11 @@ mod tests {
         let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
         std::fs::write(file.path(), "1234").unwrap();
         file.as_file().sync_all().unwrap();
-        let source = Source::open(file.path()).unwrap();
+        let source = PathInfoSource::open(file.path()).unwrap();
         if source.info().is_on_device() != Some(true) {
             return smoke::skipped("/var/tmp is not on a device");
         }
-        let read = pass(&source, &Request::whole(Way::Pread));
+        let read = pass(&source, &ReadRequest::whole(Way::Pread));
         let verdict = |state, device_bytes| {
             never_fetched(&[Pass { device_bytes, ..read.clone() }], &source, state)
                 .map(|verdict| verdict.reasons[0].text.clone())
@@ -458,10 +458,10 @@ mod tests {
     fn time_and_rate_of_an_even_number_of_passes_agree() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "1234").unwrap();
-        let source = Source::open(file.path()).unwrap();
-        let read = pass(&source, &Request::whole(Way::Pread));
+        let source = PathInfoSource::open(file.path()).unwrap();
+        let read = pass(&source, &ReadRequest::whole(Way::Pread));
         let mut series = PassSeries::new(ReadConfig::whole(1, StateName::AsIs));
-        let of = |ns| Pass { outcome: Outcome { ns, ..read.outcome.clone() }, ..read.clone() };
+        let of = |ns| Pass { outcome: ReadOutcome { ns, ..read.outcome.clone() }, ..read.clone() };
         series.passes = [1e9, 2e9].map(of).into();
         let facts = series.facts(&source);
         let time = facts.iter().find(|fact| fact.name == "time").unwrap();

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use fathom_fileio::path_info::FileKind;
-use fathom_fileio::read::{Outcome, Request, Way};
+use fathom_fileio::read::{ReadOutcome, ReadRequest, Way};
 use fathom_fileio::residency;
 use fathom_metric::notation::time;
 use fathom_record::quantity::{NOTHING, binary_size};
 
-use super::by_hand::{self, Result, amount, printable, size, sum_facts, threads};
+use super::by_hand::{self, ByHandResult, amount, printable, size, sum_facts, threads};
 use super::cache_state;
 use super::cap::Cap;
 use super::options::{DropName, StateName, block, block_count};
@@ -103,13 +103,13 @@ impl Procedure for Read {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<()> {
-        let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
+    fn check(&self) -> ByHandResult<()> {
+        let source = PathInfoSource::open(&self.file).map_err(ProcedureError::failed)?;
         self.for_source(&source).0.state_and_way(&source).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
-        let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
+    fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
+        let source = PathInfoSource::open(&self.file).map_err(ProcedureError::failed)?;
         let (read, note) = self.for_source(&source);
         read.measure(recorder, &source, note)
     }
@@ -118,7 +118,7 @@ impl Procedure for Read {
 impl Read {
     /// Without a stable size, as in /proc, a file is generated as it is read: by one thread, once.
     /// With a note if more was requested.
-    fn for_source(&self, source: &Source) -> (Self, Option<String>) {
+    fn for_source(&self, source: &PathInfoSource) -> (Self, Option<String>) {
         let mut read = self.clone();
         let is_generated = source.info().size.is_none() && source.info().kind == FileKind::Regular;
         if !is_generated || (read.threads, read.repeat) == (1, 1) {
@@ -133,9 +133,9 @@ impl Read {
     fn measure(
         &self,
         recorder: &mut dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         note: Option<String>,
-    ) -> Result<Ending> {
+    ) -> ByHandResult<Ending> {
         let (state, way) = self.state_and_way(source)?;
         let limit = recorder.stop().after(self.time_limit, source.info().size.is_none())?;
         let what = format!("reading {}", source.info().size.map_or_else(String::new, size));
@@ -165,7 +165,7 @@ impl Read {
     }
 
     /// Resolves the defaults of --state and --way, which depend on each other.
-    fn state_and_way(&self, source: &Source) -> Result<(StateName, Way)> {
+    fn state_and_way(&self, source: &PathInfoSource) -> ByHandResult<(StateName, Way)> {
         by_hand::check_length(self.block, self.count.unwrap_or(0))?;
         let past_cache = matches!(self.way, Some(WayName::Direct | WayName::Ring));
         let state = match (self.state, past_cache) {
@@ -209,17 +209,17 @@ impl Read {
     fn pass(
         &self,
         recorder: &dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         state: StateName,
         way: Way,
-    ) -> Result<(Pass, Disturbance)> {
+    ) -> ByHandResult<(Pass, Disturbance)> {
         let stop = recorder.stop().now();
         let before = cache_state::prepare(source, state, self.drop_caches, stop)?;
         let range = match (way, self.count) {
             (Way::Calls { .. }, _) | (_, None) => None,
             (_, Some(count)) => Some(0..self.block as u64 * count),
         };
-        let request = Request {
+        let request = ReadRequest {
             way,
             range,
             origin: None,
@@ -237,7 +237,7 @@ impl Read {
 
     fn measured(
         &self,
-        source: &Source,
+        source: &PathInfoSource,
         (state, way): (StateName, Way),
         passes: &[Pass],
         cap: Option<&Cap>,
@@ -291,13 +291,13 @@ impl Read {
     fn facts(
         &self,
         recorder: &dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         way: Way,
         passes: &[Pass],
         measured: &Measured,
     ) -> Vec<Fact> {
         let last = &passes[passes.len() - 1];
-        let Outcome { sum, ns, calls, fallbacks, .. } = &last.outcome;
+        let ReadOutcome { sum, ns, calls, fallbacks, .. } = &last.outcome;
         let blocks = sum.bytes.div_ceil(self.block as u64);
         let by = format!("; by {}, {}", way_name(way), threads(self.threads.into()));
         let mut facts = vec![
@@ -352,8 +352,8 @@ fn is_bad(pass: &Pass) -> bool {
 }
 
 /// The I/O limits of the control group, unless all passes read from the page cache.
-fn cap(read: &Read, source: &Source, way: Way, passes: &[Pass]) -> Option<Cap> {
-    let is_warm = |pass: &Pass| pass.before.state == residency::State::Warm;
+fn cap(read: &Read, source: &PathInfoSource, way: Way, passes: &[Pass]) -> Option<Cap> {
+    let is_warm = |pass: &Pass| pass.before.state == residency::ResidencyState::Warm;
     if !way.is_direct() && passes.iter().all(is_warm) {
         return None;
     }

@@ -13,11 +13,11 @@ use rustix::fs::lstat;
 
 pub(super) use self::search::SearchEnd;
 use self::search::{TimedSize, search_size};
-use super::by_hand::{Result, checked, printable, size, sum_facts};
+use super::by_hand::{ByHandResult, checked, printable, size, sum_facts};
 use super::cache_state;
 use super::options::{StateName, TemporaryOptions, block};
 use super::passes::{PassSeries, ReadConfig};
-use super::temporary::{Folder, Limit, Temporary, announce, memory};
+use super::temporary::{Temporary, TemporaryFolder, TemporaryLimit, announce, memory};
 use crate::file::BASE;
 use crate::prelude::*;
 
@@ -184,8 +184,8 @@ impl Procedure for FindSize {
         INPUTS
     }
 
-    fn check(&self) -> Result<()> {
-        let folder = Folder::choose(self.temporary.folder.as_deref())?;
+    fn check(&self) -> ByHandResult<()> {
+        let folder = TemporaryFolder::choose(self.temporary.folder.as_deref())?;
         if let Some(name) = &self.keep {
             if name.components().count() != 1 || name.file_name().is_none() {
                 let name = printable(name);
@@ -200,8 +200,8 @@ impl Procedure for FindSize {
         SizeSearch::new(&Host::default(), &folder, self.block, self.state, &self.search).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
-        let folder = Folder::choose(self.temporary.folder.as_deref())?;
+    fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
+        let folder = TemporaryFolder::choose(self.temporary.folder.as_deref())?;
         let host = recorder.host();
         let search = SizeSearch::new(host, &folder, self.block, self.state, &self.search)?;
         if !search.announce(recorder, &folder, self.temporary.yes) {
@@ -221,18 +221,18 @@ pub(super) struct SizeSearch {
     state: StateName,
     /// In seconds.
     window: (f64, f64),
-    most: Limit,
+    most: TemporaryLimit,
 }
 
 impl SizeSearch {
     /// Fails if a block exceeds the limits.
     pub(super) fn new(
         host: &Host,
-        folder: &Folder,
+        folder: &TemporaryFolder,
         block: usize,
         state: StateName,
         options: &SearchOptions,
-    ) -> Result<Self> {
+    ) -> ByHandResult<Self> {
         if state == StateName::AsIs {
             let text = "--state as-is: must be warm, cold or direct for a new file";
             return Err(ProcedureError::usage(text));
@@ -245,7 +245,7 @@ impl SizeSearch {
             let text = format!("--max {max}: less than a block of {block}");
             return Err(ProcedureError::usage(text));
         }
-        let max = options.max.map(|bytes| Limit { bytes, of: "--max".to_owned() });
+        let max = options.max.map(|bytes| TemporaryLimit { bytes, of: "--max".to_owned() });
         let memory = memory(host).filter(|_| state == StateName::Warm);
         let limits = [Some(folder.limit()?), memory, max].into_iter().flatten();
         let most = limits.min_by_key(|limit| limit.bytes).expect("at least the folder's");
@@ -260,7 +260,12 @@ impl SizeSearch {
         Ok(Self { block, state, window, most })
     }
 
-    pub(super) fn announce(&self, recorder: &mut dyn Recorder, folder: &Folder, yes: bool) -> bool {
+    pub(super) fn announce(
+        &self,
+        recorder: &mut dyn Recorder,
+        folder: &TemporaryFolder,
+        yes: bool,
+    ) -> bool {
         let (from, to) = self.window;
         let what = format!("and reads it until a read takes {} to {}", time(from), time(to));
         announce(recorder, folder, self.most.bytes, &what, yes)
@@ -288,9 +293,9 @@ impl SizeSearch {
 /// Searches the size and records the result. Returns the file, which has that size.
 pub(super) fn find(
     recorder: &mut dyn Recorder,
-    folder: &Folder,
+    folder: &TemporaryFolder,
     search: &SizeSearch,
-) -> Result<(SearchEnd, Temporary)> {
+) -> ByHandResult<(SearchEnd, Temporary)> {
     let mut file = Temporary::new(folder)?;
     if recorder.predicted(ABOUT.id, &search.params()).is_err() {
         calibrate(recorder, &mut file, search)?;
@@ -348,7 +353,11 @@ fn describe_prediction(predicted: &Model) -> String {
 
 /// Reads a small file with this block and records the result, from which the first size is
 /// predicted.
-fn calibrate(recorder: &mut dyn Recorder, file: &mut Temporary, search: &SizeSearch) -> Result<()> {
+fn calibrate(
+    recorder: &mut dyn Recorder,
+    file: &mut Temporary,
+    search: &SizeSearch,
+) -> ByHandResult<()> {
     let bytes = CALIBRATION.max(search.block as u64).min(search.most.bytes);
     if !file.resize(bytes, recorder)? {
         return Ok(());
@@ -366,7 +375,7 @@ fn attempt(
     file: &mut Temporary,
     search: &SizeSearch,
     bytes: u64,
-) -> Result<Option<PassSeries>> {
+) -> ByHandResult<Option<PassSeries>> {
     if !file.resize(bytes, recorder)? {
         return Ok(None);
     }

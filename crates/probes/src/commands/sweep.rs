@@ -11,12 +11,12 @@ use fathom_metric::notation::time;
 
 use self::dd::Dd;
 use self::points::{SweepConfig, Sweeper};
-use super::by_hand::{self, Result, printable};
+use super::by_hand::{self, ByHandResult, printable};
 use super::options::{
-    Blocks, Sizes, StateName, TemporaryOptions, block, blocks, file_sizes, sorted,
+    Blocks, SizeRange, StateName, TemporaryOptions, block, blocks, file_sizes, sorted,
 };
 use super::reasonable_size::{SearchEnd, SearchOptions, SizeSearch, find};
-use super::temporary::{Folder, Temporary, announce};
+use super::temporary::{Temporary, TemporaryFolder, announce};
 use crate::prelude::*;
 
 /// Default size of the temporary file.
@@ -46,7 +46,7 @@ pub struct Sweep {
     files: Vec<PathBuf>,
     /// Use temporary files of these sizes instead.
     #[arg(long, value_name = "LIST", value_parser = file_sizes, conflicts_with = "sized")]
-    sizes: Option<Sizes>,
+    sizes: Option<SizeRange>,
     /// Use a temporary file whose read takes a reasonable time with `--block` instead.
     #[arg(long)]
     sized: bool,
@@ -88,18 +88,18 @@ impl Procedure for Sweep {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> ByHandResult<()> {
         if !self.files.is_empty() {
             return opened(&self.files).map(|_| ());
         }
-        let folder = Folder::choose(self.temporary.folder.as_deref())?;
+        let folder = TemporaryFolder::choose(self.temporary.folder.as_deref())?;
         match self.sized {
             true => self.size_search(&Host::default(), &folder).map(|_| ()),
             false => folder.check(self.largest()),
         }
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
+    fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
         let config = self.config(recorder.host());
         let dd = if self.with_dd { Dd::find(recorder) } else { None };
         let before = recorder.known().len();
@@ -124,11 +124,15 @@ impl Sweep {
         self.sizes().last().copied().unwrap_or(DEFAULT_BYTES)
     }
 
-    fn size_search(&self, host: &Host, folder: &Folder) -> Result<SizeSearch> {
+    fn size_search(&self, host: &Host, folder: &TemporaryFolder) -> ByHandResult<SizeSearch> {
         SizeSearch::new(host, folder, self.block, StateName::Warm, &self.search)
     }
 
-    fn sweep_files(&self, recorder: &mut dyn Recorder, sweeper: &Sweeper<'_>) -> Result<Ending> {
+    fn sweep_files(
+        &self,
+        recorder: &mut dyn Recorder,
+        sweeper: &Sweeper<'_>,
+    ) -> ByHandResult<Ending> {
         let sources = opened(&self.files)?;
         for (source, more) in sources.iter().zip(distinguishing_params(&sources)) {
             if !sweeper.sweep_file(recorder, source, &more)? {
@@ -142,8 +146,8 @@ impl Sweep {
         &self,
         recorder: &mut dyn Recorder,
         sweeper: &Sweeper<'_>,
-    ) -> Result<Ending> {
-        let folder = Folder::choose(self.temporary.folder.as_deref())?;
+    ) -> ByHandResult<Ending> {
+        let folder = TemporaryFolder::choose(self.temporary.folder.as_deref())?;
         let search = self.size_search(recorder.host(), &folder)?;
         if !search.announce(recorder, &folder, self.temporary.yes) {
             return Ok(Ending::Stopped);
@@ -154,8 +158,12 @@ impl Sweep {
         Ok(Ending::Done)
     }
 
-    fn sweep_sizes(&self, recorder: &mut dyn Recorder, sweeper: &Sweeper<'_>) -> Result<Ending> {
-        let folder = Folder::choose(self.temporary.folder.as_deref())?;
+    fn sweep_sizes(
+        &self,
+        recorder: &mut dyn Recorder,
+        sweeper: &Sweeper<'_>,
+    ) -> ByHandResult<Ending> {
+        let folder = TemporaryFolder::choose(self.temporary.folder.as_deref())?;
         let what = format!("and reads {}", sweeper.config.describe(self.sizes().len()));
         if !announce(recorder, &folder, self.largest(), &what, self.temporary.yes) {
             return Ok(Ending::Stopped);
@@ -200,17 +208,17 @@ impl Sweep {
 }
 
 /// Opens the files; each must have a size above 0.
-fn opened(files: &[PathBuf]) -> Result<Vec<Source>> {
+fn opened(files: &[PathBuf]) -> ByHandResult<Vec<PathInfoSource>> {
     files.iter().map(|path| by_hand::open_with_pages(path)).collect()
 }
 
 /// Additional parameters for files of the same size, which would be the same case otherwise: the
 /// path.
-fn distinguishing_params(sources: &[Source]) -> Vec<Params> {
-    let size = |source: &Source| source.info().size;
-    let name = |source: &Source| printable(&source.info().path);
-    let more = |(at, source): (usize, &Source)| {
-        let alike = |one: &&Source| size(one) == size(source);
+fn distinguishing_params(sources: &[PathInfoSource]) -> Vec<Params> {
+    let size = |source: &PathInfoSource| source.info().size;
+    let name = |source: &PathInfoSource| printable(&source.info().path);
+    let more = |(at, source): (usize, &PathInfoSource)| {
+        let alike = |one: &&PathInfoSource| size(one) == size(source);
         if sources.iter().filter(alike).count() == 1 {
             return Params::none();
         }

@@ -5,13 +5,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use fathom_fileio::Generator;
+use fathom_fileio::FileGenerator;
 use fathom_fileio::backing::Backing;
 use fathom_fileio::folder::{self, Space, write_cause};
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use fathom_fileio::scratch::Scratch;
 
-use super::by_hand::{Result, printable, size};
+use super::by_hand::{ByHandResult, printable, size};
 use crate::prelude::*;
 
 /// Bytes per write.
@@ -24,11 +24,11 @@ const SYNC_BYTES: u64 = 16 << 20;
 const ASK: u64 = 1 << 30;
 
 /// A folder for temporary files.
-pub(super) struct Folder(folder::Folder);
+pub(super) struct TemporaryFolder(folder::Folder);
 
-impl Folder {
+impl TemporaryFolder {
     /// The given folder, or a default one that is not in memory.
-    pub(super) fn choose(named: Option<&Path>) -> Result<Self> {
+    pub(super) fn choose(named: Option<&Path>) -> ByHandResult<Self> {
         let found = match named {
             Some(path) => folder::Folder::at(path)
                 .map_err(|why| format!("--folder {}: {why}", printable(path))),
@@ -38,7 +38,7 @@ impl Folder {
     }
 
     /// As [`Folder::choose`], but refuses a given folder in memory too.
-    pub(super) fn on_device(named: Option<&Path>) -> Result<Self> {
+    pub(super) fn on_device(named: Option<&Path>) -> ByHandResult<Self> {
         let folder = Self::choose(named)?;
         match fathom_fileio::inspect(&folder.0.path).map(|found| found.backing()) {
             Ok(Backing::Memory(why) | Backing::Elsewhere(why)) => Err(ProcedureError::failed(
@@ -49,12 +49,12 @@ impl Folder {
     }
 
     /// Usable bytes: free space minus the reserve.
-    pub(super) fn free(&self) -> Result<u64> {
+    pub(super) fn free(&self) -> ByHandResult<u64> {
         let Space { all, free } = self.space()?;
         Ok(free.saturating_sub((all / 20).min(RESERVE)))
     }
 
-    fn space(&self) -> Result<Space> {
+    fn space(&self) -> ByHandResult<Space> {
         let path = &self.0.path;
         folder::space(path).map_err(|error| {
             ProcedureError::failed(format!("statvfs {}: {error}", printable(path)))
@@ -62,13 +62,13 @@ impl Folder {
     }
 
     /// Half of the free space, which leaves the rest to other users.
-    pub(super) fn limit(&self) -> Result<Limit> {
+    pub(super) fn limit(&self) -> ByHandResult<TemporaryLimit> {
         let of = format!("half of the free space in {}", printable(&self.0.path));
-        Ok(Limit { bytes: self.space()?.free / 2, of })
+        Ok(TemporaryLimit { bytes: self.space()?.free / 2, of })
     }
 
     /// Fails if a file of this size exceeds the limit.
-    pub(super) fn check(&self, bytes: u64) -> Result<()> {
+    pub(super) fn check(&self, bytes: u64) -> ByHandResult<()> {
         let limit = self.limit()?;
         if bytes <= limit.bytes {
             return Ok(());
@@ -92,24 +92,24 @@ impl Folder {
 
 /// A limit and its origin.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Limit {
+pub(super) struct TemporaryLimit {
     pub(super) bytes: u64,
     pub(super) of: String,
 }
 
 /// Half of the available memory: a larger warm file would evict those of other processes.
-pub(super) fn memory(host: &Host) -> Option<Limit> {
+pub(super) fn memory(host: &Host) -> Option<TemporaryLimit> {
     let available = (host.memory.available_bytes, "half of the available memory");
     let group = (host.cgroup.memory_limit_bytes, "half of the control group's memory limit");
     let known = [available, group].into_iter().filter_map(|(bytes, of)| Some((bytes? / 2, of)));
-    known.min().map(|(bytes, of)| Limit { bytes, of: of.to_owned() })
+    known.min().map(|(bytes, of)| TemporaryLimit { bytes, of: of.to_owned() })
 }
 
 /// Announces a write of at most `most` bytes, and asks the user if it is large. Returns whether to
 /// go on.
 pub(super) fn announce(
     recorder: &mut dyn Recorder,
-    folder: &Folder,
+    folder: &TemporaryFolder,
     most: u64,
     what: &str,
     yes: bool,
@@ -121,26 +121,26 @@ pub(super) fn announce(
 /// A temporary file of generated data.
 pub(super) struct Temporary {
     scratch: Scratch,
-    source: Source,
+    source: PathInfoSource,
     path: PathBuf,
     pub(super) bytes: u64,
 }
 
 impl Temporary {
-    pub(super) fn new(folder: &Folder) -> Result<Self> {
+    pub(super) fn new(folder: &TemporaryFolder) -> ByHandResult<Self> {
         let place = printable(&folder.0.path);
         let scratch = Scratch::new(&folder.0.path).map_err(|error| {
             let cause = write_cause(&folder.0.path, error);
             ProcedureError::failed(format!("create a file in {place}: {cause}"))
         })?;
         let path = folder.join(Path::new("(temporary)"));
-        let source =
-            Source::of(scratch.file().try_clone()?, &path).map_err(ProcedureError::failed)?;
+        let source = PathInfoSource::from_file(scratch.file().try_clone()?, &path)
+            .map_err(ProcedureError::failed)?;
         Ok(Self { scratch, source, path, bytes: 0 })
     }
 
     /// Resizes and syncs it. Returns false if stopped.
-    pub(super) fn resize(&mut self, bytes: u64, recorder: &mut dyn Recorder) -> Result<bool> {
+    pub(super) fn resize(&mut self, bytes: u64, recorder: &mut dyn Recorder) -> ByHandResult<bool> {
         let what = format!("writing {}", size(bytes));
         self.resize_while(bytes, |done| {
             if done.is_multiple_of(SYNC_BYTES) {
@@ -151,7 +151,11 @@ impl Temporary {
     }
 
     /// Calls `goes_on` with the present size before each piece, until it returns false.
-    fn resize_while(&mut self, bytes: u64, mut goes_on: impl FnMut(u64) -> bool) -> Result<bool> {
+    fn resize_while(
+        &mut self,
+        bytes: u64,
+        mut goes_on: impl FnMut(u64) -> bool,
+    ) -> ByHandResult<bool> {
         let place = printable(self.path.parent().unwrap_or(Path::new(".")));
         let failed = |error: std::io::Error| {
             let (bytes, cause) = (size(bytes), write_cause(&self.path, error));
@@ -164,8 +168,8 @@ impl Temporary {
             file.set_len(bytes).map_err(failed)?;
             self.bytes = bytes;
         }
-        let mut piece = Pages::new(PIECE)?;
-        let generator = Generator::new(0);
+        let mut piece = MemoryPages::new(PIECE)?;
+        let generator = FileGenerator::new(0);
         while self.bytes < bytes {
             if !goes_on(self.bytes) {
                 return Ok(false);
@@ -181,7 +185,8 @@ impl Temporary {
         // Writeback would compete with the reads.
         file.sync_data().map_err(failed)?;
         // Reopened, because `Source` keeps the size.
-        self.source = Source::of(file.try_clone()?, &self.path).map_err(ProcedureError::failed)?;
+        self.source = PathInfoSource::from_file(file.try_clone()?, &self.path)
+            .map_err(ProcedureError::failed)?;
         Ok(true)
     }
 
@@ -189,16 +194,16 @@ impl Temporary {
         self.scratch.file()
     }
 
-    pub(super) fn into_source(self) -> Source {
+    pub(super) fn into_source(self) -> PathInfoSource {
         self.source
     }
 
-    pub(super) fn source(&self) -> &Source {
+    pub(super) fn source(&self) -> &PathInfoSource {
         &self.source
     }
 
     /// Gives it a permanent name.
-    pub(super) fn keep(self, path: &Path) -> Result<()> {
+    pub(super) fn keep(self, path: &Path) -> ByHandResult<()> {
         self.scratch.publish(path, false).map_err(|error| {
             ProcedureError::failed(format!(
                 "name {}: {}",
@@ -229,7 +234,7 @@ mod tests {
     #[test]
     fn stop_ends_the_write() {
         let folder = tempfile::tempdir().unwrap();
-        let folder = Folder::choose(Some(folder.path())).unwrap();
+        let folder = TemporaryFolder::choose(Some(folder.path())).unwrap();
         let mut file = Temporary::new(&folder).unwrap();
         let is_complete = file.resize_while(64 << 20, |_| false);
         assert!(!is_complete.unwrap() && file.bytes == 0);
@@ -238,7 +243,7 @@ mod tests {
     #[test]
     fn resized_file_keeps_its_data() {
         let folder = tempfile::tempdir().unwrap();
-        let folder = Folder::choose(Some(folder.path())).unwrap();
+        let folder = TemporaryFolder::choose(Some(folder.path())).unwrap();
         let mut file = Temporary::new(&folder).unwrap();
         for bytes in [3_000_001, 1_000, 2_500_000] {
             assert!(file.resize_while(bytes, |_| true).unwrap());
@@ -246,7 +251,7 @@ mod tests {
             let mut content = vec![0; bytes as usize];
             file.source().file().read_exact_at(&mut content, 0).unwrap();
             let mut expected = vec![1; bytes as usize];
-            Generator::new(0).fill(0, &mut expected);
+            FileGenerator::new(0).fill(0, &mut expected);
             assert!(content == expected, "{bytes} bytes");
         }
     }

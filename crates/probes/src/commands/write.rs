@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use fathom_fileio::folder::{Space, space};
-use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
+use fathom_fileio::write::{SyncMode, WriteError, WriteOutcome, WriteRequest};
 use fathom_metric::notation::seed;
 use rustix::io::Errno;
 
-use super::by_hand::{self, Result, amount, checked, printable, size, sum_facts, sums};
+use super::by_hand::{self, ByHandResult, amount, checked, printable, size, sum_facts, sums};
 use super::cap::Cap;
 use super::options::{block, block_count};
 use crate::prelude::*;
@@ -75,11 +75,11 @@ impl Procedure for Write {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> ByHandResult<()> {
         check_space(self, by_hand::check_length(self.block, self.count)?)
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
+    fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
         let pass = |recorder: &mut dyn Recorder, number| {
             let (written, counted) = self.pass(recorder, number > 0);
             match written {
@@ -119,8 +119,8 @@ impl Write {
         &self,
         recorder: &dyn Recorder,
         overwrite: bool,
-    ) -> (Result<WriteOutcome, WriteError>, Disturbance) {
-        let request = Request {
+    ) -> (ByHandResult<WriteOutcome, WriteError>, Disturbance) {
+        let request = WriteRequest {
             block: self.block,
             count: self.count,
             seed: self.seed,
@@ -160,7 +160,7 @@ fn is_path_error(error: Errno) -> bool {
 }
 
 /// Fails if the free space is too small. If it is unknown, the write itself fails later.
-fn check_space(write: &Write, bytes: u128) -> Result<()> {
+fn check_space(write: &Write, bytes: u128) -> ByHandResult<()> {
     let folder = write.file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(std::path::Path::new("."));
     let Ok(Space { all, free }) = space(folder) else { return Ok(()) };

@@ -41,11 +41,11 @@ static ABOUT: About = About {
 };
 
 impl Probe for Call {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        (0..=ARGUMENTS_MAX).map(|args| Case::usual(Params::one("args", args))).collect()
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        (0..=ARGUMENTS_MAX).map(|args| ProbeCase::usual(Params::one("args", args))).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let args = case.params.integer("args").unwrap_or(0);
@@ -75,13 +75,13 @@ impl Probe for Call {
             .if_below("the core is not the one in the table"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let mut works = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             let args = case.params.number::<usize>("args");
             let kernel = args.and_then(|args| KERNELS.get(args)).copied();
             let kernel = kernel.ok_or_else(|| crate::unknown_case(&case.params))?;
-            works.push(Work::unrolled(index, UNROLLED as f64, kernel));
+            works.push(SamplerWork::unrolled(index, UNROLLED as f64, kernel));
         }
         sampler.run(works);
         Ok(())

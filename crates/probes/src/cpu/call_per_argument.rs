@@ -36,7 +36,7 @@ impl Derived for CallPerArgument {
         ["registers", "stack", "all"].map(|through| Params::one("through", through)).into()
     }
 
-    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<DerivedEstimate, MissingInput> {
         let (from, to) = range(params);
         if from >= to {
             return Err(MissingInput::Absent("all arguments are passed in registers here"));
@@ -71,7 +71,7 @@ impl Derived for CallPerArgument {
             Err(rise) => *rise,
         };
         let per_process = lines.iter().map(slope).collect();
-        Ok(Estimate { per_process, difference: true, facts, ..Estimate::default() })
+        Ok(DerivedEstimate { per_process, difference: true, facts, ..DerivedEstimate::default() })
     }
 
     fn predict(&self, params: &Params, host: &Host, known: &Inputs<'_>) -> Model {

@@ -1,6 +1,6 @@
 //! cpu.clock.read: cost of one start/stop pair of timestamps.
 
-use fathom_measure::clock::Source;
+use fathom_measure::clock::ClockSource;
 
 use crate::prelude::*;
 
@@ -26,7 +26,7 @@ static ABOUT: About = About {
 };
 
 impl Probe for ClockRead {
-    fn predict(&self, _: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
         if matches!(known.clock_source(), Some("monotonic_raw" | "cntvct")) {
             return Err(NoModel::OtherClock);
         }
@@ -43,13 +43,13 @@ impl Probe for ClockRead {
             .if_below("the core is not the one in the table"))
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, _: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let clock = sampler.clock().clone();
-        if clock.specification().source == Source::Fake {
+        if clock.specification().source == ClockSource::Fake {
             let what = "the clock is simulated";
-            return Err(Fault::Unavailable(what.to_owned(), None));
+            return Err(SamplerFault::Unavailable(what.to_owned(), None));
         }
-        sampler.run(vec![Work::batched(0, move |pairs| {
+        sampler.run(vec![SamplerWork::batched(0, move |pairs| {
             for _ in 0..pairs {
                 // black_box uses the stamps, which nothing else does.
                 std::hint::black_box(clock.start());

@@ -23,7 +23,7 @@ static ABOUT: About = About {
 };
 
 impl Probe for ClockResolution {
-    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, host: &Host, _: &Inputs<'_>) -> Model {
         let hz = host.cpu.tsc_hz.ok_or_else(|| NoModel::unknown_fact(&["cpu.tsc_hz"]))?;
         let prediction = match host.virtualization.as_deref() {
             Some("none") => Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition"),
@@ -38,7 +38,7 @@ impl Probe for ClockResolution {
             ))
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, _: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let step =
             |clock: &Clock| Ok(clock::step_ticks(clock) as f64 * 1e9 / clock.specification().hz);
         sampler.run(vec![single(0, clock::STEP_STAMPS, step)]);

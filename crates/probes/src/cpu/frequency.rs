@@ -31,7 +31,7 @@ static ABOUT: About = About {
 const BELOW: &str = "limited by the cpufreq governor, a power or thermal limit, or SMT contention";
 
 impl Probe for Frequency {
-    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, host: &Host, _: &Inputs<'_>) -> Model {
         let base = host.cpu.base_hz.map(|hz| (hz, "cpu.base_hz"));
         let counter = host.cpu.tsc_hz.map(|hz| (hz, "cpu.tsc_hz"));
         let Some((hz, fact)) = base.or(counter) else {
@@ -55,8 +55,8 @@ impl Probe for Frequency {
         Ok(prediction)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
-        sampler.run(vec![Work::Batched {
+    fn visit(&self, _: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
+        sampler.run(vec![SamplerWork::Batched {
             case: 0,
             kernel: Box::new(additions),
             twin: None,

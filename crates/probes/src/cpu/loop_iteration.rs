@@ -27,11 +27,11 @@ static ABOUT: About = About {
 };
 
 impl Probe for LoopIteration {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        ["register", "memory"].map(|form| Case::usual(Params::one("form", form))).into()
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        ["register", "memory"].map(|form| ProbeCase::usual(Params::one("form", form))).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;
@@ -59,10 +59,10 @@ impl Probe for LoopIteration {
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency")))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let work = |(index, case): (usize, &Case)| match case.params.text("form") {
-            Some("register") => Work::batched(index, in_register),
-            _ => Work::batched(index, in_memory),
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
+        let work = |(index, case): (usize, &ProbeCase)| match case.params.text("form") {
+            Some("register") => SamplerWork::batched(index, in_register),
+            _ => SamplerWork::batched(index, in_memory),
         };
         sampler.run(cases.iter().enumerate().map(work).collect());
         Ok(())
@@ -148,7 +148,7 @@ mod tests {
         };
         let host = Host { cpu, ..Host::default() };
         let records = [smoke::record("cpu.frequency", &Params::none(), 1e9, 1.0)];
-        let case = Case::usual(Params::one("form", form));
+        let case = ProbeCase::usual(Params::one("form", form));
         let model = LoopIteration.predict(&case, &host, &Inputs::new(&records)).expect("a row");
         model.agreement(Some([cycles * 0.99, cycles * 1.01]))
     }

@@ -1,12 +1,12 @@
 //! file.call: one small system call on a cached file.
 
-use fathom_fileio::Generator;
+use fathom_fileio::FileGenerator;
 use fathom_fileio::loops::{Call, CallLoop, STREAM_BUFFER};
 use fathom_fileio::scratch::Scratch;
 
 use rustix::io::Errno;
 
-use super::state::{State, describe};
+use super::state::{FileState, describe};
 use super::{failed, generated_file};
 use crate::memory::latency::model::Level;
 use crate::prelude::*;
@@ -54,7 +54,7 @@ static ABOUT: About = About {
     requires: "a folder on a device",
     // Each call trains the branch predictors differently, as for os.syscall.
     cases_share_visits: false,
-    disk: Some(Disk { large: 0, own: FILE_BYTES }),
+    disk: Some(MetricDisk { large: 0, own: FILE_BYTES }),
     ..About::BASE
 };
 
@@ -63,16 +63,18 @@ const BLOCK: usize = 4096;
 const SEED: u64 = 1;
 
 impl Probe for FileCall {
-    fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, _: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
         // No device is involved.
         Ok(Stratum::ToItself)
     }
 
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        Call::NAMED.map(|(call, _)| Case { params: Params::one("call", call), cost_ns: 8e6 }).into()
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        Call::NAMED
+            .map(|(call, _)| ProbeCase { params: Params::one("call", call), cost_ns: 8e6 })
+            .into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let of_file = "the same entry and exit, plus the page cache lookup";
         let (factor, metric, call, source) = match case.params.text("call") {
             Some("read1" | "read") => (1.0, "os.syscall", "read1", of_file),
@@ -102,7 +104,7 @@ impl Probe for FileCall {
         Order { factor, metric, source }.claim(&Params::one("call", call), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         each(cases, sampler, |index, case, sampler| {
             let scratch = generated_file::write_synced(&files.folder, FILE_BYTES, SEED)?;
@@ -127,16 +129,17 @@ fn with_copy(known: &Inputs<'_>) -> Model {
 }
 
 fn measure(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -> Result<()> {
-    let call = Call::named(name).ok_or_else(|| Fault::Failed(format!("unknown call {name}")))?;
-    State::Warm.prepare(scratch.file())?;
+    let call =
+        Call::named(name).ok_or_else(|| SamplerFault::Failed(format!("unknown call {name}")))?;
+    FileState::Warm.prepare(scratch.file())?;
     let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
     if again.repeat(1).map_err(|error| first_call_fault(name, error))? != 1 {
-        return Err(Fault::WrongWork(format!("{name}: wrong result of the first call")));
+        return Err(SamplerFault::WrongWork(format!("{name}: wrong result of the first call")));
     }
     // An error counts as 0 calls, which makes the record invalid.
     let kernel = move |calls| again.repeat(calls).unwrap_or(0);
-    sampler.run(vec![Work::batched(index, kernel)]);
-    let is = State::Warm.prepare(scratch.file())?;
+    sampler.run(vec![SamplerWork::batched(index, kernel)]);
+    let is = FileState::Warm.prepare(scratch.file())?;
     sampler.check(index, "in memory", true, describe(&is) + ", before and after");
     let (passed, detail) = verified(name, call, scratch)?;
     sampler.check(index, "content", passed, detail);
@@ -144,10 +147,10 @@ fn measure(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -
 }
 
 /// A call blocked by a sandbox is unavailable, not failed.
-fn first_call_fault(name: &str, error: Errno) -> Fault {
+fn first_call_fault(name: &str, error: Errno) -> SamplerFault {
     match error {
         Errno::PERM | Errno::ACCESS | Errno::NOSYS => {
-            Fault::unavailable(format!("{name}: {error}"), Remedy::LeaveSandbox)
+            SamplerFault::unavailable(format!("{name}: {error}"), Remedy::LeaveSandbox)
         }
         error => failed(name, error),
     }
@@ -158,7 +161,7 @@ fn verified(name: &str, call: Call, scratch: &Scratch) -> Result<(bool, String)>
     let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
     let done = again.repeat(1).map_err(|error| failed(name, error))?;
     let mut expected = vec![0; call.bytes()];
-    Generator::new(SEED).fill(0, &mut expected);
+    FileGenerator::new(SEED).fill(0, &mut expected);
     let detail = match call {
         Call::Seek(_) => "each call returned the offset".to_owned(),
         Call::Stat => format!("each call returned {FILE_BYTES} bytes"),

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, Sum};
+use fathom_fileio::{FileGenerator, XorSum};
 use fathom_measure::sampler::Files;
 
 use super::{failed, not_created};
@@ -21,8 +21,8 @@ fn each_piece(
     (at, bytes): (u64, u64),
     mut with: impl FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let generator = Generator::new(seed);
-    let mut buffer = Pages::new(STEP as usize).map_err(|error| failed("mmap", error))?;
+    let generator = FileGenerator::new(seed);
+    let mut buffer = MemoryPages::new(STEP as usize).map_err(|error| failed("mmap", error))?;
     for from in (0..bytes).step_by(STEP as usize) {
         let piece = &mut buffer[..(bytes - from).min(STEP) as usize];
         generator.fill(at + from, piece);
@@ -32,8 +32,8 @@ fn each_piece(
 }
 
 /// The sums of `bytes` bytes of the data from `at` on, with `at` as offset 0.
-pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<Sum> {
-    let mut sum = Sum::default();
+pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<XorSum> {
+    let mut sum = XorSum::default();
     each_piece(seed, (at, bytes), |from, piece| {
         sum.add(from, piece);
         Ok(())
@@ -54,7 +54,7 @@ pub(crate) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scrat
 
 /// The large file of the run.
 pub(super) struct LargeFile {
-    pub(super) source: Source,
+    pub(super) source: PathInfoSource,
     pub(super) seed: u64,
     pub(super) bytes: u64,
 }
@@ -62,12 +62,12 @@ pub(super) struct LargeFile {
 impl LargeFile {
     /// At least as large as a part.
     pub(super) fn open(files: &Files, part: u64) -> Result<Self> {
-        let why = |error| Fault::Failed(format!("the large file: {error}"));
-        let source = Source::open(&files.large).map_err(why)?;
+        let why = |error| SamplerFault::Failed(format!("the large file: {error}"));
+        let source = PathInfoSource::open(&files.large).map_err(why)?;
         let bytes = source.info().size.unwrap_or(0);
         if part == 0 || bytes < part {
             let text = format!("the large file has {bytes} bytes, less than a part of {part}");
-            return Err(Fault::Failed(text));
+            return Err(SamplerFault::Failed(text));
         }
         Ok(Self { source, seed: files.seed, bytes })
     }
@@ -77,7 +77,7 @@ impl LargeFile {
     }
 
     /// Offset and sums of each part. All of the data is generated for it.
-    pub(super) fn parts(&self, part: u64) -> Result<Vec<(u64, Sum)>> {
+    pub(super) fn parts(&self, part: u64) -> Result<Vec<(u64, XorSum)>> {
         let offsets = (0..self.bytes / part).map(|number| number * part);
         offsets.map(|at| Ok((at, sum_of(self.seed, at, part)?))).collect()
     }

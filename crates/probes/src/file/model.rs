@@ -2,7 +2,7 @@
 
 use fathom_fileio::read::{BLOCK, Way};
 
-use super::state::State;
+use super::state::FileState;
 use crate::memory::bandwidth;
 use crate::memory::latency::cases::known_caches;
 use crate::memory::latency::model::Level;
@@ -48,18 +48,18 @@ pub(super) fn block_read(
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ReadCase {
     pub(super) block: usize,
-    pub(super) state: Option<State>,
+    pub(super) state: Option<FileState>,
     pub(super) threads: usize,
     pub(super) way: Option<Way>,
     pub(super) bytes: u64,
 }
 
 impl ReadCase {
-    pub(super) fn of(params: &Params) -> Option<Self> {
+    pub(super) fn from_params(params: &Params) -> Option<Self> {
         let number = |name: &str| params.number::<usize>(name).filter(|it| *it > 0);
         Some(Self {
             block: number("block")?,
-            state: State::named(params.text("state")?),
+            state: FileState::named(params.text("state")?),
             threads: number("threads")?,
             way: way_named(params.text("way")?),
             bytes: number("file_bytes")? as u64,
@@ -90,12 +90,12 @@ pub(super) fn read(kind: ReadCase, params: &Params, host: &Host, known: &Inputs<
     let cpus = Some(host.cpu.allowed.len()).filter(|cpus| *cpus > 0);
     let kind = ReadCase { threads: kind.threads.min(cpus.unwrap_or(usize::MAX)), ..kind };
     match (kind.state, kind.way) {
-        (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
-        (Some(State::Warm), Some(Way::Map)) => mapped(kind, known),
-        (Some(State::Cold), _) => {
+        (Some(FileState::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
+        (Some(FileState::Warm), Some(Way::Map)) => mapped(kind, known),
+        (Some(FileState::Cold), _) => {
             fetched(params, kind, known).or_else(|_| at_most_warm(params, kind, host, known))
         }
-        (Some(State::Direct), _) => Err(NoModel::SpeedOfDevice),
+        (Some(FileState::Direct), _) => Err(NoModel::SpeedOfDevice),
         _ => Err(NoModel::MixedResidency),
     }
 }
@@ -228,7 +228,7 @@ fn at_most_warm(params: &Params, kind: ReadCase, host: &Host, known: &Inputs<'_>
             Ok(at_most((&name, limit), Unit::BytesPerSecond, (source, meaning)))
         }
         None => {
-            let claim = copied(ReadCase { state: Some(State::Warm), ..kind }, host, known)?;
+            let claim = copied(ReadCase { state: Some(FileState::Warm), ..kind }, host, known)?;
             let high = claim.value;
             let formula = format!("≤ {}", claim.formula);
             let claim = Prediction { value: None, low: None, high, formula, ..claim };

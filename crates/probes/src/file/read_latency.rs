@@ -5,9 +5,9 @@ use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
-use fathom_fileio::memory::Pages;
+use fathom_fileio::memory::MemoryPages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, proc_io, residency};
+use fathom_fileio::{FileGenerator, proc_io, residency};
 use fathom_measure::sampler::Files;
 use fathom_record::Histogram;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -15,7 +15,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::generated_file::{self, LargeFile};
 use super::model::block_read;
-use super::state::{State, describe};
+use super::state::{FileState, describe};
 use super::{LARGE_BYTES, failed, model};
 use crate::memory::latency::model::{Level, outer_level_of};
 use crate::prelude::*;
@@ -66,7 +66,7 @@ static ABOUT: About = About {
         "memory.latency.dram",
         "file.read.throughput",
     ],
-    disk: Some(Disk { large: LARGE_BYTES, own: 2 * SMALL_MAX as u64 }),
+    disk: Some(MetricDisk { large: LARGE_BYTES, own: 2 * SMALL_MAX as u64 }),
     ..super::OF_RUNS
 };
 
@@ -79,14 +79,14 @@ const SMOKE_LARGE: i64 = 1 << 20;
 const SEED: u64 = 2;
 
 impl Probe for ReadLatency {
-    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, case: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
         match case.params.text("state") {
             Some("warm") => Ok(Stratum::CoreAtFullSpeed),
             _ => Err(NotSelected::Device),
         }
     }
 
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let large = if sizes.smoke { SMOKE_LARGE } else { LARGE_BYTES as i64 };
         let doubling = (12..20).map(|power| 1_i64 << power);
         let small: Vec<i64> = match sizes.effort {
@@ -95,13 +95,13 @@ impl Probe for ReadLatency {
         };
         let mut cases = Vec::new();
         // A cold read is predicted from the two others.
-        for state in [State::Warm, State::Direct, State::Cold] {
-            let own = if state == State::Direct { &[] } else { small.as_slice() };
+        for state in [FileState::Warm, FileState::Direct, FileState::Cold] {
+            let own = if state == FileState::Direct { &[] } else { small.as_slice() };
             for bytes in own.iter().chain([&large]) {
                 cases.extend(["sequential", "random"].map(|order| {
                     let params = Params::one("order", order).and("state", state.name());
                     let cost_ns = cost_ns(state, *bytes);
-                    Case { params: params.and("file_bytes", *bytes), cost_ns }
+                    ProbeCase { params: params.and("file_bytes", *bytes), cost_ns }
                 }));
             }
         }
@@ -114,19 +114,19 @@ impl Probe for ReadLatency {
         cases
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
         let is_random = case.params.text("order") == Some("random");
         let least = || {
             let source = "the same entry and exit, plus lookup and copy of a block";
             at_least("os.syscall", &Params::one("call", "read1"), source, known)
         };
-        match case.params.text("state").and_then(State::named) {
-            Some(State::Warm) => copied(case, is_random, host, known),
-            Some(State::Cold) => {
+        match case.params.text("state").and_then(FileState::named) {
+            Some(FileState::Warm) => copied(case, is_random, host, known),
+            Some(FileState::Cold) => {
                 // The first block is anywhere on the device.
-                let direct = Params::one("order", "random").and("state", State::Direct.name());
+                let direct = Params::one("order", "random").and("state", FileState::Direct.name());
                 let direct = direct.and("file_bytes", LARGE_BYTES as i64);
-                let warm = case.params.clone().and("state", State::Warm.name());
+                let warm = case.params.clone().and("state", FileState::Warm.name());
                 let source = "data from a device is stored in the page cache and copied from there";
                 let bound = || at_least(ABOUT.id, &warm, source, known);
                 fetched(case, direct, warm.clone(), known).or_else(|_| bound()).or_else(|_| least())
@@ -135,14 +135,14 @@ impl Probe for ReadLatency {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         Reads { state: "state", blocks: BLOCKS, own_max: SMALL_MAX }.visit(cases, sampler)
     }
 }
 
 /// A cached block: the call, the copy, and two loads that miss every cache where blocks are read at
 /// random: the page cache's entry, then the data.
-fn copied(case: &Case, is_random: bool, host: &Host, known: &Inputs<'_>) -> Model {
+fn copied(case: &ProbeCase, is_random: bool, host: &Host, known: &Inputs<'_>) -> Model {
     let bytes = case.params.integer("file_bytes").unwrap_or(0).unsigned_abs();
     let level = outer_level_of(bytes, host)?;
     let call = Params::one("call", "read1");
@@ -178,7 +178,7 @@ fn returned(read: Prediction, known: &Inputs<'_>) -> Model {
 
 /// Blocks from a device: each read as past the page cache, then copied from it. In order this is a
 /// bound: at best readahead keeps the device busy after one wait for a pass.
-fn fetched(case: &Case, direct: Params, warm: Params, known: &Inputs<'_>) -> Model {
+fn fetched(case: &ProbeCase, direct: Params, warm: Params, known: &Inputs<'_>) -> Model {
     let bytes = case.params.integer("file_bytes").unwrap_or(0);
     let waits = match case.params.text("order") {
         Some("random") => 1.0,
@@ -229,16 +229,16 @@ pub(crate) struct Reads {
 
 impl Reads {
     /// Reads each case of a metric, whose parameters are `order` and `file_bytes` beside the state.
-    pub(crate) fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    pub(crate) fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let seed = sampler.settings().seed;
-        for state in State::ALL {
+        for state in FileState::ALL {
             let mut readings = Vec::new();
             for (index, case) in cases.iter().enumerate() {
                 if case.params.text(self.state) != Some(state.name()) {
                     continue;
                 }
-                match Reading::of(case, (self, state), &files, seed) {
+                match LatencyReading::from_case(case, (self, state), &files, seed) {
                     Ok(reading) => readings.push((index, RefCell::new(reading))),
                     Err(fault) => sampler.fault(index, fault),
                 }
@@ -246,7 +246,7 @@ impl Reads {
             let timings: Vec<RefCell<Histogram>> =
                 readings.iter().map(|_| RefCell::default()).collect();
             let each = readings.iter().zip(&timings);
-            let works: Vec<Work<'_>> = each
+            let works: Vec<SamplerWork<'_>> = each
                 .map(|((index, reading), timings)| work(*index, state, reading, timings))
                 .collect();
             if works.is_empty() {
@@ -265,22 +265,22 @@ impl Reads {
 }
 
 /// Warm-up and 6 passes, at 75 µs per block from a device.
-fn cost_ns(state: State, bytes: i64) -> f64 {
+fn cost_ns(state: FileState, bytes: i64) -> f64 {
     let blocks = (bytes / BLOCK as i64).min(BLOCKS as i64) as f64;
     match state {
-        State::Warm => 10e6,
-        State::Cold | State::Direct => 8.0 * (1e6 + blocks * 75e3),
+        FileState::Warm => 10e6,
+        FileState::Cold | FileState::Direct => 8.0 * (1e6 + blocks * 75e3),
     }
 }
 
 fn work<'r>(
     index: usize,
-    state: State,
-    reading: &'r RefCell<Reading>,
+    state: FileState,
+    reading: &'r RefCell<LatencyReading>,
     timings: &'r RefCell<Histogram>,
-) -> Work<'r> {
-    if state == State::Warm {
-        return Work::batched(index, |blocks| reading.borrow_mut().repeat(blocks));
+) -> SamplerWork<'r> {
+    if state == FileState::Warm {
+        return SamplerWork::batched(index, |blocks| reading.borrow_mut().repeat(blocks));
     }
     let batch = reading.borrow().order.len() as u64;
     let operation = |clock: &Clock| reading.borrow_mut().pass(clock, &mut timings.borrow_mut());
@@ -306,11 +306,11 @@ impl CaseFile {
 }
 
 /// One case: its file, and the order of its blocks.
-struct Reading {
+struct LatencyReading {
     case_file: CaseFile,
     /// The descriptor that is read, with O_DIRECT if the state needs it.
     opened: File,
-    state: State,
+    state: FileState,
     is_random: bool,
     seed: u64,
     blocks: usize,
@@ -318,17 +318,17 @@ struct Reading {
     order: Vec<u64>,
     next: usize,
     /// One slot per block, so that verification is not timed.
-    buffer: Pages,
+    buffer: MemoryPages,
     passes: u64,
     read: u64,
     fetched: Option<u64>,
 }
 
-impl Reading {
+impl LatencyReading {
     /// A warm one is prepared here, the others before each pass.
-    fn of(
-        case: &Case,
-        (reads, state): (&Reads, State),
+    fn from_case(
+        case: &ProbeCase,
+        (reads, state): (&Reads, FileState),
         files: &Files,
         random: u64,
     ) -> Result<Self> {
@@ -345,9 +345,9 @@ impl Reading {
         };
         let opened = opened(case_file.file(), state)?;
         let blocks = (bytes / BLOCK as u64) as usize;
-        let of_pass = if state == State::Warm { blocks } else { blocks.min(reads.blocks) };
-        let slots = if state == State::Warm { 1 } else { of_pass };
-        let buffer = Pages::new(slots * BLOCK).map_err(|error| failed("mmap", error))?;
+        let of_pass = if state == FileState::Warm { blocks } else { blocks.min(reads.blocks) };
+        let slots = if state == FileState::Warm { 1 } else { of_pass };
+        let buffer = MemoryPages::new(slots * BLOCK).map_err(|error| failed("mmap", error))?;
         let random = Xoshiro256PlusPlus::seed_from_u64(random);
         let order = (0..of_pass as u64).map(|block| block * BLOCK as u64).collect();
         let mut reading = Self {
@@ -365,7 +365,7 @@ impl Reading {
             read: 0,
             fetched: Some(0),
         };
-        if state == State::Warm {
+        if state == FileState::Warm {
             reading.prepare()?;
         }
         Ok(reading)
@@ -417,7 +417,9 @@ impl Reading {
         let stop = clock.stop();
         let blocks = self.order.len();
         if good != blocks {
-            return Err(Fault::WrongWork(format!("{good} of {blocks} blocks were read in full")));
+            return Err(SamplerFault::WrongWork(format!(
+                "{good} of {blocks} blocks were read in full"
+            )));
         }
         let fetched = proc_io::read_bytes_since(begun);
         if !self.state.was_kept(self.case_file.file(), fetched) {
@@ -432,13 +434,13 @@ impl Reading {
 
     /// Compares each block of the last pass with the data written.
     fn verify(&self) -> Result<()> {
-        let generator = Generator::new(self.seed);
+        let generator = FileGenerator::new(self.seed);
         let mut expected = [0; BLOCK];
         for (slot, at) in self.buffer.chunks_exact(BLOCK).zip(&self.order) {
             generator.fill(*at, &mut expected);
             if slot != expected {
                 let text = format!("the block at byte {at} differs from the data written");
-                return Err(Fault::WrongWork(text));
+                return Err(SamplerFault::WrongWork(text));
             }
         }
         Ok(())
@@ -446,12 +448,12 @@ impl Reading {
 
     /// Adds the checks to the sampler.
     fn report(mut self, begun: Option<u64>, index: usize, sampler: &mut Sampler) -> Result<()> {
-        if self.state == State::Warm {
+        if self.state == FileState::Warm {
             let fetched = proc_io::read_bytes_since(begun);
             let file = self.case_file.file();
             let is_kept = self.state.was_kept(file, fetched);
             let fetched = fetched.map_or("unknown".to_owned(), |bytes| bytes.to_string());
-            let after = describe(&residency::of(file));
+            let after = describe(&residency::residency_of(file));
             let text = format!("WARM before; {fetched} bytes from devices; after: {after}");
             sampler.check(index, "in memory", is_kept, text);
             self.next = 0;
@@ -472,9 +474,9 @@ impl Reading {
 
 /// The blocks of several passes.
 #[cfg(test)]
-pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Vec<u64>>> {
+pub(super) fn orders(case: &ProbeCase, files: &Files, passes: usize) -> Result<Vec<Vec<u64>>> {
     let reads = Reads { state: "state", blocks: BLOCKS, own_max: SMALL_MAX };
-    let mut reading = Reading::of(case, (&reads, State::Cold), files, 1)?;
+    let mut reading = LatencyReading::from_case(case, (&reads, FileState::Cold), files, 1)?;
     let mut chosen = || {
         reading.prepare()?;
         Ok(reading.order.clone())
@@ -483,18 +485,18 @@ pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Ve
 }
 
 /// Opens the file again, with O_DIRECT if needed, and with its own readahead state.
-fn opened(file: &File, state: State) -> Result<File> {
+fn opened(file: &File, state: FileState) -> Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let flags = if state == State::Direct { libc::O_DIRECT } else { 0 };
+    let flags = if state == FileState::Direct { libc::O_DIRECT } else { 0 };
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
     match opened {
         Ok(opened) => Ok(opened),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             let what = "the file system does not support O_DIRECT";
-            Err(Fault::unavailable(what, Remedy::OtherFolder))
+            Err(SamplerFault::unavailable(what, Remedy::OtherFolder))
         }
         // Without /proc: shares the readahead state.
-        Err(_) if state != State::Direct => {
+        Err(_) if state != FileState::Direct => {
             file.try_clone().map_err(|error| failed("open the file", error))
         }
         Err(error) => Err(failed("open the file", error)),

@@ -2,14 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 
-use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
+use fathom_fileio::read::{Bypass, ReadError, ReadOutcome, ReadRequest, Way};
 use fathom_fileio::residency::{self, Residency};
-use fathom_fileio::{Sum, proc_io};
+use fathom_fileio::{XorSum, proc_io};
 
 use super::LARGE_BYTES;
 use super::generated_file::LargeFile;
 use super::model::{self, DIRECT_BLOCK, PASS_BYTES, ReadCase};
-use super::state::{State, TRIES, describe};
+use super::state::{FileState, TRIES, describe};
 use crate::prelude::*;
 
 metric!(ReadThroughput, ABOUT);
@@ -62,14 +62,14 @@ static ABOUT: About = About {
         ),
     ],
     needs: &["file.call", "memory.bandwidth"],
-    disk: Some(Disk { large: LARGE_BYTES, own: 0 }),
+    disk: Some(MetricDisk { large: LARGE_BYTES, own: 0 }),
     ..super::OF_RUNS
 };
 
 const SMOKE_BYTES: i64 = 256 << 10;
 
 impl Probe for ReadThroughput {
-    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, case: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
         match (case.params.text("state"), case.params.integer("threads")) {
             (Some("warm"), Some(1)) => Ok(Stratum::CoreAtFullSpeed),
             (Some("warm"), _) => Err(NotSelected::SecondCpu),
@@ -77,7 +77,7 @@ impl Probe for ReadThroughput {
         }
     }
 
-    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let all = host.cpu.allowed.len().max(2) as i64;
         let mut kinds = vec![
             (4 << 10, "warm", 1, "read"),
@@ -99,32 +99,32 @@ impl Probe for ReadThroughput {
             let params = params.and("threads", threads).and("way", way).and("file_bytes", bytes);
             // Warm-up and 6 passes, at 1 or 5 GB/s, and a share of warming the whole file.
             let cost_ns = if state == "warm" { 40e6 } else { 140e6 };
-            Case { params, cost_ns }
+            ProbeCase { params, cost_ns }
         };
         kinds.into_iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
-        model::read(parsed(&case.params, ReadCase::of)?, &case.params, host, known)
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
+        model::read(parsed(&case.params, ReadCase::from_params)?, &case.params, host, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let kinds: Vec<Option<ReadCase>> =
-            cases.iter().map(|case| ReadCase::of(&case.params)).collect();
+            cases.iter().map(|case| ReadCase::from_params(&case.params)).collect();
         let part = kinds.iter().flatten().map(|kind| kind.bytes).max().unwrap_or(0);
         let large = LargeFile::open(&files, part)?;
         let parts = large.parts(part)?;
         let cpus = sampler.cpus().to_vec();
         let home = sampler.settings().cpu;
         // State by state, so that the file is evicted once per visit.
-        for state in State::ALL {
+        for state in FileState::ALL {
             let (mut passes, last) = (Vec::new(), Cell::new(None));
             for (index, (case, kind)) in cases.iter().zip(&kinds).enumerate() {
                 match kind.map(|kind| (kind, kind.state, kind.way)) {
                     Some((kind, Some(its), Some(way))) if kind.bytes == part => {
                         if its == state {
-                            let pass = Pass {
+                            let pass = ReadThroughputPass {
                                 large: &large,
                                 parts: &parts,
                                 last: &last,
@@ -148,7 +148,7 @@ impl Probe for ReadThroughput {
             let works = passes
                 .iter()
                 .map(|(index, pass)| single(*index, 1, |clock| pass.borrow_mut().measure(clock)));
-            let works: Vec<Work<'_>> = works.collect();
+            let works: Vec<SamplerWork<'_>> = works.collect();
             if works.is_empty() {
                 continue;
             }
@@ -162,13 +162,13 @@ impl Probe for ReadThroughput {
 }
 
 /// The passes of one case over the large file, part by part.
-struct Pass<'v> {
+struct ReadThroughputPass<'v> {
     large: &'v LargeFile,
-    parts: &'v [(u64, Sum)],
+    parts: &'v [(u64, XorSum)],
     /// The residency after the last pass, until the next one begins.
     last: &'v Cell<Option<Residency>>,
     kind: ReadCase,
-    state: State,
+    state: FileState,
     way: Way,
     /// All CPUs of the visit, and the one it is pinned to, which new threads inherit.
     cpus: &'v [u32],
@@ -181,7 +181,7 @@ struct Pass<'v> {
     fetched: Option<u64>,
 }
 
-impl Pass<'_> {
+impl ReadThroughputPass<'_> {
     /// Runs one pass. Returns bytes per second.
     fn measure(&mut self, clock: &Clock) -> Result<f64> {
         let file = self.large.file();
@@ -194,7 +194,7 @@ impl Pass<'_> {
             let fetched = proc_io::read_bytes_since(begun);
             self.fetched = self.fetched.zip(fetched).map(|(sum, fetched)| sum + fetched);
             self.bytes += outcome.sum.bytes;
-            let is = residency::of(file);
+            let is = residency::residency_of(file);
             if self.state.is_kept(&is, fetched) {
                 self.last.set(Some(is));
                 return Ok(1e9 * outcome.sum.bytes as f64 / outcome.ns);
@@ -205,32 +205,32 @@ impl Pass<'_> {
     }
 
     /// Reads the next part and verifies its sums.
-    fn read(&mut self, clock: &Clock) -> Result<Outcome> {
+    fn read(&mut self, clock: &Clock) -> Result<ReadOutcome> {
         let (at, expected) = self.parts[self.passes % self.parts.len()];
         self.passes += 1;
         let ReadCase { block, threads, bytes, .. } = self.kind;
         let range = Some(at..at + bytes);
-        let request = Request { range, block, threads, ..Request::whole(self.way) };
+        let request = ReadRequest { range, block, threads, ..ReadRequest::whole(self.way) };
         let outcome = {
             let _unpinned = (threads > 1).then(|| Unpinned::over(self.cpus, self.home));
             fathom_fileio::read(&self.large.source, &request, clock)
         };
         let outcome = outcome.map_err(|error| match error {
-            ReadError::Unavailable { .. } => Fault::Unavailable(error.to_string(), None),
-            _ => Fault::Failed(error.to_string()),
+            ReadError::Unavailable { .. } => SamplerFault::Unavailable(error.to_string(), None),
+            _ => SamplerFault::Failed(error.to_string()),
         })?;
         if let Some(fault) = outcome.faults.first() {
             let error = std::io::Error::from_raw_os_error(fault.error);
-            return Err(Fault::Failed(format!("read at byte {}: {error}", fault.at)));
+            return Err(SamplerFault::Failed(format!("read at byte {}: {error}", fault.at)));
         }
         if outcome.sum != expected {
-            return Err(Fault::WrongWork(format!(
+            return Err(SamplerFault::WrongWork(format!(
                 "the data at byte {at} differs from the data written: {:?}, not {expected:?}",
                 outcome.sum
             )));
         }
         if outcome.bypass == Some(Bypass::Buffered) {
-            return Err(State::Direct.lost());
+            return Err(FileState::Direct.lost());
         }
         Ok(outcome)
     }
@@ -239,9 +239,9 @@ impl Pass<'_> {
     fn report(self, index: usize, sampler: &mut Sampler) {
         let Some(before) = self.before else { return };
         let when = match self.state {
-            State::Warm => format!("before and after each pass; {} repeated", self.repeated),
-            State::Cold => "before each pass".to_owned(),
-            State::Direct => "before and after each pass".to_owned(),
+            FileState::Warm => format!("before and after each pass; {} repeated", self.repeated),
+            FileState::Cold => "before each pass".to_owned(),
+            FileState::Direct => "before and after each pass".to_owned(),
         };
         sampler.check(index, "in memory", true, format!("{}, {when}", describe(&before)));
         let text = format!("XOR-32, position sum and bytes of {} passes as written", self.passes);

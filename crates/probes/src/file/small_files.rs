@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use fathom_fileio::{Generator, residency};
+use fathom_fileio::{FileGenerator, residency};
 use fathom_measure::sampler::Files;
 use rustix::fs::{
     CWD, IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags, mkdir, openat, stat, statvfs, unlink,
@@ -25,7 +25,7 @@ pub struct SmallFileMetric {
     /// Name and detail of the check that `operation` makes.
     check: (&'static str, &'static str),
     /// Returns nanoseconds per file.
-    operation: fn(&Pass, &Clock) -> Result<f64>,
+    operation: fn(&SmallFilePass, &Clock) -> Result<f64>,
 }
 
 pub static CREATE: SmallFileMetric = SmallFileMetric {
@@ -40,7 +40,7 @@ pub static CREATE: SmallFileMetric = SmallFileMetric {
         let (whole, count) = (set.whole(), set.paths.len());
         if whole != count {
             let text = format!("{whole} of {count} files have the right size");
-            return Err(Fault::WrongWork(text));
+            return Err(SamplerFault::WrongWork(text));
         }
         set.empty()?;
         Ok(clock.ns(start, stop) / count as f64)
@@ -59,7 +59,7 @@ pub static DELETE: SmallFileMetric = SmallFileMetric {
         let count = set.paths.len();
         match set.existing() {
             0 => Ok(clock.ns(start, stop) / count as f64),
-            left => Err(Fault::WrongWork(format!("{left} of {count} files are left"))),
+            left => Err(SamplerFault::WrongWork(format!("{left} of {count} files are left"))),
         }
     },
 };
@@ -104,7 +104,7 @@ static CREATE_ABOUT: About = About {
         "the size of each file is verified after the pass",
     ],
     parameters: &[Parameter::new("bytes", "0, 1K, 4K, 10K", "per file")],
-    disk: Some(Disk { large: 0, own: SET as u64 * ALL_SIZES }),
+    disk: Some(MetricDisk { large: 0, own: SET as u64 * ALL_SIZES }),
     ..super::OF_RUNS
 };
 
@@ -123,7 +123,7 @@ static DELETE_ABOUT: About = About {
         "the deletion is verified after each pass",
     ],
     parameters: &[Parameter::new("bytes", "0, 1K, 4K, 10K", "per file")],
-    disk: Some(Disk { large: 0, own: SET as u64 * ALL_SIZES }),
+    disk: Some(MetricDisk { large: 0, own: SET as u64 * ALL_SIZES }),
     ..super::OF_RUNS
 };
 
@@ -146,19 +146,19 @@ static FSYNC_ABOUT: About = About {
     ],
     parameters: &[Parameter::new("bytes", "0, 1K, 4K, 10K", "of the file")],
     noise_limit: 0.30,
-    disk: Some(Disk { large: 0, own: ALL_SIZES }),
+    disk: Some(MetricDisk { large: 0, own: ALL_SIZES }),
     ..super::OF_RUNS
 };
 
 metric!(SmallFileMetric.about);
 
 impl Probe for SmallFileMetric {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        let case = |bytes| Case { params: Params::one("bytes", bytes), cost_ns: self.cost_ns };
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        let case = |bytes| ProbeCase { params: Params::one("bytes", bytes), cost_ns: self.cost_ns };
         SMALL_BYTES.map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         match (self.about.id, case.params.integer("bytes")) {
             ("file.create", _) => {
                 let source = "open and close, plus the creation";
@@ -175,12 +175,13 @@ impl Probe for SmallFileMetric {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
         let folder = Apart::within(&files.folder)?;
-        let mut sets: Vec<SmallFiles> =
-            sizes.map(|bytes| SmallFiles::of(&folder, &files, self.count, bytes)).collect();
+        let mut sets: Vec<SmallFiles> = sizes
+            .map(|bytes| SmallFiles::from_folder(&folder, &files, self.count, bytes))
+            .collect();
         let works = sets.iter_mut().enumerate().map(|(index, set)| {
             let operation = |clock: &Clock| (self.operation)(set.next()?, clock);
             single(index, self.count as u64, operation)
@@ -193,16 +194,16 @@ impl Probe for SmallFileMetric {
 }
 
 /// Writes and syncs a file. Returns nanoseconds.
-fn synced(set: &Pass, file: &File, clock: &Clock) -> Result<f64> {
+fn synced(set: &SmallFilePass, file: &File, clock: &Clock) -> Result<f64> {
     let start = clock.start();
     set.write(file)?;
     rustix::fs::fsync(file).map_err(|error| failed("fsync", error))?;
     let stop = clock.stop();
-    let is = residency::of(file);
+    let is = residency::residency_of(file);
     // `dirty` is 0 if only mincore counted.
     if is.dirty > 0 {
         let text = format!("{} of {} bytes are dirty after fsync", is.dirty, is.bytes);
-        return Err(Fault::WrongWork(text));
+        return Err(SamplerFault::WrongWork(text));
     }
     Ok(clock.ns(start, stop))
 }
@@ -271,21 +272,21 @@ pub(super) struct SmallFiles {
     count: usize,
     data: Rc<[u8]>,
     /// The latest passes, the last one last.
-    passes: VecDeque<Pass>,
+    passes: VecDeque<SmallFilePass>,
     next: usize,
 }
 
 impl SmallFiles {
     /// Creates no file yet.
-    pub(super) fn of(folder: &Apart, files: &Files, count: usize, bytes: i64) -> Self {
+    pub(super) fn from_folder(folder: &Apart, files: &Files, count: usize, bytes: i64) -> Self {
         let mut data = vec![0; usize::try_from(bytes).unwrap_or(0)];
-        Generator::new(files.seed).fill(0, &mut data);
+        FileGenerator::new(files.seed).fill(0, &mut data);
         let folder = folder.0.join(bytes.to_string());
         Self { folder, count, data: data.into(), passes: VecDeque::new(), next: 0 }
     }
 
     /// The set of the next pass, in a new folder. Deletes the oldest if there are too many.
-    pub(super) fn next(&mut self) -> Result<&Pass> {
+    pub(super) fn next(&mut self) -> Result<&SmallFilePass> {
         if self.next == 0 {
             made(&self.folder)?;
         }
@@ -293,7 +294,7 @@ impl SmallFiles {
         made(&folder)?;
         self.next += 1;
         let paths = (0..self.count).map(|number| folder.join(number.to_string())).collect();
-        self.passes.push_back(Pass { paths, data: Rc::clone(&self.data) });
+        self.passes.push_back(SmallFilePass { paths, data: Rc::clone(&self.data) });
         if self.passes.len() > KEPT {
             for path in self.passes.pop_front().iter().flat_map(|oldest| &oldest.paths) {
                 let _ = unlink(path);
@@ -304,12 +305,12 @@ impl SmallFiles {
 }
 
 /// The files of one pass.
-pub(super) struct Pass {
+pub(super) struct SmallFilePass {
     paths: Vec<PathBuf>,
     data: Rc<[u8]>,
 }
 
-impl Pass {
+impl SmallFilePass {
     /// Creates one file, empty.
     pub(super) fn open(&self, number: usize) -> Result<File> {
         new_file(&self.paths[number])
@@ -324,7 +325,7 @@ impl Pass {
             Ok(written) if written == self.data.len() => Ok(()),
             Ok(written) => {
                 let text = format!("{written} of {} bytes were written", self.data.len());
-                Err(Fault::WrongWork(text))
+                Err(SamplerFault::WrongWork(text))
             }
             Err(error) => Err(failed("write a file", error)),
         }

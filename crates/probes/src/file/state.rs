@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fathom_fileio::available_memory;
 use fathom_fileio::read::NEVER_STOP;
-use fathom_fileio::residency::{self, Residency, State as InMemory, UnknownReason};
+use fathom_fileio::residency::{self, Residency, ResidencyState as InMemory, UnknownReason};
 
 use super::{BUFFERED_DIRECT, failed};
 use crate::prelude::*;
@@ -28,7 +28,7 @@ const RECLAIMED_MIN: f64 = 0.9;
 const NEARLY_ALL: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum FileState {
     /// All pages cached before and after.
     Warm,
     /// No page cached before.
@@ -37,7 +37,7 @@ pub(crate) enum State {
     Direct,
 }
 
-impl State {
+impl FileState {
     pub(crate) const ALL: [Self; 3] = [Self::Warm, Self::Cold, Self::Direct];
 
     pub(crate) fn name(self) -> &'static str {
@@ -58,18 +58,18 @@ impl State {
             }
         };
         match (self, is.state) {
-            (_, InMemory::Unknown { why }) => Err(Fault::unavailable(
+            (_, InMemory::Unknown { why }) => Err(SamplerFault::unavailable(
                 format!("the residency of the file is unknown: {why}"),
                 Remedy::OtherFolder,
             )),
-            (Self::Warm, InMemory::Cold) => Err(Fault::unavailable(
+            (Self::Warm, InMemory::Cold) => Err(SamplerFault::unavailable(
                 "the file system keeps no page of a file that was read",
                 Remedy::OtherFolder,
             )),
             _ if self.is_state_of(&is) => Ok(is),
             _ => {
                 let text = format!("requested {}, but {}", self.name(), describe(&is));
-                Err(Fault::WrongWork(text))
+                Err(SamplerFault::WrongWork(text))
             }
         }
     }
@@ -86,16 +86,17 @@ impl State {
     /// the bytes that the pass fetched from devices.
     pub(crate) fn was_kept(self, file: &File, fetched: Option<u64>) -> bool {
         // Any residency is right after a cold read, and counting all pages takes a millisecond.
-        self == Self::Cold || self.is_kept(&residency::of(file), fetched)
+        self == Self::Cold || self.is_kept(&residency::residency_of(file), fetched)
     }
 
     /// The fault if a file did not stay in this state.
-    pub(crate) fn lost(self) -> Fault {
+    pub(crate) fn lost(self) -> SamplerFault {
         match self {
-            Self::Direct => Fault::unavailable(BUFFERED_DIRECT, Remedy::OtherFolder),
-            Self::Warm | Self::Cold => {
-                Fault::unavailable("pages were evicted while the file was read", Remedy::FreeMemory)
-            }
+            Self::Direct => SamplerFault::unavailable(BUFFERED_DIRECT, Remedy::OtherFolder),
+            Self::Warm | Self::Cold => SamplerFault::unavailable(
+                "pages were evicted while the file was read",
+                Remedy::FreeMemory,
+            ),
         }
     }
 
@@ -135,7 +136,7 @@ fn may_be_under_io(is: &Residency) -> bool {
 
 /// Reads a file into memory unless all of it is there, again while reclaim takes pages meanwhile.
 pub(crate) fn warmed(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
-    let mut is = residency::of(file);
+    let mut is = residency::residency_of(file);
     let mut tries = 0;
     while is.state != InMemory::Warm && tries < RECLAIMS_MAX && !stop.load(Ordering::Relaxed) {
         is = residency::warm(file, stop)?;
@@ -179,11 +180,16 @@ mod tests {
         };
         let mixed = |cached| of(InMemory::Mixed { share: cached as f64 / 1000.0 }, cached);
         let (warm, cold) = (of(InMemory::Warm, 1000), of(InMemory::Cold, 0));
-        assert!(State::Warm.is_kept(&warm, Some(4096)) && State::Warm.is_kept(&warm, None));
-        assert!(State::Warm.is_kept(&mixed(990), Some(0)));
-        assert!(!State::Warm.is_kept(&mixed(990), Some(4096)), "read again");
-        assert!(!State::Warm.is_kept(&mixed(990), None), "unknown");
-        assert!(!State::Warm.is_kept(&mixed(980), Some(0)) && !State::Warm.is_kept(&cold, Some(0)));
-        assert!(State::Direct.is_kept(&cold, None) && !State::Direct.is_kept(&mixed(4), None));
+        assert!(FileState::Warm.is_kept(&warm, Some(4096)) && FileState::Warm.is_kept(&warm, None));
+        assert!(FileState::Warm.is_kept(&mixed(990), Some(0)));
+        assert!(!FileState::Warm.is_kept(&mixed(990), Some(4096)), "read again");
+        assert!(!FileState::Warm.is_kept(&mixed(990), None), "unknown");
+        assert!(
+            !FileState::Warm.is_kept(&mixed(980), Some(0))
+                && !FileState::Warm.is_kept(&cold, Some(0))
+        );
+        assert!(
+            FileState::Direct.is_kept(&cold, None) && !FileState::Direct.is_kept(&mixed(4), None)
+        );
     }
 }

@@ -8,7 +8,7 @@ use fathom_record::host::Cache;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::small_files::{Apart, SmallFiles};
-use super::state::State;
+use super::state::FileState;
 use super::{call, generated_file, read_latency, read_throughput, small_files, write_throughput};
 use crate::prelude::*;
 use crate::{REGISTRY, smoke};
@@ -58,7 +58,8 @@ fn corrupt_byte_is_wrong_work() {
         });
         assert_eq!(cases.len(), 1);
         let outcome = smoke::visit(probe, &cases).remove(0);
-        let is_found = matches!(&outcome, Err(Fault::WrongWork(text)) if text.contains("written"));
+        let is_found =
+            matches!(&outcome, Err(SamplerFault::WrongWork(text)) if text.contains("written"));
         assert!(is_found, "{outcome:?}");
     }
 }
@@ -67,23 +68,24 @@ fn corrupt_byte_is_wrong_work() {
 fn memory_file_is_never_cold() {
     let file = std::fs::File::from(memfd_create("fathom-test", MemfdFlags::CLOEXEC).unwrap());
     file.write_all_at(&[1; 10_000], 0).unwrap();
-    for state in [State::Cold, State::Direct] {
+    for state in [FileState::Cold, FileState::Direct] {
         let outcome = state.prepare(&file);
-        let is_found = matches!(&outcome, Err(Fault::WrongWork(text)) if text.contains("WARM"));
+        let is_found =
+            matches!(&outcome, Err(SamplerFault::WrongWork(text)) if text.contains("WARM"));
         assert!(is_found, "{outcome:?}");
     }
-    assert!(State::Warm.prepare(&file).is_ok());
-    assert!(!State::Direct.was_kept(&file, Some(0)), "its pages are cached");
+    assert!(FileState::Warm.prepare(&file).is_ok());
+    assert!(!FileState::Direct.was_kept(&file, Some(0)), "its pages are cached");
 }
 
 #[test]
 fn evicted_file_is_not_warm() {
     let Some(place) = smoke::test_folder() else { return };
     let scratch = generated_file::write_synced(&place.folder, 1 << 20, 1).unwrap();
-    State::Cold.prepare(scratch.file()).unwrap();
-    assert!(!State::Warm.was_kept(scratch.file(), Some(0)));
+    FileState::Cold.prepare(scratch.file()).unwrap();
+    assert!(!FileState::Warm.was_kept(scratch.file(), Some(0)));
     // Reclaim may take pages at once.
-    if let Ok(is) = State::Warm.prepare(scratch.file()) {
+    if let Ok(is) = FileState::Warm.prepare(scratch.file()) {
         assert_eq!((is.cached, is.bytes), (1 << 20, 1 << 20));
     }
 }
@@ -98,7 +100,7 @@ fn probe_without_a_folder_returns_the_reason() {
         let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });
         let mut sampler = smoke::sampler(cases.len(), 0);
         let outcome = probe.visit(&cases, &mut sampler);
-        let missing: Fault = Resources::none().files.unwrap_err().into();
+        let missing: SamplerFault = Resources::none().files.unwrap_err().into();
         match outcome {
             // Cases that do not share a visit fail one by one.
             Ok(()) => {
@@ -115,7 +117,7 @@ fn small_files_are_counted_and_must_be_new() {
     let Some(place) = smoke::test_folder() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1, doubt: None };
     let folder = Apart::within(&place.folder).unwrap();
-    let mut sets = SmallFiles::of(&folder, &files, 3, 1024);
+    let mut sets = SmallFiles::from_folder(&folder, &files, 3, 1024);
     let set = sets.next().unwrap();
     assert_eq!((set.existing(), set.whole()), (0, 0));
     set.create().unwrap();
@@ -135,7 +137,7 @@ fn small_files_stay_until_there_are_very_many() {
     let Some(place) = smoke::test_folder() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1, doubt: None };
     let folder = Apart::within(&place.folder).unwrap();
-    let mut sets = SmallFiles::of(&folder, &files, 1, 0);
+    let mut sets = SmallFiles::from_folder(&folder, &files, 1, 0);
     let existing = |passes: std::ops::Range<u32>, sets: &mut SmallFiles| {
         passes.clone().for_each(|_| sets.next().unwrap().create().unwrap());
         (0..passes.end).filter(|pass| folder.0.join(format!("0/{pass}/0")).exists()).count()
@@ -149,7 +151,7 @@ fn random_order_has_no_duplicates() {
     let Some(_place) = smoke::test_folder() else { return };
     let files = smoke::sampler(1, 0).files().unwrap();
     let params = Params::one("order", "random").and("state", "cold").and("file_bytes", 1 << 20);
-    let mut orders = read_latency::orders(&Case::usual(params), &files, 3).unwrap();
+    let mut orders = read_latency::orders(&ProbeCase::usual(params), &files, 3).unwrap();
     assert_ne!(orders[0], orders[1], "each pass chooses others");
     for order in &mut orders {
         order.sort_unstable();

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use fathom_fileio::read::Way;
-use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
-use fathom_fileio::{Sum, read};
+use fathom_fileio::write::{SyncMode, WriteError, WriteOutcome, WriteRequest};
+use fathom_fileio::{XorSum, read};
 use rustix::io::Errno;
 
 use super::{failed, model, not_created};
@@ -37,7 +37,7 @@ static ABOUT: About = About {
         Parameter::new("file_bytes", "bytes", "bytes written"),
     ],
     needs: &["os.syscall", "memory.bandwidth"],
-    disk: Some(Disk { large: 0, own: 2 * FILE_BYTES as u64 }),
+    disk: Some(MetricDisk { large: 0, own: 2 * FILE_BYTES as u64 }),
     ..super::OF_RUNS
 };
 
@@ -45,25 +45,25 @@ const FILE_BYTES: i64 = 16 << 20;
 const SMOKE_BYTES: i64 = 256 << 10;
 
 impl Probe for WriteThroughput {
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let (bytes, most) =
             if sizes.smoke { (SMOKE_BYTES, 64 << 10) } else { (FILE_BYTES, i64::MAX) };
         let case = |(block, sync, cost_ns): (i64, &str, f64)| {
             let params = Params::one("block", block.min(most)).and("sync", sync);
-            Case { params: params.and("file_bytes", bytes), cost_ns }
+            ProbeCase { params: params.and("file_bytes", bytes), cost_ns }
         };
         [(64 << 10, "none", 80e6), (1 << 20, "data", 160e6)].map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        let kind = parsed(&case.params, WriteCase::of)?;
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
+        let kind = parsed(&case.params, WriteCase::from_params)?;
         model::write(kind.block, kind.block as u64 * kind.count, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         // Not interleaved: a sync would wait for the writeback of the other case.
-        each_parsed(cases, sampler, WriteCase::of, |index, kind, sampler| {
+        each_parsed(cases, sampler, WriteCase::from_params, |index, kind, sampler| {
             let path = files.folder.join(format!("f-{}-{index}", std::process::id()));
             let mut writing = Writing { path, kind, last: None };
             sampler.run(vec![single(index, 1, |clock| writing.measure(clock))]);
@@ -82,7 +82,7 @@ struct WriteCase {
 }
 
 impl WriteCase {
-    fn of(params: &Params) -> Option<Self> {
+    fn from_params(params: &Params) -> Option<Self> {
         let number = |name: &str| params.number::<u64>(name).filter(|it| *it > 0);
         let block = number("block")?;
         let sync = match params.text("sync")? {
@@ -108,12 +108,12 @@ impl Writing {
     fn measure(&mut self, clock: &Clock) -> Result<f64> {
         self.remove()?;
         let WriteCase { block, count, sync } = self.kind;
-        let request = Request { sync, ..Request::new(block, count) };
+        let request = WriteRequest { sync, ..WriteRequest::new(block, count) };
         let written = fathom_fileio::write(&self.path, &request, clock).map_err(fault)?;
         let bytes = block as u64 * count;
         if written.sum.bytes != bytes {
             let text = format!("{} of {bytes} bytes were written", written.sum.bytes);
-            return Err(Fault::WrongWork(text));
+            return Err(SamplerFault::WrongWork(text));
         }
         let ns = written.data_ns + written.sync_ns + written.close_ns;
         self.last = Some(written);
@@ -131,7 +131,7 @@ impl Writing {
     fn report(self, index: usize, clock: &Clock, sampler: &mut Sampler) -> Result<()> {
         let Some(written) = &self.last else { return Ok(()) };
         let found = self.read_back(clock)?;
-        let Sum { xor, position, bytes } = found;
+        let XorSum { xor, position, bytes } = found;
         let detail = format!("XOR-32 {xor:08x}, position sum {position:016x}, {bytes} bytes");
         sampler.check(index, "content", found == written.sum, detail);
         let WriteOutcome { calls, data_ns, sync_ns, close_ns, .. } = written;
@@ -142,10 +142,11 @@ impl Writing {
         Ok(())
     }
 
-    fn read_back(&self, clock: &Clock) -> Result<Sum> {
-        let fault = |error: &dyn std::fmt::Display| Fault::Failed(format!("read back: {error}"));
-        let source = Source::open(&self.path).map_err(|error| fault(&error))?;
-        let request = read::Request::whole(Way::Pread);
+    fn read_back(&self, clock: &Clock) -> Result<XorSum> {
+        let fault =
+            |error: &dyn std::fmt::Display| SamplerFault::Failed(format!("read back: {error}"));
+        let source = PathInfoSource::open(&self.path).map_err(|error| fault(&error))?;
+        let request = read::ReadRequest::whole(Way::Pread);
         let outcome = fathom_fileio::read(&source, &request, clock);
         Ok(outcome.map_err(|error| fault(&error))?.sum)
     }
@@ -158,9 +159,9 @@ impl Drop for Writing {
     }
 }
 
-fn fault(error: WriteError) -> Fault {
+fn fault(error: WriteError) -> SamplerFault {
     match error {
         WriteError::Failed { what, path, error, .. } => not_created(what, &path, error),
-        _ => Fault::Failed(error.to_string()),
+        _ => SamplerFault::Failed(error.to_string()),
     }
 }

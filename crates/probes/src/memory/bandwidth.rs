@@ -108,7 +108,7 @@ struct StreamCase {
     op: Op,
     threads: usize,
     level: Level,
-    page: Page,
+    page: BufferPage,
 }
 
 impl StreamCase {
@@ -119,12 +119,12 @@ impl StreamCase {
             .and("page", self.page.name().as_str())
     }
 
-    fn of(params: &Params) -> Option<Self> {
+    fn from_params(params: &Params) -> Option<Self> {
         Some(Self {
             op: Op::named(params.text("op")?)?,
             threads: params.number::<usize>("threads").filter(|it| *it > 0)?,
             level: Level::named(params.text("level")?)?,
-            page: Page::named(params.text("page")?)?,
+            page: BufferPage::named(params.text("page")?)?,
         })
     }
 
@@ -142,11 +142,21 @@ const CACHES: u64 = 4;
 const CHUNK_BYTES: usize = 2 << 20;
 
 impl Probe for Bandwidth {
-    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let cases = match sizes.smoke {
             true => vec![
-                StreamCase { op: Op::Read, threads: 1, level: Level::Cache(2), page: Page::Base },
-                StreamCase { op: Op::Triad, threads: 2, level: Level::Cache(2), page: Page::Base },
+                StreamCase {
+                    op: Op::Read,
+                    threads: 1,
+                    level: Level::Cache(2),
+                    page: BufferPage::Base,
+                },
+                StreamCase {
+                    op: Op::Triad,
+                    threads: 2,
+                    level: Level::Cache(2),
+                    page: BufferPage::Base,
+                },
             ],
             false => stream_cases(host, sizes.effort),
         };
@@ -154,17 +164,17 @@ impl Probe for Bandwidth {
         let case = |case: &StreamCase| {
             let filled = if case.level == Level::Memory { dram_bytes } else { 0.0 };
             // 7 ms of rounds; filling and verifying at 12 GB/s each.
-            Case { params: case.params(), cost_ns: 7e6 + 0.17 * filled }
+            ProbeCase { params: case.params(), cost_ns: 7e6 + 0.17 * filled }
         };
         cases.iter().map(case).collect()
     }
 
-    fn waits_for_memory(&self, case: &Case, _: &Host) -> bool {
-        StreamCase::of(&case.params).is_some_and(|case| case.level == Level::Memory)
+    fn waits_for_memory(&self, case: &ProbeCase, _: &Host) -> bool {
+        StreamCase::from_params(&case.params).is_some_and(|case| case.level == Level::Memory)
     }
 
-    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
-        match StreamCase::of(&case.params) {
+    fn selection(&self, case: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
+        match StreamCase::from_params(&case.params) {
             Some(StreamCase { threads: 1, level: Level::Cache(1 | 2), .. }) => {
                 Ok(Stratum::ToItself)
             }
@@ -173,16 +183,16 @@ impl Probe for Bandwidth {
         }
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
-        model::predict(parsed(&case.params, StreamCase::of)?, host, known)
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
+        model::predict(parsed(&case.params, StreamCase::from_params)?, host, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let mut host = host::read();
         host.cpu.allowed = sampler.cpus().to_vec();
         let settings = sampler.settings();
         let cpus = cpu_selection::cpu_order(&host, settings.cpu, settings.other_cpu);
-        let cases = all_parsed(cases, StreamCase::of)?;
+        let cases = all_parsed(cases, StreamCase::from_params)?;
         let mut setup = Setup::new(&host, cpus, &cases)?;
         for (case, index) in cases {
             if let Err(fault) = setup.measure(index, case, sampler) {
@@ -194,7 +204,7 @@ impl Probe for Bandwidth {
 }
 
 fn stream_cases(host: &Host, effort: Effort) -> Vec<StreamCase> {
-    let page = if has_huge(host) { Page::Huge } else { Page::Base };
+    let page = if has_huge(host) { BufferPage::Huge } else { BufferPage::Base };
     let cores = cpu_selection::core_count(host);
     let [one_and_all, sweep] =
         [false, effort != Effort::Quick].map(|powers| cpu_selection::thread_counts(cores, powers));
@@ -221,8 +231,8 @@ fn stream_cases(host: &Host, effort: Effort) -> Vec<StreamCase> {
         Effort::Standard => &[Op::Read],
         Effort::Thorough => &Op::ALL,
     };
-    if page == Page::Huge {
-        add(base_page_ops, &one_and_all, Level::Memory, Page::Base);
+    if page == BufferPage::Huge {
+        add(base_page_ops, &one_and_all, Level::Memory, BufferPage::Base);
     }
     for level in Level::ALL.into_iter().filter(|level| level.cache_bytes(host).is_some()) {
         match effort {
@@ -238,7 +248,7 @@ pub(crate) fn read_rate(levels: &[Level], known: &Inputs<'_>) -> Result<(String,
     let case = |level, page| StreamCase { op: Op::Read, threads: 1, level, page };
     let cases: Vec<StreamCase> = levels
         .iter()
-        .flat_map(|level| [Page::Huge, Page::Base].map(|page| case(*level, page)))
+        .flat_map(|level| [BufferPage::Huge, BufferPage::Base].map(|page| case(*level, page)))
         .collect();
     let of =
         |case: &StreamCase| Some((case.result_name(), known.quantity(ABOUT.id, &case.params())?));
@@ -257,10 +267,11 @@ pub(crate) fn store_rate(known: &Inputs<'_>) -> Result<(String, f64), NoModel> {
     let case = |op, page| StreamCase { op, threads: 1, level: Level::Memory, page };
     let cases = [Op::Write, Op::WriteNt]
         .into_iter()
-        .flat_map(|op| [Page::Huge, Page::Base].map(|page| case(op, page)));
+        .flat_map(|op| [BufferPage::Huge, BufferPage::Base].map(|page| case(op, page)));
     let rates = cases
         .filter_map(|case| Some((case.result_name(), known.quantity(ABOUT.id, &case.params())?)));
-    let missing = || NoModel::MissingInput { metric: case(Op::Write, Page::Huge).result_name() };
+    let missing =
+        || NoModel::MissingInput { metric: case(Op::Write, BufferPage::Huge).result_name() };
     rates.max_by(|(_, one), (_, other)| one.total_cmp(other)).ok_or_else(missing)
 }
 
@@ -279,11 +290,14 @@ fn array_and_chunk(case: StreamCase, sharers: usize, host: &Host) -> Result<(usi
         return Ok((array.next_multiple_of(chunk), chunk));
     }
     let name = case.level.name();
-    let missing = || Fault::Unavailable(format!("the host reports no {name} cache"), None);
+    let missing = || SamplerFault::Unavailable(format!("the host reports no {name} cache"), None);
     let cache = case.level.cache_bytes(host).ok_or_else(missing)?;
     let sharers = if case.level == Level::Cache(3) { sharers as u64 } else { 1 };
     match each(cache / 2 / sharers) / GRANULARITY * GRANULARITY {
-        0 => Err(Fault::Unavailable(format!("half of {name} is too small for an array"), None)),
+        0 => Err(SamplerFault::Unavailable(
+            format!("half of {name} is too small for an array"),
+            None,
+        )),
         array => Ok((array, array)),
     }
 }
@@ -296,7 +310,7 @@ struct Setup<'h> {
     memory: Vec<ThreadMemory>,
     /// The largest need of each CPU over all cases.
     reserve_bytes: Vec<usize>,
-    page: Option<Page>,
+    page: Option<BufferPage>,
     /// On all CPUs but the first, once a case needs them.
     team: ThreadTeam,
 }
@@ -314,7 +328,8 @@ impl<'h> Setup<'h> {
             }
         }
         let memory = vec![ThreadMemory::default(); cpus.len()];
-        let (page, team, budget) = (None, ThreadTeam::pinned_to(&[])?, MemoryBudget::of(host));
+        let (page, team, budget) =
+            (None, ThreadTeam::pinned_to(&[])?, MemoryBudget::from_host(host));
         Ok(Self { host, budget, cpus, memory, reserve_bytes, page, team })
     }
 
@@ -324,7 +339,7 @@ impl<'h> Setup<'h> {
         let available = self.cpus.len();
         if threads > available {
             let what = format!("needs {threads} cores of one type; {available} are available");
-            return Err(Fault::unavailable(what, Remedy::MoreCores));
+            return Err(SamplerFault::unavailable(what, Remedy::MoreCores));
         }
         let needed: usize = self.reserve_bytes[..threads].iter().sum();
         self.budget.check(needed as u64)?;
@@ -367,7 +382,7 @@ impl<'h> Setup<'h> {
         }
         sampler.works_in_step_with(&self.team.threads()[..factories.len()]);
         let mut running = self.team.start(own, factories)?;
-        sampler.run(vec![Work::Batched {
+        sampler.run(vec![SamplerWork::Batched {
             case: index,
             kernel: Box::new(|iterations| running.run(iterations)),
             twin: None,

@@ -95,7 +95,7 @@ struct Element {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct ChainShape {
     /// Working set, from the start of the buffer.
     pub(crate) set_bytes: usize,
     pub(crate) line_bytes: usize,
@@ -116,8 +116,8 @@ pub(crate) struct Chain<'b> {
 
 impl<'b> Chain<'b> {
     /// Links the resident start of a buffer into one cycle. The seed alone determines the order.
-    pub(crate) fn of(buffer: &'b mut Buffer, shape: Shape, seed: u64) -> Self {
-        let Shape { set_bytes, line_bytes, page_bytes, pattern } = shape;
+    pub(crate) fn in_buffer(buffer: &'b mut Buffer, shape: ChainShape, seed: u64) -> Self {
+        let ChainShape { set_bytes, line_bytes, page_bytes, pattern } = shape;
         assert!(set_bytes <= buffer.bytes(), "the working set exceeds the buffer");
         let step_bytes = match pattern {
             Pattern::Stride(bytes) => bytes,
@@ -259,8 +259,8 @@ mod tests {
     const ALL: [Pattern; 4] =
         [Pattern::Random, Pattern::RandomPage, Pattern::Stride(32), Pattern::Stride(1024)];
 
-    fn shape(set_bytes: usize, pattern: Pattern) -> Shape {
-        Shape { set_bytes, line_bytes: 64, page_bytes: 4096, pattern }
+    fn shape(set_bytes: usize, pattern: Pattern) -> ChainShape {
+        ChainShape { set_bytes, line_bytes: 64, page_bytes: 4096, pattern }
     }
 
     /// Offsets in the order of a walk along the pointers, back to the first element.
@@ -279,11 +279,11 @@ mod tests {
 
     #[test]
     fn chain_is_one_cycle_through_every_line() {
-        let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
+        let mut buffer = Buffer::with_bytes(1 << 20, BufferPage::Base).unwrap();
         // Including sizes that are not a power of two and not whole pages.
         for set_bytes in [1 << 10, 3 << 10, 33 << 10, 725 << 10, 1 << 20] {
             for pattern in ALL {
-                let chain = Chain::of(&mut buffer, shape(set_bytes, pattern), 7);
+                let chain = Chain::in_buffer(&mut buffer, shape(set_bytes, pattern), 7);
                 let step = if let Pattern::Stride(bytes) = pattern { bytes } else { 64 };
                 let offsets = walked(&chain);
                 let expected: BTreeSet<usize> = (0..set_bytes).step_by(step).collect();
@@ -295,9 +295,9 @@ mod tests {
 
     #[test]
     fn random_order_has_no_pattern_and_depends_on_seed() {
-        let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
+        let mut buffer = Buffer::with_bytes(1 << 20, BufferPage::Base).unwrap();
         let mut order_of =
-            |pattern, seed| walked(&Chain::of(&mut buffer, shape(1 << 20, pattern), seed));
+            |pattern, seed| walked(&Chain::in_buffer(&mut buffer, shape(1 << 20, pattern), seed));
         let offsets = order_of(Pattern::Random, 1);
         let strides: Vec<isize> =
             offsets.windows(2).map(|two| two[1] as isize - two[0] as isize).collect();
@@ -314,8 +314,8 @@ mod tests {
 
     #[test]
     fn random_page_finishes_a_page_before_the_next() {
-        let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
-        let chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::RandomPage), 1);
+        let mut buffer = Buffer::with_bytes(1 << 20, BufferPage::Base).unwrap();
+        let chain = Chain::in_buffer(&mut buffer, shape(1 << 20, Pattern::RandomPage), 1);
         let offsets = walked(&chain);
         let pages: Vec<usize> = offsets.chunks(64).map(|lines| lines[0] / 4096).collect();
         assert!(
@@ -325,16 +325,16 @@ mod tests {
         let ascending =
             |lines: &[usize]| lines.windows(2).filter(|two| two[1] == two[0] + 64).count();
         assert!(offsets.chunks(64).map(ascending).sum::<usize>() < offsets.len() / 20);
-        let stride = Chain::of(&mut buffer, shape(1 << 20, Pattern::Stride(256)), 1);
+        let stride = Chain::in_buffer(&mut buffer, shape(1 << 20, Pattern::Stride(256)), 1);
         assert!(walked(&stride).windows(2).all(|two| two[1] == two[0] + 256));
     }
 
     #[test]
     fn chase_ends_at_the_expected_element() {
-        let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
+        let mut buffer = Buffer::with_bytes(1 << 20, BufferPage::Base).unwrap();
         for pattern in ALL {
             // 60 elements of 64 bytes: not a multiple of the loads per iteration.
-            let mut chain = Chain::of(&mut buffer, shape(60 << 6, pattern), 3);
+            let mut chain = Chain::in_buffer(&mut buffer, shape(60 << 6, pattern), 3);
             chain.warm();
             let mut loads = 0;
             for iterations in [0, 1, 2, 1000, 12_345] {
@@ -348,15 +348,15 @@ mod tests {
 
     #[test]
     fn chain_that_skips_elements_is_detected() {
-        let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
-        let mut chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::Random), 3);
+        let mut buffer = Buffer::with_bytes(1 << 20, BufferPage::Base).unwrap();
+        let mut chain = Chain::in_buffer(&mut buffer, shape(1 << 20, Pattern::Random), 3);
         assert_eq!(chain.chase(100), 100);
         let shortcut = chain.element(17).cast_const();
         // SAFETY: both are elements of the chain.
         unsafe { (*chain.element(chain.rank + 30)).next = shortcut };
         assert_eq!(chain.chase(1), 1, "before the shortcut");
         assert_eq!(chain.chase(3), 0);
-        let mut chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::Random), 3);
+        let mut chain = Chain::in_buffer(&mut buffer, shape(1 << 20, Pattern::Random), 3);
         assert!(chain.settle(1 << 18));
         let shortcut = chain.element(17).cast_const();
         // SAFETY: as above.
@@ -366,8 +366,8 @@ mod tests {
 
     #[test]
     fn warm_up_keeps_the_chain_and_restarts_it() {
-        let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
-        let mut chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::Random), 3);
+        let mut buffer = Buffer::with_bytes(1 << 20, BufferPage::Base).unwrap();
+        let mut chain = Chain::in_buffer(&mut buffer, shape(1 << 20, Pattern::Random), 3);
         let before = walked(&chain);
         chain.chase(5);
         chain.warm();

@@ -51,20 +51,20 @@ const PARTNERS_MAX: usize = 16;
 const CPUS_MAX: usize = 24;
 
 impl Probe for CoreToCore {
-    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let pairs = if sizes.smoke { vec![(0, 1)] } else { pairs(&host.cpu.allowed, sizes.effort) };
-        let case = |(a, b): (u32, u32)| Case {
+        let case = |(a, b): (u32, u32)| ProbeCase {
             params: Params::one("a", i64::from(a)).and("b", i64::from(b)),
             cost_ns: 10e6,
         };
         pairs.into_iter().map(case).collect()
     }
 
-    fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, _: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
         Err(NotSelected::SecondCpu)
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
         let (a, b) = ends(&case.params).unwrap_or((0, 0));
         if host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b)) {
             return Err(NoModel::ThreadsOfOneCore);
@@ -80,7 +80,7 @@ impl Probe for CoreToCore {
         Ok(bound.if_below("reported topology unverified: the virtual CPUs may be SMT siblings"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let allowed = sampler.cpus().to_vec();
         each_parsed(cases, sampler, ends, |index, ends, sampler| {
             measure(index, ends, &allowed, sampler)
@@ -112,18 +112,21 @@ fn ends(params: &Params) -> Option<(u32, u32)> {
 fn measure(index: usize, (a, b): (u32, u32), allowed: &[u32], sampler: &mut Sampler) -> Result<()> {
     let own = sampler.settings().cpu;
     if allowed.len() < 2 {
-        return Err(Fault::unavailable("this process may use one CPU only", Remedy::SecondCpu));
+        return Err(SamplerFault::unavailable(
+            "this process may use one CPU only",
+            Remedy::SecondCpu,
+        ));
     }
     let address = Arc::default();
     // The worker is one end, or only starts the batches.
     let others: Vec<u32> = [a, b].into_iter().filter(|cpu| *cpu != own).collect();
     let mut team = ThreadTeam::pinned_to(&others)?;
     sampler.works_in_step_with(&team.threads());
-    let factory = |cpu: u32| End::factory(&address, u64::from(cpu == b), cpu == a);
+    let factory = |cpu: u32| CoreToCoreEnd::factory(&address, u64::from(cpu == b), cpu == a);
     let caller = (others.len() == 1).then(|| factory(own));
     let mut running = team.start(caller, others.iter().map(|cpu| factory(*cpu)).collect())?;
     // Two transfers per round trip.
-    sampler.run(vec![Work::unrolled(index, 2.0, |iterations| running.run(iterations))]);
+    sampler.run(vec![SamplerWork::unrolled(index, 2.0, |iterations| running.run(iterations))]);
     sampler.works_in_step_with(&[]);
     for result in running.finish() {
         let (passed, text) = result?;
@@ -133,7 +136,7 @@ fn measure(index: usize, (a, b): (u32, u32), allowed: &[u32], sampler: &mut Samp
 }
 
 /// One end of the exchange. The number is in a page of its own, which the first end creates.
-struct End {
+struct CoreToCoreEnd {
     /// Address of the number; 0 until the first end has created it.
     address: Arc<AtomicU64>,
     /// This end increments even (0) or odd (1) numbers.
@@ -147,12 +150,13 @@ struct End {
 /// Failed compare-and-swaps until this end gives up: some seconds.
 const ATTEMPTS_MAX: u64 = 1 << 31;
 
-impl End {
+impl CoreToCoreEnd {
     fn factory(address: &Arc<AtomicU64>, parity: u64, is_first: bool) -> TaskFactory {
         let address = Arc::clone(address);
         Box::new(move || {
             // First touch decides the NUMA node of the line.
-            let page = if is_first { Some(Buffer::of(4096, Page::Base)?) } else { None };
+            let page =
+                if is_first { Some(Buffer::with_bytes(4096, BufferPage::Base)?) } else { None };
             if let Some(page) = &page {
                 // SAFETY: inside the page, and aligned.
                 unsafe { page.start().cast::<u64>().write_volatile(0) };
@@ -163,7 +167,7 @@ impl End {
     }
 }
 
-impl TeamTask for End {
+impl TeamTask for CoreToCoreEnd {
     fn run(&mut self, iterations: u64) -> u64 {
         // Acquire: the first end has written the page before it stores the address.
         let address = self.address.load(Ordering::Acquire) as usize;
@@ -223,8 +227,8 @@ mod tests {
     #[test]
     fn foreign_write_to_the_line_fails_the_check() {
         let address = Arc::default();
-        let mut first = End::factory(&address, 0, true)().unwrap();
-        let mut second = End::factory(&address, 1, false)().unwrap();
+        let mut first = CoreToCoreEnd::factory(&address, 0, true)().unwrap();
+        let mut second = CoreToCoreEnd::factory(&address, 1, false)().unwrap();
         assert_eq!((first.run(1), second.run(1)), (1, 1));
         assert!(second.finish().unwrap().0);
         let number = address.load(Ordering::Relaxed) as usize;

@@ -15,7 +15,7 @@ const SCORE_MIN: f64 = 0.5;
 const RISE_MIN: f64 = 0.485;
 
 /// Working set in bytes, latency in nanoseconds.
-pub(crate) type Point = (f64, f64);
+pub(crate) type CurvePoint = (f64, f64);
 
 /// A flat part of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,8 +35,8 @@ pub(crate) struct Plateau {
 ///
 /// A plateau's score is its length in octaves; points off its level reduce the score. Each plateau
 /// must be flat, long enough and clearly above the one before. The rest of the curve is ramp.
-pub(crate) fn plateaus(curve: &[Point], at_most: usize) -> Vec<Plateau> {
-    let logs: Vec<Point> = curve.iter().map(|(set, ns)| (set.log2(), ns.log2())).collect();
+pub(crate) fn plateaus(curve: &[CurvePoint], at_most: usize) -> Vec<Plateau> {
+    let logs: Vec<CurvePoint> = curve.iter().map(|(set, ns)| (set.log2(), ns.log2())).collect();
     let candidates: Vec<Plateau> = (0..logs.len())
         .flat_map(|first| (first..logs.len()).map(move |last| (first, last)))
         .filter_map(|(first, last)| candidate(&logs, first, last))
@@ -76,7 +76,7 @@ fn extend(
 }
 
 /// The points `first..=last` of a logarithmic curve, if they form a plateau.
-fn candidate(logs: &[Point], first: usize, last: usize) -> Option<Plateau> {
+fn candidate(logs: &[CurvePoint], first: usize, last: usize) -> Option<Plateau> {
     let points = &logs[first..=last];
     let span = points.last()?.0 - points.first()?.0;
     if points.len() < POINTS_MIN || span < SPAN_MIN - 1e-6 {
@@ -102,7 +102,11 @@ fn candidate(logs: &[Point], first: usize, last: usize) -> Option<Plateau> {
 /// which depend on the physical addresses of pages, widen the ramp around the size. With random
 /// replacement half of the loads miss at 1.4 times the size.
 /// Returned with the measured sets on both sides: between them the curve is not known.
-pub(crate) fn edge(curve: &[Point], plateau: &Plateau, next: &Plateau) -> Option<(f64, [f64; 2])> {
+pub(crate) fn edge(
+    curve: &[CurvePoint],
+    plateau: &Plateau,
+    next: &Plateau,
+) -> Option<(f64, [f64; 2])> {
     let half_way = f64::midpoint(plateau.level, next.level);
     let ramp = &curve[plateau.last..=next.first];
     ramp.windows(2).find_map(|pair| {

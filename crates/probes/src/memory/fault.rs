@@ -101,7 +101,7 @@ impl FaultKind {
         (Self::Major, "major"),
     ];
 
-    fn of(case: &Case) -> Option<Self> {
+    fn from_case(case: &ProbeCase) -> Option<Self> {
         let name = case.params.text("kind")?;
         Self::ALL.into_iter().find(|(_, of_kind)| *of_kind == name).map(|(kind, _)| kind)
     }
@@ -122,7 +122,7 @@ impl FaultKind {
     /// Peak memory, at least.
     fn bytes(self) -> usize {
         match self {
-            Self::Huge => HUGE_PAGES * Page::Huge.bytes(),
+            Self::Huge => HUGE_PAGES * BufferPage::Huge.bytes(),
             // The file and the copies.
             Self::Cow => 2 * PAGES * page_size(),
             _ => PAGES * page_size(),
@@ -160,9 +160,9 @@ impl FaultKind {
                 Box::new(Fresh::new(bytes, HELD_BYTES_MAX.min(budget) / bytes))
             }
             Self::Huge => Box::new(Reused::new(self.bytes(), anonymous::Access::WriteHuge)?),
-            Self::FilePage => Box::new(Cached::new(bytes, cached::Access::PageByPage)?),
-            Self::FileMinor => Box::new(Cached::new(bytes, cached::Access::Whole)?),
-            Self::Cow => Box::new(Cached::new(bytes, cached::Access::CopyOnWrite)?),
+            Self::FilePage => Box::new(Cached::new(bytes, cached::CachedAccess::PageByPage)?),
+            Self::FileMinor => Box::new(Cached::new(bytes, cached::CachedAccess::Whole)?),
+            Self::Cow => Box::new(Cached::new(bytes, cached::CachedAccess::CopyOnWrite)?),
             Self::Major => {
                 let folders = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
                 let is_guest = host.is_guest();
@@ -173,24 +173,24 @@ impl FaultKind {
 }
 
 impl Probe for PageFault {
-    fn expects(&self, case: &Case) -> Counters {
-        match FaultKind::of(case) {
+    fn expects(&self, case: &ProbeCase) -> Counters {
+        match FaultKind::from_case(case) {
             Some(FaultKind::Major) => Counters::DEVICE,
             _ => Counters::NONE,
         }
     }
 
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
         FaultKind::ALL
-            .map(|(kind, _)| Case { params: kind.params(), cost_ns: kind.cost_ns() })
+            .map(|(kind, _)| ProbeCase { params: kind.params(), cost_ns: kind.cost_ns() })
             .to_vec()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let unknown = || NoModel::no_such_case(&case.params);
-        let kind = FaultKind::of(case).ok_or_else(unknown)?;
+        let kind = FaultKind::from_case(case).ok_or_else(unknown)?;
         if kind == FaultKind::Huge {
-            return clearing(Page::Huge.bytes(), known);
+            return clearing(BufferPage::Huge.bytes(), known);
         }
         if kind == FaultKind::Cow {
             return copying(known);
@@ -207,11 +207,12 @@ impl Probe for PageFault {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let host = host::read();
-        let budget = MemoryBudget::of(&host);
+        let budget = MemoryBudget::from_host(&host);
         each(cases, sampler, |index, case, sampler| {
-            let kind = FaultKind::of(case).ok_or_else(|| crate::unknown_case(&case.params))?;
+            let kind =
+                FaultKind::from_case(case).ok_or_else(|| crate::unknown_case(&case.params))?;
             pass::rounds(index, kind.memory(&budget, &host)?.as_mut(), sampler)
         })
     }

@@ -8,7 +8,7 @@ use fathom_measure::host;
 use fathom_record::BETWEEN_LEVELS;
 
 use self::cases::ChaseCase;
-use super::chain::{Chain, LOADS, Shape};
+use super::chain::{Chain, ChainShape, LOADS};
 use crate::prelude::*;
 
 /// Beyond the L2 cache other guests use the same caches and memory.
@@ -88,12 +88,13 @@ static ABOUT: About = About {
 };
 
 impl Probe for Latency {
-    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
-        let case = |case: ChaseCase| Case { params: case.params(), cost_ns: cost_ns(&case, host) };
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
+        let case =
+            |case: ChaseCase| ProbeCase { params: case.params(), cost_ns: cost_ns(&case, host) };
         cases::chase_cases(host, sizes).into_iter().map(case).collect()
     }
 
-    fn selection(&self, case: &Case, host: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, case: &ProbeCase, host: &Host) -> Result<Stratum, NotSelected> {
         let l2 = host.cpu.caches.iter().filter(|cache| cache.level == 2);
         let l2_bytes = l2.map(|cache| cache.size_bytes).max().unwrap_or(0);
         let bytes = case.params.integer("set_bytes").unwrap_or_default();
@@ -101,24 +102,24 @@ impl Probe for Latency {
         Ok(if is_within_core { Stratum::ToItself } else { Stratum::CoreAtFullSpeed })
     }
 
-    fn waits_for_memory(&self, case: &Case, host: &Host) -> bool {
+    fn waits_for_memory(&self, case: &ProbeCase, host: &Host) -> bool {
         self.selection(case, host) == Ok(Stratum::CoreAtFullSpeed)
     }
 
-    fn noise_limit(&self, case: &Case, host: &Host) -> f64 {
+    fn noise_limit(&self, case: &ProbeCase, host: &Host) -> f64 {
         match self.selection(case, host) {
             Ok(Stratum::CoreAtFullSpeed) => BEYOND_L2_NOISE_LIMIT,
             _ => ABOUT.noise_limit,
         }
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
-        model::predict(&parsed(&case.params, ChaseCase::of)?, host, known)
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
+        model::predict(&parsed(&case.params, ChaseCase::from_params)?, host, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let host = host::read();
-        let mut chases = all_parsed(cases, ChaseCase::of)?;
+        let mut chases = all_parsed(cases, ChaseCase::from_params)?;
         // Ascending sizes, because the buffer can only grow.
         chases.sort_unstable();
         // One growing buffer per curve, freed before the next.
@@ -139,7 +140,7 @@ fn cost_ns(case: &ChaseCase, host: &Host) -> f64 {
 
 /// Measures the cases of one pattern and page size, smallest first.
 fn measure_curve(curve: &[(ChaseCase, usize)], host: &Host, sampler: &mut Sampler) {
-    let budget = MemoryBudget::of(host);
+    let budget = MemoryBudget::from_host(host);
     let check = |case: &ChaseCase| budget.check(case.memory_bytes() as u64);
     let fitting = curve.iter().filter(|(case, _)| check(case).is_ok());
     let largest = fitting.map(|(case, _)| case.set_bytes).max().unwrap_or_default();
@@ -163,18 +164,18 @@ fn measure_chase(
     let ChaseCase { pattern, page, set_bytes } = *case;
     buffer.grow_to(set_bytes);
     let (line_bytes, page_bytes) = (line_bytes(host), page.bytes());
-    let shape = Shape { set_bytes, line_bytes, page_bytes, pattern };
+    let shape = ChainShape { set_bytes, line_bytes, page_bytes, pattern };
     let seed = sampler.settings().seed ^ (index as u64) << 32;
-    let mut chain = Chain::of(buffer, shape, seed);
+    let mut chain = Chain::in_buffer(buffer, shape, seed);
     chain.warm();
     if !chain.settle(settling_loads(set_bytes, host)) {
-        return Err(Fault::WrongWork(NOT_ONE_CYCLE.to_owned()));
+        return Err(SamplerFault::WrongWork(NOT_ONE_CYCLE.to_owned()));
     }
     if let Err(NoModel::BetweenLevels) = model::level_of(set_bytes, host) {
         sampler.state(index, Fact::text(BETWEEN_LEVELS, model::levels_around(set_bytes, host)));
     }
     let chase = |iterations| chain.chase(iterations);
-    sampler.run(vec![Work::unrolled(index, LOADS as f64, chase)]);
+    sampler.run(vec![SamplerWork::unrolled(index, LOADS as f64, chase)]);
     let (passed, detail) = buffer.check()?;
     let used = binary_size(case.memory_bytes() as u64);
     let detail = format!("{detail}; {used} used including the order of the chain");

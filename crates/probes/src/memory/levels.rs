@@ -2,18 +2,18 @@
 //! curve and the edges between them.
 
 use super::chain::Pattern;
-use super::curve::{self, Plateau, Point};
+use super::curve::{self, CurvePoint, Plateau};
 use super::latency::BEYOND_L2_NOISE_LIMIT;
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
 use crate::prelude::*;
 
 const fn latency(about: &'static About, level: Level) -> LevelMetric {
-    LevelMetric { about, level, quantity: Quantity::Latency }
+    LevelMetric { about, level, quantity: LevelQuantity::Latency }
 }
 
 const fn size(about: &'static About, level: u32) -> LevelMetric {
-    LevelMetric { about, level: Level::Cache(level), quantity: Quantity::Size }
+    LevelMetric { about, level: Level::Cache(level), quantity: LevelQuantity::Size }
 }
 
 pub static LATENCY_L1: LevelMetric = latency(
@@ -43,11 +43,11 @@ pub static SIZE_L3: LevelMetric =
 pub struct LevelMetric {
     about: &'static About,
     level: Level,
-    quantity: Quantity,
+    quantity: LevelQuantity,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Quantity {
+enum LevelQuantity {
     Latency,
     Size,
 }
@@ -125,10 +125,10 @@ impl Derived for LevelMetric {
         false
     }
 
-    fn reduce(&self, _: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, _: &Params, known: &Inputs<'_>) -> Result<DerivedEstimate, MissingInput> {
         let host = known.host().ok_or(MissingInput::Absent("the host is unknown"))?;
-        let curves = Curves::of(known)?;
-        let caches = Caches::of(host, &curves);
+        let curves = Curves::from_inputs(known)?;
+        let caches = LevelCaches::from_host(host, &curves);
         let index = caches.index(self.level)?;
         // The plateau of memory can start while some loads still hit the last-level cache.
         let last = caches.sizes.last().map_or(0.0, |(_, bytes)| *bytes);
@@ -166,17 +166,23 @@ impl Derived for LevelMetric {
         if !caches.are_reported {
             notes.push(FROM_CURVE.to_owned());
         }
-        if let (Quantity::Size, Level::Cache(number)) = (self.quantity, self.level)
+        if let (LevelQuantity::Size, Level::Cache(number)) = (self.quantity, self.level)
             && model::shared_with_other_guests(host, number)
         {
             notes.push(format!("in a guest: {SHARE}"));
         }
         let doubts = doubts(values.len(), processes, &missing);
-        Ok(Estimate { per_process: values, edges, notes, doubts, ..Estimate::default() })
+        Ok(DerivedEstimate {
+            per_process: values,
+            edges,
+            notes,
+            doubts,
+            ..DerivedEstimate::default()
+        })
     }
 
     fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Model {
-        let (Quantity::Size, Level::Cache(number)) = (self.quantity, self.level) else {
+        let (LevelQuantity::Size, Level::Cache(number)) = (self.quantity, self.level) else {
             return model::of_level(self.level, host, known);
         };
         let caches = cases::known_caches(host)?;
@@ -214,7 +220,7 @@ impl LevelMetric {
         &self,
         index: usize,
         least: f64,
-        curve: &[Point],
+        curve: &[CurvePoint],
         plateaus: &[Option<Plateau>],
     ) -> Result<InProcess, LevelError> {
         let of = |at: usize| plateaus.get(at).copied().flatten();
@@ -226,7 +232,7 @@ impl LevelMetric {
         let from = *sets.first().ok_or_else(missing)?;
         let level = statistics::median(&latencies).ok_or_else(missing)?;
         let used = (from, to);
-        if self.quantity == Quantity::Latency {
+        if self.quantity == LevelQuantity::Latency {
             return Ok(InProcess { value: level, used, sides: None });
         }
         let no_next = || LevelError("the next level has no plateau".to_owned());
@@ -258,7 +264,7 @@ fn doubts(with: usize, processes: usize, missing: &str) -> Vec<Reason> {
 /// Why a process has no value.
 struct LevelError(String);
 
-fn no_plateau(curve: &[Point], plateaus: &[Option<Plateau>]) -> LevelError {
+fn no_plateau(curve: &[CurvePoint], plateaus: &[Option<Plateau>]) -> LevelError {
     let range = |plateau: &Plateau| {
         let size = |index: usize| binary_size(curve[index].0 as u64);
         format!("{} to {}", size(plateau.first), size(plateau.last))
@@ -276,15 +282,15 @@ const FROM_CURVE: &str = "the kernel reports no caches: levels are numbered by t
                           median curve, and the last one is memory";
 
 /// The caches between the plateaus of a curve.
-struct Caches {
+struct LevelCaches {
     /// Level and size in bytes, the smallest first.
     sizes: Vec<(u32, f64)>,
     /// Whether the kernel reports them.
     are_reported: bool,
 }
 
-impl Caches {
-    fn of(host: &Host, curves: &Curves) -> Self {
+impl LevelCaches {
+    fn from_host(host: &Host, curves: &Curves) -> Self {
         let of_host = |cache: &fathom_record::host::Cache| (cache.level, cache.size_bytes as f64);
         let sizes: Vec<(u32, f64)> = cases::caches(host).into_iter().map(of_host).collect();
         match sizes.is_empty() {
@@ -310,9 +316,9 @@ fn no_latency() -> MissingInput {
 }
 
 /// The valid and noisy points with random order and these pages: working set and process medians.
-fn points<'r>(known: &Inputs<'r>, page: Page) -> impl Iterator<Item = (f64, &'r [f64])> {
+fn points<'r>(known: &Inputs<'r>, page: BufferPage) -> impl Iterator<Item = (f64, &'r [f64])> {
     known.cases_of("memory.latency").filter_map(move |(params, summary)| {
-        let case = ChaseCase::of(params)?;
+        let case = ChaseCase::from_params(params)?;
         let matches = case.pattern == Pattern::Random && case.page == page;
         matches.then_some((case.set_bytes as f64, summary.process_medians.as_slice()))
     })
@@ -320,23 +326,23 @@ fn points<'r>(known: &Inputs<'r>, page: Page) -> impl Iterator<Item = (f64, &'r 
 
 /// The curves of all processes with one page size.
 struct Curves {
-    page: Page,
-    per_process: Vec<Vec<Point>>,
+    page: BufferPage,
+    per_process: Vec<Vec<CurvePoint>>,
 }
 
 impl Curves {
     /// With huge pages, or base pages where huge pages do not cover all working sets.
-    fn of(known: &Inputs<'_>) -> Result<Self, MissingInput> {
-        let [base, huge] = [Page::Base, Page::Huge].map(|page| {
+    fn from_inputs(known: &Inputs<'_>) -> Result<Self, MissingInput> {
+        let [base, huge] = [BufferPage::Base, BufferPage::Huge].map(|page| {
             let mut points: Vec<(f64, &[f64])> = points(known, page).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             points
         });
         let reach = |points: &[(f64, &[f64])]| points.last().map_or(0.0, |point| point.0);
         let (page, points) = if !huge.is_empty() && reach(&huge) >= reach(&base) {
-            (Page::Huge, huge)
+            (BufferPage::Huge, huge)
         } else {
-            (Page::Base, base)
+            (BufferPage::Base, base)
         };
         let processes = points.iter().map(|(_, medians)| medians.len()).min().unwrap_or(0);
         if processes == 0 {
@@ -360,8 +366,9 @@ impl Curves {
 
     /// The plateau of each cache and of memory, per process.
     fn plateaus(&self, sizes: &[f64]) -> Vec<Vec<Option<Plateau>>> {
-        let of_curve =
-            |curve: &Vec<Point>| assign(curve, &curve::plateaus(curve, sizes.len() + 1), sizes);
+        let of_curve = |curve: &Vec<CurvePoint>| {
+            assign(curve, &curve::plateaus(curve, sizes.len() + 1), sizes)
+        };
         self.per_process.iter().map(of_curve).collect()
     }
 
@@ -371,7 +378,7 @@ impl Curves {
             let of_process: Vec<f64> = self.per_process.iter().map(|curve| curve[at].1).collect();
             (self.per_process[0][at].0, statistics::median(&of_process).unwrap_or_default())
         };
-        let curve: Vec<Point> = (0..self.per_process[0].len()).map(median).collect();
+        let curve: Vec<CurvePoint> = (0..self.per_process[0].len()).map(median).collect();
         let plateaus = curve::plateaus(&curve, CACHES_MAX + 1);
         let edge = |pair: &[Plateau]| {
             let edge = curve::edge(&curve, &pair[0], &pair[1]);
@@ -393,7 +400,7 @@ const START_MAX: f64 = 4.0;
 /// memory, and any other belongs to the level whose size range contains its middle, if it starts
 /// soon enough: memory starts early where others use most of a shared cache, and an outlier can end
 /// it early. Plateaus without a level are dropped.
-fn assign(curve: &[Point], plateaus: &[Plateau], sizes: &[f64]) -> Vec<Option<Plateau>> {
+fn assign(curve: &[CurvePoint], plateaus: &[Plateau], sizes: &[f64]) -> Vec<Option<Plateau>> {
     let levels = sizes.len() + 1;
     let starts_in = |level: usize, plateau: &Plateau| {
         level == 0 || curve[plateau.first].0 <= START_MAX * sizes[level - 1]

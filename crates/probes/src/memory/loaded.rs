@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fathom_measure::host;
 
 use self::load::{LoadControl, LoadTask};
-use super::chain::{Chain, LOADS, Pattern, Shape};
+use super::chain::{Chain, ChainShape, LOADS, Pattern};
 use super::cpu_selection;
 use super::latency::cases::{self, ChaseCase};
 use super::latency::{NOT_ONE_CYCLE, line_bytes, settling_loads};
@@ -64,7 +64,7 @@ const LOADS_PERCENT: [u32; 4] = [0, 25, 50, 100];
 /// The parameters of a case. Ordered as they are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LoadCase {
-    page: Page,
+    page: BufferPage,
     set_bytes: usize,
     percent: u32,
 }
@@ -76,10 +76,10 @@ impl LoadCase {
             .and("page", self.page.name().as_str())
     }
 
-    fn of(params: &Params) -> Option<Self> {
+    fn from_params(params: &Params) -> Option<Self> {
         let percent = params.number::<u32>("load").filter(|it| *it <= 100)?;
         let set_bytes = params.number("set_bytes")?;
-        Some(Self { page: Page::named(params.text("page")?)?, set_bytes, percent })
+        Some(Self { page: BufferPage::named(params.text("page")?)?, set_bytes, percent })
     }
 
     /// The same case of memory.latency.
@@ -89,26 +89,26 @@ impl LoadCase {
 }
 
 impl Probe for Loaded {
-    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let (page, set_bytes) = match (sizes.smoke, cases::has_huge(host)) {
-            (true, _) => (Page::Base, 1 << 18),
-            (false, true) => (Page::Huge, cases::largest(host)),
-            (false, false) => (Page::Base, cases::largest(host)),
+            (true, _) => (BufferPage::Base, 1 << 18),
+            (false, true) => (BufferPage::Huge, cases::largest(host)),
+            (false, false) => (BufferPage::Base, cases::largest(host)),
         };
         // 8 ms of rounds, and a share of linking, filling and verifying.
         let cost_ns = 8e6 + 0.25 * set_bytes as f64;
         LOADS_PERCENT
             .map(|percent| LoadCase { page, set_bytes, percent })
-            .map(|case| Case { params: case.params(), cost_ns })
+            .map(|case| ProbeCase { params: case.params(), cost_ns })
             .to_vec()
     }
 
-    fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, _: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
         Err(NotSelected::SecondCpu)
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        let case = parsed(&case.params, LoadCase::of)?;
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
+        let case = parsed(&case.params, LoadCase::from_params)?;
         if case.percent > 0 {
             let source = "reads of other cores can only add queueing delay";
             return at_least(ABOUT.id, &LoadCase { percent: 0, ..case }.params(), source, known);
@@ -126,8 +126,8 @@ impl Probe for Loaded {
             .if_below("other guests or processes used memory bandwidth during memory.latency"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let mut load_cases = all_parsed(cases, LoadCase::of)?;
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
+        let mut load_cases = all_parsed(cases, LoadCase::from_params)?;
         load_cases.sort_unstable();
         for group in load_cases.chunk_by(|a, b| a.0.chase() == b.0.chase()) {
             if let Err(fault) = measure_group(group, sampler) {
@@ -146,20 +146,20 @@ fn measure_group(group: &[(LoadCase, usize)], sampler: &mut Sampler) -> Result<(
     let cpus = cpu_selection::cpu_order(&host, settings.cpu, settings.other_cpu);
     let LoadCase { page, set_bytes, .. } = group[0].0;
     let needed = group[0].0.chase().memory_bytes() + set_bytes;
-    MemoryBudget::of(&host).check(needed as u64)?;
-    let mut buffer = Buffer::of(set_bytes, page)?;
+    MemoryBudget::from_host(&host).check(needed as u64)?;
+    let mut buffer = Buffer::with_bytes(set_bytes, page)?;
     let (line_bytes, page_bytes) = (line_bytes(&host), page.bytes());
-    let shape = Shape { set_bytes, line_bytes, page_bytes, pattern: Pattern::Random };
-    let mut chain = Chain::of(&mut buffer, shape, settings.seed);
+    let shape = ChainShape { set_bytes, line_bytes, page_bytes, pattern: Pattern::Random };
+    let mut chain = Chain::in_buffer(&mut buffer, shape, settings.seed);
     chain.warm();
     if !chain.settle(settling_loads(set_bytes, &host)) {
-        return Err(Fault::WrongWork(NOT_ONE_CYCLE.to_owned()));
+        return Err(SamplerFault::WrongWork(NOT_ONE_CYCLE.to_owned()));
     }
     // The idle case first: once the readers have a task, they poll between batches.
     let (idle, loaded): (Vec<_>, Vec<_>) = group.iter().partition(|(case, _)| case.percent == 0);
     for (_, index) in idle {
         let chase = |iterations| chain.chase(iterations);
-        sampler.run(vec![Work::unrolled(index, LOADS as f64, chase)]);
+        sampler.run(vec![SamplerWork::unrolled(index, LOADS as f64, chase)]);
         sampler.check(index, "load", true, "no other reads");
     }
     if !loaded.is_empty()
@@ -185,7 +185,7 @@ fn measure_loaded(
 ) -> Result<()> {
     let readers = &cpus[1..];
     if readers.is_empty() {
-        return Err(Fault::unavailable("no second core for the load", Remedy::SecondCpu));
+        return Err(SamplerFault::unavailable("no second core for the load", Remedy::SecondCpu));
     }
     let mut team = ThreadTeam::pinned_to(readers)?;
     let control = Arc::new(LoadControl::default());
@@ -205,7 +205,7 @@ fn measure_loaded(
                 done
             })
         };
-        sampler.run(vec![Work::unrolled(*index, LOADS as f64, chase_beside_load)]);
+        sampler.run(vec![SamplerWork::unrolled(*index, LOADS as f64, chase_beside_load)]);
         let (bytes, rate) = control.bytes_and_rate(readers.len());
         let text = format!("{:.2} GB/s read, {} in all", rate / 1e9, binary_size(bytes));
         sampler.check(*index, "load", bytes > 0, text);

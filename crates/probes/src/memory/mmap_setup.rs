@@ -43,16 +43,16 @@ fn params(bytes: u64) -> Params {
     Params::one("bytes", bytes as i64)
 }
 
-pub(super) fn bytes_of(case: &Case) -> usize {
+pub(super) fn bytes_of(case: &ProbeCase) -> usize {
     case.params.number("bytes").unwrap_or(0)
 }
 
 impl Probe for MmapSetup {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        SIZES.map(|bytes| Case { params: params(bytes), cost_ns: 4e6 }).to_vec()
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        SIZES.map(|bytes| ProbeCase { params: params(bytes), cost_ns: 4e6 }).to_vec()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         if bytes_of(case) as u64 == SIZES[0] {
             let source = "a system call that finds a gap and inserts a mapping";
             return at_least_getppid(1.0, source, known);
@@ -63,7 +63,7 @@ impl Probe for MmapSetup {
         same_as((ABOUT.id, params(SIZES[0])), 0.3, (source, otherwise), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             let bytes = bytes_of(case);
             sampler.run(vec![single(index, COUNT as u64, |clock| map_ns(clock, bytes))]);
@@ -82,13 +82,13 @@ fn map_ns(clock: &Clock, bytes: usize) -> Result<f64> {
     Ok(clock.ns(start, stop) / COUNT as f64)
 }
 
-pub(super) fn map_error(bytes: usize, error: rustix::io::Errno) -> Fault {
+pub(super) fn map_error(bytes: usize, error: rustix::io::Errno) -> SamplerFault {
     match error {
-        rustix::io::Errno::NOMEM => Fault::unavailable(
+        rustix::io::Errno::NOMEM => SamplerFault::unavailable(
             format!("map {}: {error}", binary_size(bytes as u64)),
             Remedy::raise(&["`ulimit -v`", "vm.overcommit_memory"]),
         ),
-        error => Fault::system("mmap", error),
+        error => SamplerFault::system("mmap", error),
     }
 }
 
@@ -178,8 +178,10 @@ mod tests {
 
     #[test]
     fn size_beyond_the_address_space_is_unavailable() {
-        let samples = smoke::visit(&MmapSetup, &[Case::usual(params(1 << 60))]);
-        let Err(Fault::Unavailable(_, Some(remedy))) = &samples[0] else { panic!("{samples:?}") };
+        let samples = smoke::visit(&MmapSetup, &[ProbeCase::usual(params(1 << 60))]);
+        let Err(SamplerFault::Unavailable(_, Some(remedy))) = &samples[0] else {
+            panic!("{samples:?}")
+        };
         assert_eq!(*remedy, Remedy::raise(&["`ulimit -v`", "vm.overcommit_memory"]));
     }
 }

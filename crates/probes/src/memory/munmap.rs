@@ -53,28 +53,28 @@ fn params(bytes: u64, touched: bool) -> Params {
     Params::one("bytes", bytes as i64).and("touched", if touched { "yes" } else { "no" })
 }
 
-fn is_touched(case: &Case) -> bool {
+fn is_touched(case: &ProbeCase) -> bool {
     case.params.text("touched") == Some("yes")
 }
 
 impl Probe for Munmap {
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let touched = match (sizes.smoke, sizes.effort) {
             (true, _) => &TOUCHED[..1],
             // Each value of 64 MiB costs 16384 page faults.
             (false, Effort::Quick) => &TOUCHED[..2],
             (false, _) => &TOUCHED[..],
         };
-        let untouched = SIZES.iter().map(|bytes| Case::usual(params(*bytes, false)));
+        let untouched = SIZES.iter().map(|bytes| ProbeCase::usual(params(*bytes, false)));
         // 10 times 600 ns per page fault and 200 ns to free the page.
         let cost_ns = |bytes: u64| 10.0 * 800.0 * (bytes / 4096) as f64;
         let touched = touched
             .iter()
-            .map(|bytes| Case { params: params(*bytes, true), cost_ns: cost_ns(*bytes) });
+            .map(|bytes| ProbeCase { params: params(*bytes, true), cost_ns: cost_ns(*bytes) });
         untouched.chain(touched).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let bytes = bytes_of(case) as u64;
         let [low, ..] = TOUCHED;
         match is_touched(case) {
@@ -94,8 +94,8 @@ impl Probe for Munmap {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let budget = MemoryBudget::of(&host::read());
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
+        let budget = MemoryBudget::from_host(&host::read());
         each(cases, sampler, |index, case, sampler| {
             let bytes = bytes_of(case);
             if !is_touched(case) {
@@ -157,7 +157,7 @@ fn unmap_ns<const N: usize>(clock: &Clock, mappings: &mut Mappings<N>) -> Result
     let start = clock.start();
     let unmapped = mappings.unmap();
     let stop = clock.stop();
-    unmapped.map_err(|error| Fault::system("munmap", error))?;
+    unmapped.map_err(|error| SamplerFault::system("munmap", error))?;
     Ok(clock.ns(start, stop) / N as f64)
 }
 
@@ -204,10 +204,10 @@ mod tests {
 
     #[test]
     fn size_beyond_the_memory_budget_is_unavailable() {
-        let cases = [params(4096, false), params(1 << 50, true)].map(Case::usual);
+        let cases = [params(4096, false), params(1 << 50, true)].map(ProbeCase::usual);
         let samples = smoke::visit(&Munmap, &cases);
         assert!(samples[0].is_ok());
-        let Err(Fault::Unavailable(reason, _)) = &samples[1] else { panic!("{samples:?}") };
+        let Err(SamplerFault::Unavailable(reason, _)) = &samples[1] else { panic!("{samples:?}") };
         assert!(reason.contains("needs 1073741824 MiB"), "{reason}");
     }
 }

@@ -46,7 +46,7 @@ impl ExpectedFaults {
         }
         let FaultCounts { minor, major } = counted;
         let (low, high) = self.minor.clone().into_inner();
-        Err(Fault::WrongWork(format!(
+        Err(SamplerFault::WrongWork(format!(
             "{minor} minor and {major} major page faults; expected {low} to {high} minor and {} \
              major",
             self.major

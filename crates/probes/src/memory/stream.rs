@@ -17,7 +17,7 @@ pub(crate) struct ThreadMemory(Arc<Mutex<Option<Buffer>>>);
 #[derive(Clone, Copy)]
 pub(crate) struct StreamConfig {
     pub(crate) op: Op,
-    pub(crate) page: Page,
+    pub(crate) page: BufferPage,
     pub(crate) vectors: &'static Vectors,
     /// The thread's largest need in this visit.
     pub(crate) reserve_bytes: usize,
@@ -31,11 +31,11 @@ pub(crate) struct StreamConfig {
 impl StreamConfig {
     pub(crate) fn factory(self, memory: &ThreadMemory) -> TaskFactory {
         let memory = memory.clone();
-        Box::new(move || Ok(Box::new(Stream::new(self, memory)?) as Box<dyn TeamTask>))
+        Box::new(move || Ok(Box::new(MemoryStream::new(self, memory)?) as Box<dyn TeamTask>))
     }
 }
 
-struct Stream {
+struct MemoryStream {
     config: StreamConfig,
     memory: ThreadMemory,
     buffer: Option<Buffer>,
@@ -70,7 +70,7 @@ fn differing<'e>(doubles: &[f64], expected: impl IntoIterator<Item = &'e f64>) -
     doubles.iter().zip(expected).filter(|(one, other)| one.to_bits() != other.to_bits()).count()
 }
 
-impl Stream {
+impl MemoryStream {
     fn new(config: StreamConfig, memory: ThreadMemory) -> Result<Self> {
         let StreamConfig { op, array_bytes, chunk_bytes, page, reserve_bytes, .. } = config;
         let is_granular = chunk_bytes > 0 && chunk_bytes.is_multiple_of(GRANULARITY);
@@ -184,7 +184,7 @@ impl Stream {
     }
 }
 
-impl TeamTask for Stream {
+impl TeamTask for MemoryStream {
     fn run(&mut self, iterations: u64) -> u64 {
         // One call for all passes: small arrays in a cache would measure the call.
         if self.chunks == 1 && iterations > 0 {
@@ -218,7 +218,7 @@ impl TeamTask for Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for MemoryStream {
     fn drop(&mut self) {
         *self.memory.0.lock().unwrap_or_else(PoisonError::into_inner) = self.buffer.take();
     }
@@ -231,16 +231,16 @@ mod tests {
     use crate::smoke;
 
     fn config(op: Op, array_bytes: usize, chunk_bytes: usize) -> StreamConfig {
-        let (page, vectors) = (Page::Base, Vectors::widest());
+        let (page, vectors) = (BufferPage::Base, Vectors::widest());
         let reserve_bytes = 1 << 20;
         StreamConfig { op, page, vectors, reserve_bytes, array_bytes, chunk_bytes, prefetch: true }
     }
 
     /// Pinned to one CPU, and so to one NUMA node.
-    fn stream(op: Op, array_bytes: usize, test: impl FnOnce(Stream)) {
+    fn stream(op: Op, array_bytes: usize, test: impl FnOnce(MemoryStream)) {
         smoke::pinned(|_| {
             let memory = ThreadMemory::default();
-            test(Stream::new(config(op, array_bytes, GRANULARITY), memory).unwrap());
+            test(MemoryStream::new(config(op, array_bytes, GRANULARITY), memory).unwrap());
         });
     }
 

@@ -39,7 +39,7 @@ pub(crate) type TaskFactory = Box<dyn FnOnce() -> Result<Box<dyn TeamTask>> + Se
 /// Shared by the worker and one thread. Each value is written by one side and polled by the other:
 /// a cache line each avoids false sharing.
 #[derive(Default)]
-struct Mailbox {
+struct ThreadTeamMailbox {
     /// Number of the batch to run.
     requested: OwnLine,
     iterations: OwnLine,
@@ -55,25 +55,25 @@ struct Mailbox {
 struct OwnLine(AtomicU64);
 
 /// A thread's message between batches.
-enum Reply {
+enum ThreadTeamReply {
     /// With its thread id.
     Pinned(u32),
     Ready,
     Finished(CheckResult),
 }
 
-struct Member {
+struct ThreadTeamMember {
     cpu: u32,
     thread: u32,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<ThreadTeamMailbox>,
     tasks: Option<Sender<TaskFactory>>,
-    replies: Receiver<Result<Reply>>,
+    replies: Receiver<Result<ThreadTeamReply>>,
     handle: Option<JoinHandle<()>>,
 }
 
 /// Idle threads. Dropping the team joins them.
 pub(crate) struct ThreadTeam {
-    members: Vec<Member>,
+    members: Vec<ThreadTeamMember>,
 }
 
 impl ThreadTeam {
@@ -82,7 +82,7 @@ impl ThreadTeam {
     /// # Errors
     /// `Unavailable` where a CPU does not exist or is not allowed.
     pub(crate) fn pinned_to(cpus: &[u32]) -> Result<Self> {
-        let members: Result<_> = cpus.iter().map(|cpu| Member::start(*cpu)).collect();
+        let members: Result<_> = cpus.iter().map(|cpu| ThreadTeamMember::start(*cpu)).collect();
         Ok(Self { members: members? })
     }
 
@@ -99,7 +99,8 @@ impl ThreadTeam {
     ) -> Result<RunningTeam<'_>> {
         assert!(factories.len() <= self.members.len(), "more tasks than threads");
         let pairs = self.members.iter().zip(factories);
-        let started: Vec<&Member> = pairs.map(|(member, factory)| member.send(factory)).collect();
+        let started: Vec<&ThreadTeamMember> =
+            pairs.map(|(member, factory)| member.send(factory)).collect();
         let own = own.map(|create| create()).transpose();
         // Wait for every thread, also after an error: none may be left with a task.
         let mut outcome = Ok(());
@@ -115,17 +116,17 @@ impl ThreadTeam {
     }
 }
 
-impl Member {
+impl ThreadTeamMember {
     fn start(cpu: u32) -> Result<Self> {
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = Arc::new(ThreadTeamMailbox::default());
         let (tasks, received) = channel();
         let (reply, replies) = channel();
         let shared = Arc::clone(&mailbox);
         let main = move || thread_main(cpu, &shared, &received, &reply);
         let handle = std::thread::Builder::new().name(format!("team {cpu}")).spawn(main);
-        let handle = Some(handle.map_err(|error| Fault::system("pthread_create", error))?);
+        let handle = Some(handle.map_err(|error| SamplerFault::system("pthread_create", error))?);
         let mut member = Self { cpu, thread: 0, mailbox, tasks: Some(tasks), replies, handle };
-        if let Reply::Pinned(thread) = member.reply()? {
+        if let ThreadTeamReply::Pinned(thread) = member.reply()? {
             member.thread = thread;
         }
         Ok(member)
@@ -140,13 +141,13 @@ impl Member {
         self
     }
 
-    fn reply(&self) -> Result<Reply> {
+    fn reply(&self) -> Result<ThreadTeamReply> {
         self.replies.recv_timeout(TIMEOUT).unwrap_or_else(|error| {
             let what = match error {
                 RecvTimeoutError::Timeout => "does not respond",
                 RecvTimeoutError::Disconnected => "died",
             };
-            Err(Fault::Failed(format!("the thread on CPU {} {what}", self.cpu)))
+            Err(SamplerFault::Failed(format!("the thread on CPU {} {what}", self.cpu)))
         })
     }
 
@@ -172,7 +173,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for ThreadTeamMember {
     fn drop(&mut self) {
         self.tasks = None;
         self.mailbox.requested.0.store(END, Ordering::Release);
@@ -184,20 +185,20 @@ impl Drop for Member {
 /// Runs one task after another until the channel closes.
 fn thread_main(
     cpu: u32,
-    mailbox: &Mailbox,
+    mailbox: &ThreadTeamMailbox,
     tasks: &Receiver<TaskFactory>,
-    replies: &Sender<Result<Reply>>,
+    replies: &Sender<Result<ThreadTeamReply>>,
 ) {
     let _on_panic = ReleaseWaiter(mailbox);
     let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    let pinned = affinity::pin(cpu).map(|()| Reply::Pinned(thread));
-    let pinned = pinned.map_err(|error| Fault::of_pin(cpu, error));
+    let pinned = affinity::pin(cpu).map(|()| ThreadTeamReply::Pinned(thread));
+    let pinned = pinned.map_err(|error| SamplerFault::of_pin(cpu, error));
     let _ = replies.send(pinned);
     while let Ok(create) = tasks.recv() {
         let outcome = create().and_then(|mut task| {
-            let _ = replies.send(Ok(Reply::Ready));
+            let _ = replies.send(Ok(ThreadTeamReply::Ready));
             run_batches(mailbox, task.as_mut());
-            Ok(Reply::Finished(still_pinned(task.finish()?, cpu)))
+            Ok(ThreadTeamReply::Finished(still_pinned(task.finish()?, cpu)))
         });
         let _ = replies.send(outcome);
     }
@@ -213,7 +214,7 @@ fn still_pinned((passed, text): CheckResult, cpu: u32) -> CheckResult {
     }
 }
 
-fn run_batches(mailbox: &Mailbox, task: &mut dyn TeamTask) {
+fn run_batches(mailbox: &ThreadTeamMailbox, task: &mut dyn TeamTask) {
     let (mut completed, mut polls) = (0, 0);
     loop {
         // Acquire: `iterations` was written before the request.
@@ -241,7 +242,7 @@ fn pause(polls: &mut u32) {
 }
 
 /// Ends the wait for a thread that panics in its task.
-struct ReleaseWaiter<'m>(&'m Mailbox);
+struct ReleaseWaiter<'m>(&'m ThreadTeamMailbox);
 
 impl Drop for ReleaseWaiter<'_> {
     fn drop(&mut self) {
@@ -252,7 +253,7 @@ impl Drop for ReleaseWaiter<'_> {
 
 /// Threads with tasks, which poll for batches.
 pub(crate) struct RunningTeam<'t> {
-    members: Vec<&'t Member>,
+    members: Vec<&'t ThreadTeamMember>,
     own: Option<Box<dyn TeamTask>>,
     batch: u64,
 }
@@ -276,7 +277,7 @@ impl RunningTeam<'_> {
 
     fn request(&mut self, iterations: u64) {
         self.batch += 1;
-        for Member { mailbox, .. } in &self.members {
+        for ThreadTeamMember { mailbox, .. } in &self.members {
             // Relaxed: the request below publishes it.
             mailbox.iterations.0.store(iterations, Ordering::Relaxed);
             mailbox.requested.0.store(self.batch, Ordering::Release);
@@ -296,12 +297,14 @@ impl RunningTeam<'_> {
     }
 
     fn end(&mut self) -> Vec<Result<CheckResult>> {
-        for Member { mailbox, .. } in &self.members {
+        for ThreadTeamMember { mailbox, .. } in &self.members {
             mailbox.requested.0.store(END, Ordering::Release);
         }
-        let result = |member: &Member| match member.reply()? {
-            Reply::Finished(result) => Ok(result),
-            _ => Err(Fault::Failed(format!("no result of the thread on CPU {}", member.cpu))),
+        let result = |member: &ThreadTeamMember| match member.reply()? {
+            ThreadTeamReply::Finished(result) => Ok(result),
+            _ => {
+                Err(SamplerFault::Failed(format!("no result of the thread on CPU {}", member.cpu)))
+            }
         };
         std::mem::take(&mut self.members).into_iter().map(result).collect()
     }

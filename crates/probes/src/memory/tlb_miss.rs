@@ -50,16 +50,16 @@ impl Derived for TlbMiss {
             case.pattern == Pattern::Random && largest(known) == Ok(case.set_bytes)
         };
         record.metric.as_str() == "memory.latency"
-            && ChaseCase::of(&record.params).is_some_and(is_used)
+            && ChaseCase::from_params(&record.params).is_some_and(is_used)
     }
 
-    fn reduce(&self, _: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, _: &Params, known: &Inputs<'_>) -> Result<DerivedEstimate, MissingInput> {
         let set_bytes = largest(known)?;
         let of = |page| {
             let case = ChaseCase { pattern: Pattern::Random, page, set_bytes };
             known.input("memory.latency", &case.params())
         };
-        let (base, huge) = (of(Page::Base)?, of(Page::Huge)?);
+        let (base, huge) = (of(BufferPage::Base)?, of(BufferPage::Huge)?);
         // The same processes measured both.
         let pairs = base.process_medians.iter().zip(&huge.process_medians);
         let per_process = pairs.map(|(base, huge)| base - huge).collect();
@@ -68,7 +68,7 @@ impl Derived for TlbMiss {
         if kind.is_some_and(|kind| kind != "none") {
             notes.push(IN_A_GUEST.to_owned());
         }
-        Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
+        Ok(DerivedEstimate { per_process, difference: true, notes, ..DerivedEstimate::default() })
     }
 
     fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Model {
@@ -76,7 +76,7 @@ impl Derived for TlbMiss {
             return Err(NoModel::NestedPaging);
         }
         let set_bytes = largest(known)?;
-        let table_bytes = set_bytes / Page::Base.bytes() * ENTRY_BYTES;
+        let table_bytes = set_bytes / BufferPage::Base.bytes() * ENTRY_BYTES;
         let holds = |cache: &&fathom_record::host::Cache| cache.size_bytes >= table_bytes as u64;
         let level = cases::known_caches(host)?.into_iter().find(holds);
         let level = level.map_or(Level::Memory, |cache| Level::Cache(cache.level));
@@ -95,15 +95,15 @@ fn largest(known: &Inputs<'_>) -> Result<usize, MissingInput> {
     let of = |page| {
         known
             .cases_of("memory.latency")
-            .filter_map(|(params, _)| ChaseCase::of(params))
+            .filter_map(|(params, _)| ChaseCase::from_params(params))
             .filter(move |case| case.pattern == Pattern::Random && case.page == page)
             .map(|case| case.set_bytes)
     };
-    let huge: Vec<usize> = of(Page::Huge).collect();
-    let largest = of(Page::Base).filter(|set| huge.contains(set)).max();
+    let huge: Vec<usize> = of(BufferPage::Huge).collect();
+    let largest = of(BufferPage::Base).filter(|set| huge.contains(set)).max();
     let none = MissingInput::Absent("no working set was measured with both 4K and huge pages");
     let largest = largest.ok_or(none)?;
-    let needed = PAGES_MIN * Page::Base.bytes();
+    let needed = PAGES_MIN * BufferPage::Base.bytes();
     if largest >= needed {
         return Ok(largest);
     }

@@ -138,7 +138,7 @@ impl Vectors {
         let mut processed = 0;
         assert!(start.addr().is_multiple_of(ALIGNMENT) && passes > 0);
         let whole = bytes - bytes % (VECTORS * self.bytes);
-        let words = Line([word; 8]);
+        let words = VectorLine([word; 8]);
         let kernel = if temporal { self.kernels.write } else { self.kernels.write_nt };
         if whole > 0 {
             // SAFETY: guaranteed by the caller; `words` has the size of the widest vector.
@@ -190,7 +190,7 @@ impl Vectors {
         let mut processed = 0;
         assert!((a.addr() | b.addr() | c.addr()).is_multiple_of(ALIGNMENT) && passes > 0);
         let whole = doubles - doubles % (VECTORS * self.bytes / size_of::<f64>());
-        let scale = Line([SCALE.to_bits(); 8]);
+        let scale = VectorLine([SCALE.to_bits(); 8]);
         // SAFETY: guaranteed by the caller.
         unsafe {
             if whole > 0 {
@@ -212,7 +212,7 @@ struct Sums([u64; 64]);
 
 /// The widest vector.
 #[repr(align(64))]
-struct Line([u64; 8]);
+struct VectorLine([u64; 8]);
 
 /// The sum of 64-bit words, the last zero-padded.
 fn sum_of(bytes: &[u8]) -> u64 {

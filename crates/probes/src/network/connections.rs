@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use fathom_far::{ACCEPTED, CLOSED, Closing, Far};
+use fathom_far::{ACCEPTED, CLOSED, Far, ProtocolClosing};
 use fathom_http::{ConnectError, Connector};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::sampler::LOOPBACK;
@@ -35,28 +35,28 @@ pub(super) enum Timed {
 pub struct ConnectionMetric {
     pub(super) timed: Timed,
     pub(super) about: &'static About,
-    pub(super) predict: fn(&Case, &Inputs<'_>) -> Model,
+    pub(super) predict: fn(&ProbeCase, &Inputs<'_>) -> Model,
 }
 
 metric!(ConnectionMetric.about);
 
 impl Probe for ConnectionMetric {
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         match (self.timed, sizes.effort) {
             (Timed::CloseReset, Effort::Quick) => Vec::new(),
-            _ => vec![Case { params: Params::one("to", LOOPBACK), cost_ns: 30e6 }],
+            _ => vec![ProbeCase { params: Params::one("to", LOOPBACK), cost_ns: 30e6 }],
         }
     }
 
-    fn remote(&self, _: &Case, to: &str) -> Option<Case> {
-        Some(Case { params: Params::one("to", to), cost_ns: 400e6 })
+    fn remote(&self, _: &ProbeCase, to: &str) -> Option<ProbeCase> {
+        Some(ProbeCase { params: Params::one("to", to), cost_ns: 400e6 })
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         (self.predict)(case, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let parse = |params: &Params| to(params).map(str::to_owned);
         each_parsed(cases, sampler, parse, |index, to, sampler| {
             measure(self.timed, index, &to, sampler)
@@ -98,7 +98,7 @@ pub(super) fn wake<'a>() -> Term<'a> {
 }
 
 fn measure(timed: Timed, case: usize, to: &str, sampler: &mut Sampler) -> Result<()> {
-    let mut near = Near::open(timed, to, sampler)?;
+    let mut near = ConnectionNear::open(timed, to, sampler)?;
     let before = ports::time_waits();
     let timings = RefCell::new(Histogram::new());
     let operation = |clock: &Clock| near.value(clock, &mut timings.borrow_mut());
@@ -108,7 +108,7 @@ fn measure(timed: Timed, case: usize, to: &str, sampler: &mut Sampler) -> Result
 }
 
 /// The near end of all connections of a case.
-struct Near {
+struct ConnectionNear {
     timed: Timed,
     to: String,
     far: Far,
@@ -125,16 +125,19 @@ struct Near {
     info: Option<TcpInfo>,
 }
 
-impl Near {
+impl ConnectionNear {
     fn open(timed: Timed, to: &str, sampler: &mut Sampler) -> Result<Self> {
         let place = sampler.resources().far_end(to)?;
         // The end that closes first gets the TIME_WAIT, unless the other one answers by RST.
-        let closing = if timed == Timed::CloseFin { Closing::Reset } else { Closing::Back };
-        let (far, mut data) = ends::open(fathom_far::Work::Accept { closing }, &place, 2, sampler)?;
-        let data = data.pop().ok_or_else(|| Fault::Failed("no data connection".to_owned()))?;
+        let closing =
+            if timed == Timed::CloseFin { ProtocolClosing::Reset } else { ProtocolClosing::Back };
+        let (far, mut data) =
+            ends::open(fathom_far::ProtocolWork::Accept { closing }, &place, 2, sampler)?;
+        let data =
+            data.pop().ok_or_else(|| SamplerFault::Failed("no data connection".to_owned()))?;
         data.set_read_timeout(Some(WAIT)).map_err(|error| failed(to, "SO_RCVTIMEO", error))?;
         let target = far.listens_at();
-        let target = target.ok_or_else(|| Fault::Failed("no listening port".to_owned()))?;
+        let target = target.ok_or_else(|| SamplerFault::Failed("no listening port".to_owned()))?;
         let (is_here, bind) = (place.address.is_none(), place.bind);
         let ports = Ports::of_a_visit();
         let to = to.to_owned();
@@ -167,7 +170,7 @@ impl Near {
         self.slept += (thread_usage().ru_nvcsw - switches) as u64;
         connected.map_err(|error| self.failed("connect", error))?;
         self.wait_for(ACCEPTED)?;
-        self.info = TcpInfo::of(&socket);
+        self.info = TcpInfo::from_socket(&socket);
         let ns = match self.timed {
             Timed::Connect => {
                 drop(socket);
@@ -198,14 +201,16 @@ impl Near {
             match recv(&self.data, &mut report, flags) {
                 Ok((1, _)) if report[0] == expected => return Ok(()),
                 Ok((0, _)) => return Err(ends::fault(&self.to, fathom_far::FarError::Closed)),
-                Ok(_) => return Err(Fault::WrongWork("reports in another order".to_owned())),
+                Ok(_) => {
+                    return Err(SamplerFault::WrongWork("reports in another order".to_owned()));
+                }
                 Err(Errno::AGAIN | Errno::INTR) if monotonic_raw_ns() < until_ns => {}
                 Err(error) => return Err(self.failed("wait for the far end", error)),
             }
         }
     }
 
-    fn failed(&self, call: &'static str, error: Errno) -> Fault {
+    fn failed(&self, call: &'static str, error: Errno) -> SamplerFault {
         failed(&self.to, call, timed_out(error))
     }
 
@@ -251,27 +256,29 @@ pub(super) fn socket(
         let set = sockopt::set_socket_timeout(&socket, Timeout::Send, Some(wait));
         set.map_err(ConnectError::Socket).map(|()| socket)
     });
-    set.map_err(|error| Fault::system("socket", error.errno()))
+    set.map_err(|error| SamplerFault::system("socket", error.errno()))
 }
 
 /// From shutdown(2) until both directions are closed: the kernel then keeps the connection in
 /// TIME_WAIT, and shows its socket as closed.
 fn tear_down(socket: &OwnedFd, clock: &Clock) -> Result<f64> {
-    let state = || TcpInfo::of(socket).map(|info| info.state);
+    let state = || TcpInfo::from_socket(socket).map(|info| info.state);
     match state() {
         Some(ESTABLISHED) => {}
-        Some(_) => return Err(Fault::WrongWork("the far end closed first".to_owned())),
-        None => return Err(Fault::unavailable("TCP_INFO is too short", Remedy::kernel("4.10"))),
+        Some(_) => return Err(SamplerFault::WrongWork("the far end closed first".to_owned())),
+        None => {
+            return Err(SamplerFault::unavailable("TCP_INFO is too short", Remedy::kernel("4.10")));
+        }
     }
     let until_ns = monotonic_raw_ns() + WAIT.as_nanos() as u64;
     let start = clock.start();
-    shutdown(socket, Shutdown::Write).map_err(|error| Fault::system("shutdown", error))?;
+    shutdown(socket, Shutdown::Write).map_err(|error| SamplerFault::system("shutdown", error))?;
     loop {
         match state() {
             Some(TIME_WAIT | CLOSE) => return Ok(clock.ns(start, clock.stop())),
             _ if monotonic_raw_ns() > until_ns => {
                 let text = format!("no FIN of the far end within {} s", WAIT.as_secs());
-                return Err(Fault::Failed(text));
+                return Err(SamplerFault::Failed(text));
             }
             _ => {}
         }
@@ -293,7 +300,7 @@ pub(super) fn timed_out(error: Errno) -> std::io::Error {
     }
 }
 
-fn failed(to: &str, call: &'static str, error: std::io::Error) -> Fault {
+fn failed(to: &str, call: &'static str, error: std::io::Error) -> SamplerFault {
     ends::fault(to, fathom_far::FarError::System { call, error })
 }
 

@@ -2,14 +2,14 @@
 
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 
-use fathom_far::{Far, FarError, Program, Remote, SetUp, Token, Work};
+use fathom_far::{Far, FarError, ProcessProgram, ProtocolWork, Remote, SetUp, Token};
 use fathom_measure::sampler::{FarPlace, LOOPBACK};
 
 use crate::prelude::*;
 
 /// A far end that does this work, and its data connections. `cpus=1`: on the CPU of this process.
 pub(super) fn open(
-    work: Work,
+    work: ProtocolWork,
     place: &FarPlace,
     cpus: i64,
     sampler: &mut Sampler,
@@ -19,7 +19,7 @@ pub(super) fn open(
 
 /// The same with a TCP congestion control other than the default one of this host.
 pub(super) fn open_with(
-    work: Work,
+    work: ProtocolWork,
     place: &FarPlace,
     cpus: i64,
     congestion: Option<&str>,
@@ -35,7 +35,7 @@ pub(super) fn open_with(
 }
 
 fn begin(
-    work: Work,
+    work: ProtocolWork,
     place: &FarPlace,
     cpu: u32,
     congestion: Option<&str>,
@@ -61,7 +61,7 @@ pub(super) fn far_cpu(place: &FarPlace, cpus: i64, sampler: &Sampler) -> Result<
         (Some(_), _) => Ok(place.cpu),
         (None, 1) => Ok(settings.cpu),
         (None, _) => settings.other_cpu.ok_or_else(|| {
-            Fault::unavailable("this process may use one CPU only", Remedy::SecondCpu)
+            SamplerFault::unavailable("this process may use one CPU only", Remedy::SecondCpu)
         }),
     }
 }
@@ -72,45 +72,49 @@ pub(super) fn check_loopback() -> Result<()> {
     let connected = socket.and_then(|socket| socket.connect((Ipv4Addr::LOCALHOST, 9)));
     connected.map_err(|error| match error.raw_os_error() {
         Some(libc::ENETUNREACH | libc::EADDRNOTAVAIL) => {
-            Fault::Unavailable("the loopback interface is down".to_owned(), None)
+            SamplerFault::Unavailable("the loopback interface is down".to_owned(), None)
         }
-        _ => Fault::system("socket", error),
+        _ => SamplerFault::system("socket", error),
     })
 }
 
 #[cfg(not(test))]
-fn far_program() -> Result<Program, FarError> {
-    Program::this().map_err(|error| FarError::System { call: "find this program", error })
+fn far_program() -> Result<ProcessProgram, FarError> {
+    ProcessProgram::this().map_err(|error| FarError::System { call: "find this program", error })
 }
 
 #[cfg(test)]
-fn far_program() -> Result<Program, FarError> {
+fn far_program() -> Result<ProcessProgram, FarError> {
     Ok(crate::smoke::far_program())
 }
 
 /// The program that serves the folder which follows its arguments.
 #[cfg(not(test))]
-pub(super) fn service_program() -> Result<Program, FarError> {
-    Program::service().map_err(|error| FarError::System { call: "find this program", error })
+pub(super) fn service_program() -> Result<ProcessProgram, FarError> {
+    ProcessProgram::service().map_err(|error| FarError::System { call: "find this program", error })
 }
 
 #[cfg(test)]
-pub(super) fn service_program() -> Result<Program, FarError> {
+pub(super) fn service_program() -> Result<ProcessProgram, FarError> {
     Ok(crate::smoke::service_program())
 }
 
-pub(super) fn fault(to: &str, error: FarError) -> Fault {
+pub(super) fn fault(to: &str, error: FarError) -> SamplerFault {
     let is_end = matches!(error, FarError::Closed | FarError::TimedOut(_));
     let is_system = matches!(error, FarError::System { .. });
     let fault = match error {
-        FarError::System { call, error } => Fault::system(&format!("far end {to}: {call}"), error),
-        error @ (FarError::NoDatagrams(_) | FarError::Limit(_) | FarError::Implausible(_)) => {
-            Fault::Unavailable(format!("far end {to}: {error}"), None)
+        FarError::System { call, error } => {
+            SamplerFault::system(&format!("far end {to}: {call}"), error)
         }
-        error => Fault::Failed(format!("far end {to}: {error}")),
+        error @ (FarError::NoDatagrams(_) | FarError::Limit(_) | FarError::Implausible(_)) => {
+            SamplerFault::Unavailable(format!("far end {to}: {error}"), None)
+        }
+        error => SamplerFault::Failed(format!("far end {to}: {error}")),
     };
     match fault {
-        Fault::Failed(text) if to != LOOPBACK && (is_end || is_system) => Fault::FarEndLost(text),
+        SamplerFault::Failed(text) if to != LOOPBACK && (is_end || is_system) => {
+            SamplerFault::FarEndLost(text)
+        }
         fault => fault,
     }
 }

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use fathom_fileio::Generator;
+use fathom_fileio::FileGenerator;
 use fathom_load::Control;
 use fathom_measure::sampler::LOOPBACK;
 use fathom_record::Histogram;
@@ -91,7 +91,7 @@ static ABOUT: About = About {
     published: "6.68 ms, sequential and random, over a network file system (2016)",
     noise_limit: 0.15,
     cases_share_visits: false,
-    disk: Some(Disk { large: 0, own: LARGE as u64 }),
+    disk: Some(MetricDisk { large: 0, own: LARGE as u64 }),
     ..FAR_END
 };
 
@@ -109,7 +109,7 @@ const FETCHED_MAX: f64 = 0.1;
 
 /// The parsed parameters of a case over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Remote {
+struct RemoteFile {
     bytes: i64,
     is_random: bool,
     is_cold: bool,
@@ -117,8 +117,8 @@ struct Remote {
     to: String,
 }
 
-impl Remote {
-    fn of(params: &Params) -> Option<Self> {
+impl RemoteFile {
+    fn from_params(params: &Params) -> Option<Self> {
         Some(Self {
             bytes: params.integer("file_bytes").filter(|bytes| *bytes >= BLOCK as i64)?,
             is_random: params.text("order")? == "random",
@@ -138,12 +138,12 @@ impl Remote {
             .and("to", self.to.as_str())
     }
 
-    fn case(self) -> Case {
+    fn case(self) -> ProbeCase {
         let blocks = (self.bytes / BLOCK as i64).min(BLOCKS as i64) as f64;
         let block_ns = if self.is_cold { 400e3 } else { 100e3 };
         let pass_ns = blocks * block_ns + if self.is_cold { 5e6 } else { 0.0 };
         let far_ns = if self.to == LOOPBACK { self.bytes as f64 * 10.0 } else { 300e6 };
-        Case { params: self.params(), cost_ns: 10e6 + 8.0 * pass_ns + far_ns }
+        ProbeCase { params: self.params(), cost_ns: 10e6 + 8.0 * pass_ns + far_ns }
     }
 }
 
@@ -156,12 +156,12 @@ fn sizes(effort: Effort) -> Vec<i64> {
 }
 
 /// Warm before cold and kept before fresh, as the models need them.
-fn all(effort: Effort) -> Vec<Remote> {
+fn all(effort: Effort) -> Vec<RemoteFile> {
     let mut found = Vec::new();
     for (is_fresh, is_cold) in [(false, false), (false, true), (true, false), (true, true)] {
         for bytes in sizes(effort) {
             for is_random in [false, true] {
-                found.push(Remote { bytes, is_random, is_cold, is_fresh, to: LOOPBACK.into() });
+                found.push(RemoteFile { bytes, is_random, is_cold, is_fresh, to: LOOPBACK.into() });
             }
         }
     }
@@ -175,31 +175,31 @@ fn all(effort: Effort) -> Vec<Remote> {
 }
 
 impl Probe for FileReadRemote {
-    fn expects(&self, case: &Case) -> Counters {
+    fn expects(&self, case: &ProbeCase) -> Counters {
         // Nothing waits.
         if mount::is_warm(&case.params) { Counters::NONE } else { ABOUT.expects }
     }
 
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let mounted = if sizes.mount { mount::cases(sizes.effort) } else { Vec::new() };
-        all(sizes.effort).into_iter().map(Remote::case).chain(mounted).collect()
+        all(sizes.effort).into_iter().map(RemoteFile::case).chain(mounted).collect()
     }
 
-    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
-        let here = Remote::of(&case.params)?;
+    fn remote(&self, case: &ProbeCase, to: &str) -> Option<ProbeCase> {
+        let here = RemoteFile::from_params(&case.params)?;
         let bytes = if here.bytes == LARGE { LARGE_REMOTE } else { here.bytes };
-        Some(Remote { bytes, to: to.to_owned(), ..here }.case())
+        Some(RemoteFile { bytes, to: to.to_owned(), ..here }.case())
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         if mount::is_mount(&case.params) {
             return mount::predict(case, known);
         }
-        let remote = parsed(&case.params, Remote::of)?;
+        let remote = parsed(&case.params, RemoteFile::from_params)?;
         let to = remote.to.clone();
         if remote.is_fresh {
             let connect = Params::one("to", to.as_str());
-            let kept = Remote { is_fresh: false, ..remote }.params();
+            let kept = RemoteFile { is_fresh: false, ..remote }.params();
             let sum = Sum {
                 terms: &[Term::once(ABOUT.id, kept), Term::once("network.tcp.connect", connect)],
                 tolerance: 0.3,
@@ -210,7 +210,7 @@ impl Probe for FileReadRemote {
             return sum.predict(known);
         }
         if remote.is_cold {
-            let warm = Remote { is_cold: false, ..remote }.params();
+            let warm = RemoteFile { is_cold: false, ..remote }.params();
             let source = "the page cache is filled from the device first";
             return at_least(ABOUT.id, &warm, source, known);
         }
@@ -229,32 +229,32 @@ impl Probe for FileReadRemote {
         Ok(sum.predict(known)?.self_consistent())
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         if cases.iter().any(|case| mount::is_mount(&case.params)) {
             return mount::visit(cases, sampler);
         }
-        each_parsed(cases, sampler, Remote::of, |index, remote, sampler| {
+        each_parsed(cases, sampler, RemoteFile::from_params, |index, remote, sampler| {
             measure(index, &remote, sampler)
         })
     }
 }
 
-fn measure(case: usize, remote: &Remote, sampler: &mut Sampler) -> Result<()> {
+fn measure(case: usize, remote: &RemoteFile, sampler: &mut Sampler) -> Result<()> {
     let place = sampler.resources().far_end(&remote.to)?;
     let served = Served::new(sampler)?;
     let is_here = place.address.is_none();
     if is_here {
         let file = write_synced(served.path(), remote.bytes as u64, SEED)?;
         let published = file.publish(&served.path().join("file"), false);
-        published.map_err(|error| Fault::system("write a file to serve", error))?;
+        published.map_err(|error| SamplerFault::system("write a file to serve", error))?;
     }
     let service = Service::open(&place, &served, sampler)?;
     let mut control = service.control();
     let path = path(&service, &mut control, remote)?;
     let before = begin(&service, &mut control, remote)?;
     let stream = service.connect()?;
-    let first = TcpInfo::of(&stream);
-    let reading = Reading {
+    let first = TcpInfo::from_socket(&stream);
+    let reading = RemoteReading {
         service: &service,
         control: &mut control,
         remote,
@@ -274,7 +274,7 @@ fn measure(case: usize, remote: &Remote, sampler: &mut Sampler) -> Result<()> {
     let clock = sampler.clock().clone();
     let mut reading = reading.into_inner();
     let trip_ns = reading.trip_ns(&clock)?;
-    let Reading { passes_ns, blocks, .. } = reading;
+    let RemoteReading { passes_ns, blocks, .. } = reading;
     let after = telemetry(&service, &mut control)?;
     if let Some(ns) = statistics::median(&passes_ns) {
         sampler.state(case, Fact::quantity("round trip", trip_ns, Unit::Nanoseconds));
@@ -291,8 +291,8 @@ fn measure(case: usize, remote: &Remote, sampler: &mut Sampler) -> Result<()> {
 fn begin(
     service: &Service,
     control: &mut Control,
-    remote: &Remote,
-) -> Result<fathom_load::Telemetry> {
+    remote: &RemoteFile,
+) -> Result<fathom_load::LoadTelemetry> {
     if !remote.is_cold {
         change(service, control, "warm")?;
     }
@@ -302,7 +302,7 @@ fn begin(
 /// The state of the server's page cache, by what it read from devices.
 fn prove(
     case: usize,
-    remote: &Remote,
+    remote: &RemoteFile,
     fetched: Option<u64>,
     (passes, blocks): (usize, u64),
     sampler: &mut Sampler,
@@ -325,16 +325,17 @@ fn prove(
 }
 
 /// The path of a file of the size that the case states.
-fn path(service: &Service, control: &mut Control, remote: &Remote) -> Result<String> {
+fn path(service: &Service, control: &mut Control, remote: &RemoteFile) -> Result<String> {
     let listing = control.list().map_err(|error| service.refused("the list of files", error))?;
     let bytes = remote.bytes as u64;
     let found = listing.files.into_iter().find(|file| file.bytes == bytes);
     let text = format!("{} serves no file of {bytes} bytes", remote.to);
-    let found = found.ok_or_else(|| Fault::unavailable(text, Remedy::ServeFile { bytes }))?;
+    let found =
+        found.ok_or_else(|| SamplerFault::unavailable(text, Remedy::ServeFile { bytes }))?;
     Ok(format!("/{}", found.path))
 }
 
-fn telemetry(service: &Service, control: &mut Control) -> Result<fathom_load::Telemetry> {
+fn telemetry(service: &Service, control: &mut Control) -> Result<fathom_load::LoadTelemetry> {
     control.telemetry().map_err(|error| service.refused("telemetry", error))
 }
 
@@ -351,7 +352,7 @@ fn change(service: &Service, control: &mut Control, what: &str) -> Result<()> {
         let of = done.bytes;
         let Some(resident) = done.resident_bytes_after else {
             let text = "the server cannot tell what is in its page cache";
-            return Err(Fault::unavailable(text, Remedy::kernel("6.5")));
+            return Err(SamplerFault::unavailable(text, Remedy::kernel("6.5")));
         };
         if resident == if what == "warm" { of } else { 0 } {
             return Ok(());
@@ -359,14 +360,14 @@ fn change(service: &Service, control: &mut Control, what: &str) -> Result<()> {
         text = format!("after {what}, {resident} of {of} bytes are in the server's memory");
         std::thread::sleep(PAUSE);
     }
-    Err(Fault::unavailable(text, Remedy::OtherFolder))
+    Err(SamplerFault::unavailable(text, Remedy::OtherFolder))
 }
 
 /// The reads of a case.
-struct Reading<'s> {
+struct RemoteReading<'s> {
     service: &'s Service,
     control: &'s mut Control,
-    remote: &'s Remote,
+    remote: &'s RemoteFile,
     path: String,
     /// Of the data, if they are known.
     seed: Option<u64>,
@@ -378,7 +379,7 @@ struct Reading<'s> {
     blocks: u64,
 }
 
-impl Reading<'_> {
+impl RemoteReading<'_> {
     /// Reads the blocks of a pass; nanoseconds per block.
     fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64> {
         let order = choose(&mut self.random, self.remote);
@@ -409,11 +410,11 @@ impl Reading<'_> {
         let found = &self.buffer[body];
         let mut expected = [0; BLOCK as usize];
         if let Some(seed) = self.seed {
-            Generator::new(seed).fill(at, &mut expected);
+            FileGenerator::new(seed).fill(at, &mut expected);
         }
         if found.len() != expected.len() || (self.seed.is_some() && found != expected) {
             let text = format!("the block at byte {at} differs from the data written");
-            return Err(Fault::WrongWork(text));
+            return Err(SamplerFault::WrongWork(text));
         }
         Ok(ns)
     }
@@ -435,7 +436,7 @@ impl Reading<'_> {
 }
 
 /// Offsets of the distinct blocks of a pass.
-fn choose(random: &mut Xoshiro256PlusPlus, remote: &Remote) -> Vec<u64> {
+fn choose(random: &mut Xoshiro256PlusPlus, remote: &RemoteFile) -> Vec<u64> {
     let all = remote.bytes as u64 / BLOCK;
     let count = all.min(BLOCKS as u64);
     // The modulo bias is below 2^-40.

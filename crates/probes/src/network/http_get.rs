@@ -42,7 +42,7 @@ static ABOUT: About = About {
     requires: "a loopback interface and two CPUs; a folder for temporary files",
     cases_share_visits: false,
     // The folder that the service serves is empty.
-    disk: Some(Disk { large: 0, own: 4096 }),
+    disk: Some(MetricDisk { large: 0, own: 4096 }),
     ..FAR_END
 };
 
@@ -55,27 +55,27 @@ fn params(bytes: i64, to: &str) -> Params {
 }
 
 impl Probe for HttpGet {
-    fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, _: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
         Err(NotSelected::SecondCpu)
     }
 
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let is_quick = sizes.effort == Effort::Quick;
         let chosen = SIZES.into_iter().filter(|bytes| !is_quick || *bytes == SIZES[1]);
         // 7 rounds of three batches, each of a request at least.
         let cost_ns = |bytes: i64| 12e6 + 20.0 * bytes as f64;
         chosen
-            .map(|bytes| Case { params: params(bytes, LOOPBACK), cost_ns: cost_ns(bytes) })
+            .map(|bytes| ProbeCase { params: params(bytes, LOOPBACK), cost_ns: cost_ns(bytes) })
             .collect()
     }
 
-    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
+    fn remote(&self, case: &ProbeCase, to: &str) -> Option<ProbeCase> {
         let bytes = case.params.integer("bytes")?;
         // 100 Mbit/s.
-        Some(Case { params: params(bytes, to), cost_ns: 200e6 + 40.0 * 80.0 * bytes as f64 })
+        Some(ProbeCase { params: params(bytes, to), cost_ns: 200e6 + 40.0 * 80.0 * bytes as f64 })
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
         let source = "a segment each way at least, and both ends are woken";
         let trip = rtt(&to, "block", 56);
@@ -96,7 +96,7 @@ impl Probe for HttpGet {
         Ok(sum.predict(known)?.self_consistent())
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let parse = |params: &Params| Some((to(params)?.to_owned(), params.integer("bytes")?));
         each_parsed(cases, sampler, parse, |index, (to, bytes), sampler| {
             measure(index, (&to, bytes), sampler)
@@ -112,9 +112,9 @@ fn measure(case: usize, (to, bytes): (&str, i64), sampler: &mut Sampler) -> Resu
     let telemetry = |error| service.refused("telemetry", error);
     let before = control.telemetry().map_err(telemetry)?;
     let stream = service.connect()?;
-    let first = TcpInfo::of(&stream);
+    let first = TcpInfo::from_socket(&stream);
     let timings = RefCell::new(Histogram::new());
-    let mut near = Near {
+    let mut near = HttpGetNear {
         service: &service,
         stream: &stream,
         request: service.request(&format!("/.fathom/source/{bytes}"), None),
@@ -124,7 +124,7 @@ fn measure(case: usize, (to, bytes): (&str, i64), sampler: &mut Sampler) -> Resu
         fault: None,
     };
     let clock = sampler.clock().clone();
-    let work = Work::batched(case, |requests| near.repeat(requests, &clock, &timings));
+    let work = SamplerWork::batched(case, |requests| near.repeat(requests, &clock, &timings));
     sampler.run(vec![work.timed(&timings)]);
     let (done, fault) = (near.done, near.fault.take());
     fault.map_or(Ok(()), Err)?;
@@ -146,23 +146,23 @@ pub(super) fn state(
     sampler: &mut Sampler,
 ) {
     let near = sockopt::tcp_congestion(stream).unwrap_or_default();
-    let last = TcpInfo::of(stream);
+    let last = TcpInfo::from_socket(stream);
     let both = first.zip(last);
     let facts = both.map(|(first, last)| last.facts(&first, [&near, far.unwrap_or("unknown")]));
     facts.into_iter().flatten().for_each(|fact| sampler.state(case, fact));
 }
 
-struct Near<'s> {
+struct HttpGetNear<'s> {
     service: &'s Service,
     stream: &'s TcpStream,
     request: Vec<u8>,
     bytes: usize,
     buffer: Vec<u8>,
     done: u64,
-    fault: Option<Fault>,
+    fault: Option<SamplerFault>,
 }
 
-impl Near<'_> {
+impl HttpGetNear<'_> {
     /// Makes requests, and returns how many had the expected response.
     fn repeat(&mut self, requests: u64, clock: &Clock, timings: &RefCell<Histogram>) -> u64 {
         let mut timings = timings.borrow_mut();

@@ -63,26 +63,26 @@ fn to_of(params: &Params) -> Option<String> {
 
 impl Probe for IcmpRtt {
     /// On loopback the reply is there before recv.
-    fn expects(&self, case: &Case) -> Counters {
+    fn expects(&self, case: &ProbeCase) -> Counters {
         match case.params.text("to") {
-            Some(LOOPBACK) => Counters::of(&[Counter::Interrupts]),
+            Some(LOOPBACK) => Counters::from_counters(&[Counter::Interrupts]),
             _ => ABOUT.expects,
         }
     }
 
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        vec![Case::usual(params(LOOPBACK))]
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        vec![ProbeCase::usual(params(LOOPBACK))]
     }
 
-    fn remote(&self, _: &Case, to: &str) -> Option<Case> {
-        Some(Case { params: params(to), cost_ns: 100e6 })
+    fn remote(&self, _: &ProbeCase, to: &str) -> Option<ProbeCase> {
+        Some(ProbeCase { params: params(to), cost_ns: 100e6 })
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         at_least_getppid(2.0, "send and recv of this end", known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         each_parsed(cases, sampler, to_of, |index, to, sampler| measure(index, &to, sampler))
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         let mut measured = 0;
         for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             for is_raw in [false, true] {
-                let Ok(mut echo) = Echo::of(is_raw, SocketAddr::new(address, 0), None) else {
+                let Ok(mut echo) = Echo::opened(is_raw, SocketAddr::new(address, 0), None) else {
                     smoke::skipped(&format!("no ICMP socket to {address}, raw: {is_raw}"));
                     continue;
                 };

@@ -71,15 +71,15 @@ impl<F: FnMut(&[u8]) -> Result<TripEnd, FarError>> Near<F> {
     pub(super) fn run(&mut self, case: usize, sampler: &mut Sampler) {
         let timings = RefCell::new(Histogram::new());
         let clock = sampler.clock().clone();
-        let work = Work::batched(case, |trips| self.repeat(trips, &clock, &timings));
+        let work = SamplerWork::batched(case, |trips| self.repeat(trips, &clock, &timings));
         sampler.run(vec![work.timed(&timings)]);
     }
 
     /// Why the round trips ended early.
-    pub(super) fn fault(&mut self, to: &str) -> Option<Fault> {
+    pub(super) fn fault(&mut self, to: &str) -> Option<SamplerFault> {
         match self.error.take() {
             Some(error) => Some(ends::fault(to, error)),
-            None if self.lost > LOST_MAX => Some(Fault::WrongWork(self.losses())),
+            None if self.lost > LOST_MAX => Some(SamplerFault::WrongWork(self.losses())),
             None => None,
         }
     }

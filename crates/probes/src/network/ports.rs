@@ -17,10 +17,10 @@ pub(super) struct Ports {
 impl Ports {
     pub(super) fn of_a_visit() -> Self {
         let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
-        Self::of(text.ok().as_deref().and_then(range).unwrap_or(PORTS))
+        Self::from_total(text.ok().as_deref().and_then(range).unwrap_or(PORTS))
     }
 
-    pub(super) fn of(all: u64) -> Self {
+    pub(super) fn from_total(all: u64) -> Self {
         Self { left: all / SHARE, of: all }
     }
 
@@ -28,7 +28,7 @@ impl Ports {
     pub(super) fn take(&mut self) -> Result<()> {
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             let text = format!("a visit uses at most a fifth of the {} local ports", self.of);
-            Fault::unavailable(text, Remedy::raise(&["net.ipv4.ip_local_port_range"]))
+            SamplerFault::unavailable(text, Remedy::raise(&["net.ipv4.ip_local_port_range"]))
         })?;
         Ok(())
     }
@@ -60,11 +60,13 @@ mod tests {
     fn visit_uses_at_most_a_fifth_of_the_ports() {
         assert_eq!(range("32768\t60999\n"), Some(28_232));
         assert_eq!((range("5"), range("9 1"), range("x 1")), (None, None, None));
-        let mut ports = Ports::of(28_232);
+        let mut ports = Ports::from_total(28_232);
         let taken = (0..28_232).take_while(|_| ports.take().is_ok()).count();
         assert_eq!(taken, 5_646);
         let fault = ports.take().unwrap_err();
-        assert!(matches!(&fault, Fault::Unavailable(text, Some(_)) if text.contains("28232")));
+        assert!(
+            matches!(&fault, SamplerFault::Unavailable(text, Some(_)) if text.contains("28232"))
+        );
         assert!(Ports::of_a_visit().left >= 1);
     }
 

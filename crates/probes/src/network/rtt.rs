@@ -6,7 +6,7 @@ mod model;
 
 use std::net::TcpStream;
 
-use fathom_far::{Far, FarError, Outcome, TripEnd, datagram_trip, round_trip};
+use fathom_far::{Far, FarError, ProtocolOutcome, TripEnd, datagram_trip, round_trip};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_record::Counter;
 use rustix::net::sockopt;
@@ -42,7 +42,7 @@ struct Trip {
 }
 
 impl Trip {
-    fn of(params: &Params) -> Option<Self> {
+    fn from_params(params: &Params) -> Option<Self> {
         Some(Self {
             bytes: params.number("bytes")?,
             cpus: params.integer("cpus")?,
@@ -62,24 +62,26 @@ metric!(Rtt.about);
 
 impl Probe for Rtt {
     /// Received segments are processed in interrupt context. On one CPU the ends alternate.
-    fn expects(&self, case: &Case) -> Counters {
-        match Trip::of(&case.params) {
-            Some(Trip { cpus: 1, .. }) => {
-                Counters::of(&[Counter::Preemptions, Counter::RunQueue, Counter::Interrupts])
-            }
-            Some(Trip { busy: true, .. }) => Counters::of(&[Counter::Interrupts]),
+    fn expects(&self, case: &ProbeCase) -> Counters {
+        match Trip::from_params(&case.params) {
+            Some(Trip { cpus: 1, .. }) => Counters::from_counters(&[
+                Counter::Preemptions,
+                Counter::RunQueue,
+                Counter::Interrupts,
+            ]),
+            Some(Trip { busy: true, .. }) => Counters::from_counters(&[Counter::Interrupts]),
             _ => self.about.expects,
         }
     }
 
-    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, case: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
         match case.params.integer("cpus") {
             Some(1) => Ok(Stratum::ToItself),
             _ => Err(NotSelected::SecondCpu),
         }
     }
 
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         // In the order in which the models need them.
         let kinds = [(1, 2, true), (1, 1, false), (1, 2, false)];
         let kinds = kinds.into_iter().chain([(56, 2, true), (56, 1, false), (56, 2, false)]);
@@ -90,25 +92,25 @@ impl Probe for Rtt {
         let case = |(bytes, cpus, busy)| {
             let to = LOOPBACK.to_owned();
             let cost_ns = if self.transport == Transport::Udp { 25e6 } else { 10e6 };
-            Case { params: Trip { bytes, cpus, busy, to }.params(), cost_ns }
+            ProbeCase { params: Trip { bytes, cpus, busy, to }.params(), cost_ns }
         };
         let is_all = sizes.effort != Effort::Quick;
         kinds.filter(|kind| is_all || is_quick(kind)).map(case).collect()
     }
 
-    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
-        let trip = Trip::of(&case.params).filter(|trip| trip.cpus == 2)?;
+    fn remote(&self, case: &ProbeCase, to: &str) -> Option<ProbeCase> {
+        let trip = Trip::from_params(&case.params).filter(|trip| trip.cpus == 2)?;
         // A round trip of 10 ms is timed singly.
-        Some(Case { params: Trip { to: to.to_owned(), ..trip }.params(), cost_ns: 100e6 })
+        Some(ProbeCase { params: Trip { to: to.to_owned(), ..trip }.params(), cost_ns: 100e6 })
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        let trip = parsed(&case.params, Trip::of)?;
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
+        let trip = parsed(&case.params, Trip::from_params)?;
         model::predict(self.transport, self.about.id, trip, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        each_parsed(cases, sampler, Trip::of, |index, trip, sampler| {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
+        each_parsed(cases, sampler, Trip::from_params, |index, trip, sampler| {
             self.measure(index, &trip, sampler)
         })
     }
@@ -119,11 +121,11 @@ impl Rtt {
         let place = sampler.resources().far_end(&trip.to)?;
         let (bytes, busy) = (trip.bytes, trip.busy);
         let work = match self.transport {
-            Transport::Tcp => fathom_far::Work::Echo { bytes, busy },
-            Transport::Udp => fathom_far::Work::UdpEcho { bytes, busy },
+            Transport::Tcp => fathom_far::ProtocolWork::Echo { bytes, busy },
+            Transport::Udp => fathom_far::ProtocolWork::UdpEcho { bytes, busy },
         };
         let (far, mut connections) = ends::open(work, &place, trip.cpus, sampler)?;
-        let visit = Visit { case, trip, far, data: connections.remove(0) };
+        let visit = RttVisit { case, trip, far, data: connections.remove(0) };
         match self.transport {
             Transport::Tcp => visit.over_tcp(place.address.is_some(), sampler),
             Transport::Udp => visit.over_udp(sampler),
@@ -132,22 +134,22 @@ impl Rtt {
 }
 
 /// One case with its far end and its data connection.
-struct Visit<'t> {
+struct RttVisit<'t> {
     case: usize,
     trip: &'t Trip,
     far: Far,
     data: TcpStream,
 }
 
-impl Visit<'_> {
+impl RttVisit<'_> {
     fn over_tcp(self, is_remote: bool, sampler: &mut Sampler) -> Result<()> {
         let (case, busy) = (self.case, self.trip.busy);
-        let data = self.data.try_clone().map_err(|error| Fault::system("dup", error))?;
+        let data = self.data.try_clone().map_err(|error| SamplerFault::system("dup", error))?;
         let mut near = over(&data, self.trip.bytes as usize, busy);
         let near_control = sockopt::tcp_congestion(&data).unwrap_or_default();
-        let first = TcpInfo::of(&data);
+        let first = TcpInfo::from_socket(&data);
         let own = self.switches(&mut near, sampler)?;
-        let last = TcpInfo::of(&data);
+        let last = TcpInfo::from_socket(&data);
         let trips = (near.trips, near.lost);
         drop(near);
         drop(data);
@@ -239,7 +241,7 @@ fn check(
     trip: &Trip,
     (trips, lost): (u64, u64),
     own: Switches,
-    outcome: &Outcome,
+    outcome: &ProtocolOutcome,
     sampler: &mut Sampler,
 ) {
     let counts = format!("near {trips}, far {}; each answer is its request", outcome.count);

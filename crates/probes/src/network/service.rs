@@ -37,7 +37,7 @@ impl Served {
     pub(super) fn new(sampler: &Sampler) -> Result<Self> {
         // A name by which the run knows it as its own, and removes it if this process is killed.
         let folder = sampler.files()?.folder.join(format!("f-{}", std::process::id()));
-        let failed = |error| Fault::system("create a folder to serve", error);
+        let failed = |error| SamplerFault::system("create a folder to serve", error);
         fs::create_dir(&folder).map_err(failed)?;
         Ok(Self(folder))
     }
@@ -118,18 +118,19 @@ impl Service {
         connected.map_err(|error| self.failed("connect", error))
     }
 
-    fn failed(&self, call: &'static str, error: std::io::Error) -> Fault {
+    fn failed(&self, call: &'static str, error: std::io::Error) -> SamplerFault {
         ends::fault(&self.to, FarError::System { call, error })
     }
 
     /// Why a request beside the work failed.
-    pub(super) fn refused(&self, what: &str, error: ControlError) -> Fault {
+    pub(super) fn refused(&self, what: &str, error: ControlError) -> SamplerFault {
         match error {
             ControlError::Exchange(ExchangeError::Io(error)) => self.failed("control", error),
-            ControlError::Status(status @ (401 | 403)) => {
-                Fault::Unavailable(format!("{}: {what} is refused ({status})", self.to), None)
-            }
-            error => Fault::Failed(format!("{}: {what}: {error}", self.to)),
+            ControlError::Status(status @ (401 | 403)) => SamplerFault::Unavailable(
+                format!("{}: {what} is refused ({status})", self.to),
+                None,
+            ),
+            error => SamplerFault::Failed(format!("{}: {what}: {error}", self.to)),
         }
     }
 
@@ -152,19 +153,22 @@ impl Service {
                 stream.read(&mut buffer[at..]).map_err(|error| self.failed("recv", error))?;
             at += count;
             if end.is_none() {
-                let malformed = |malformed: Malformed| Fault::WrongWork(malformed.to_string());
+                let malformed =
+                    |malformed: Malformed| SamplerFault::WrongWork(malformed.to_string());
                 if let Some(Head { status, framing, bytes: head, .. }) =
                     parse(&buffer[..at]).map_err(malformed)?
                 {
                     let Framing::Length(body) = framing else {
                         let part = "malformed response: Content-Length";
-                        return Err(Fault::WrongWork(part.to_owned()));
+                        return Err(SamplerFault::WrongWork(part.to_owned()));
                     };
                     if status != expected {
-                        return Err(Fault::WrongWork(format!("status {status}, not {expected}")));
+                        return Err(SamplerFault::WrongWork(format!(
+                            "status {status}, not {expected}"
+                        )));
                     }
                     if body > BODY_BYTES_MAX {
-                        return Err(Fault::WrongWork(format!("a body of {body} bytes")));
+                        return Err(SamplerFault::WrongWork(format!("a body of {body} bytes")));
                     }
                     let all = head + body as usize;
                     buffer.resize(buffer.len().max(all), 0);
@@ -174,7 +178,9 @@ impl Service {
             match end {
                 Some((head, all)) if at == all => return Ok(head..all),
                 Some((_, all)) if at > all => {
-                    return Err(Fault::WrongWork("more bytes than Content-Length".to_owned()));
+                    return Err(SamplerFault::WrongWork(
+                        "more bytes than Content-Length".to_owned(),
+                    ));
                 }
                 _ if count == 0 => {
                     return Err(ends::fault(&self.to, FarError::Closed));
@@ -204,7 +210,7 @@ fn start(folder: &Path, cpu: u32) -> Result<(Running, SocketAddr)> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         Ok(command)
     };
-    let failed = |error| Fault::system("start a service", error);
+    let failed = |error| SamplerFault::system("start a service", error);
     let mut process = Running::start_tied(command, &[cpu]).map_err(failed)?;
     let address = address(&mut process)?;
     Ok((process, address))
@@ -212,7 +218,7 @@ fn start(folder: &Path, cpu: u32) -> Result<(Running, SocketAddr)> {
 
 /// Where it listens, by the first line that it prints.
 fn address(process: &mut Running) -> Result<SocketAddr> {
-    let failed = |error| Fault::system("start a service", error);
+    let failed = |error| SamplerFault::system("start a service", error);
     let out = process.stdout().map_err(failed)?;
     let until_ns = monotonic_raw_ns() + WAIT.as_nanos() as u64;
     let mut text = Vec::new();
@@ -234,7 +240,7 @@ fn address(process: &mut Running) -> Result<SocketAddr> {
         let rest = rest.trim_end_matches('/');
         rest.parse().ok()
     });
-    address.ok_or_else(|| Fault::Failed(format!("the service does not listen: `{line}`")))
+    address.ok_or_else(|| SamplerFault::Failed(format!("the service does not listen: `{line}`")))
 }
 
 #[cfg(test)]

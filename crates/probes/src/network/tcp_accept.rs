@@ -35,25 +35,25 @@ static ABOUT: About = About {
     ],
     needs: &["os.syscall"],
     requires: "a loopback interface",
-    expects: Counters::of(&[Counter::Interrupts]),
+    expects: Counters::from_counters(&[Counter::Interrupts]),
     noise_limit: 0.10,
     ..About::BASE
 };
 
 impl Probe for TcpAccept {
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
-        let all = vec![Case { params: Params::none(), cost_ns: 40e6 }];
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
+        let all = vec![ProbeCase { params: Params::none(), cost_ns: 40e6 }];
         if sizes.effort == Effort::Quick && !sizes.smoke { Vec::new() } else { all }
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         at_least_getppid(1.0, "accept4 does more than getppid", known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, _: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         ends::check_loopback()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listener = listener.map_err(|error| Fault::system("listen", error))?;
+        let listener = listener.map_err(|error| SamplerFault::system("listen", error))?;
         let mut ports = Ports::of_a_visit();
         let operation = |clock: &Clock| accept_all(&listener, &mut ports, clock);
         sampler.run(vec![single(0, BATCH as u64, operation)]);
@@ -63,14 +63,14 @@ impl Probe for TcpAccept {
 
 /// Queues connections, accepts all, and compares their ports.
 fn accept_all(listener: &TcpListener, ports: &mut Ports, clock: &Clock) -> Result<f64> {
-    let failed = |error| Fault::system("connect", error);
+    let failed = |error| SamplerFault::system("connect", error);
     let address = listener.local_addr().map_err(failed)?;
     let mut made = Vec::with_capacity(BATCH);
     for _ in 0..BATCH {
         ports.take()?;
         let connection = TcpStream::connect(address).map_err(failed)?;
         let is_set = sockopt::set_socket_linger(&connection, Some(Duration::ZERO));
-        is_set.map_err(|error| Fault::system("SO_LINGER", error))?;
+        is_set.map_err(|error| SamplerFault::system("SO_LINGER", error))?;
         made.push(connection);
     }
     let mut accepted = Vec::with_capacity(BATCH);
@@ -80,12 +80,14 @@ fn accept_all(listener: &TcpListener, ports: &mut Ports, clock: &Clock) -> Resul
     }
     let ns = clock.ns(start, clock.stop());
     for (near, far) in made.iter().zip(accepted) {
-        let far = far.map_err(|error| Fault::system("accept4", error))?;
+        let far = far.map_err(|error| SamplerFault::system("accept4", error))?;
         let port = TcpStream::from(far).peer_addr().map(|from| from.port());
         let expected = near.local_addr().map_err(failed)?.port();
         // A process of this host may connect to any port.
         if port.map_err(failed)? != expected {
-            return Err(Fault::WrongWork("accepted a connection of another process".to_owned()));
+            return Err(SamplerFault::WrongWork(
+                "accepted a connection of another process".to_owned(),
+            ));
         }
     }
     Ok(ns / BATCH as f64)
@@ -111,6 +113,6 @@ mod tests {
         assert!(accept_all(&listener, &mut ports, &smoke::clock()).is_ok());
         let _other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let fault = accept_all(&listener, &mut ports, &smoke::clock()).unwrap_err();
-        assert!(matches!(fault, Fault::WrongWork(text) if text.contains("another process")));
+        assert!(matches!(fault, SamplerFault::WrongWork(text) if text.contains("another process")));
     }
 }

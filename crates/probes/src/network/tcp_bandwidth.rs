@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, TcpStream};
 
-use fathom_far::Outcome;
-use fathom_far::transfer::{BLOCK_BYTES_MAX, Direction, Length, Track, Transfer};
+use fathom_far::ProtocolOutcome;
+use fathom_far::transfer::{BLOCK_BYTES_MAX, Length, Track, Transfer, TransferDirection};
 use fathom_measure::clock::thread_cpu_ns;
 use fathom_measure::sampler::LOOPBACK;
 use fathom_record::Counter;
@@ -100,31 +100,31 @@ const OTHER: &str = "cubic";
 
 /// The parsed parameters of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Flow {
+struct TcpBandwidthFlow {
     chunk_bytes: u32,
     streams: u32,
     cpus: i64,
-    direction: Direction,
+    direction: TransferDirection,
     congestion: Option<String>,
     to: String,
 }
 
-impl Flow {
-    fn usual(direction: Direction) -> Self {
+impl TcpBandwidthFlow {
+    fn usual(direction: TransferDirection) -> Self {
         let to = LOOPBACK.to_owned();
         Self { chunk_bytes: CHUNK, streams: 1, cpus: 2, direction, congestion: None, to }
     }
 
-    fn of(params: &Params) -> Option<Self> {
+    fn from_params(params: &Params) -> Option<Self> {
         let number = |name| params.number(name);
         Some(Self {
             chunk_bytes: number("chunk_bytes")?,
             streams: number("streams")?,
             cpus: params.integer("cpus")?,
             direction: match params.text("direction")? {
-                "send" => Direction::Send,
-                "receive" => Direction::Receive,
-                _ => Direction::Both,
+                "send" => TransferDirection::Send,
+                "receive" => TransferDirection::Receive,
+                _ => TransferDirection::Both,
             },
             congestion: params.text("congestion").map(str::to_owned),
             to: params.text("to")?.to_owned(),
@@ -133,9 +133,9 @@ impl Flow {
 
     fn params(&self) -> Params {
         let direction = match self.direction {
-            Direction::Send => "send",
-            Direction::Receive => "receive",
-            Direction::Both => "both",
+            TransferDirection::Send => "send",
+            TransferDirection::Receive => "receive",
+            TransferDirection::Both => "both",
         };
         let params = Params::one("chunk_bytes", i64::from(self.chunk_bytes))
             .and("streams", i64::from(self.streams))
@@ -151,9 +151,9 @@ impl Flow {
 
 impl Probe for TcpBandwidth {
     /// Received segments are processed in interrupt context. On one CPU the ends alternate.
-    fn expects(&self, case: &Case) -> Counters {
+    fn expects(&self, case: &ProbeCase) -> Counters {
         match case.params.integer("cpus") {
-            Some(1) => Counters::of(&[
+            Some(1) => Counters::from_counters(&[
                 Counter::Preemptions,
                 Counter::RunQueue,
                 Counter::NotRunning,
@@ -163,55 +163,58 @@ impl Probe for TcpBandwidth {
         }
     }
 
-    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
-        let usual = Flow::usual;
-        let chunk = |chunk_bytes| Flow { chunk_bytes, ..usual(Direction::Send) };
-        let streams = |streams, direction| Flow { streams, ..usual(direction) };
-        let one_cpu = Flow { cpus: 1, ..usual(Direction::Send) };
-        let mut flows = vec![usual(Direction::Send), usual(Direction::Receive)];
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
+        let usual = TcpBandwidthFlow::usual;
+        let chunk =
+            |chunk_bytes| TcpBandwidthFlow { chunk_bytes, ..usual(TransferDirection::Send) };
+        let streams = |streams, direction| TcpBandwidthFlow { streams, ..usual(direction) };
+        let one_cpu = TcpBandwidthFlow { cpus: 1, ..usual(TransferDirection::Send) };
+        let mut flows = vec![usual(TransferDirection::Send), usual(TransferDirection::Receive)];
         let has_other = host.tcp.congestion_available.iter().any(|name| name == OTHER);
-        let unpaced = |flow| Flow { congestion: Some(OTHER.to_owned()), ..flow };
+        let unpaced = |flow| TcpBandwidthFlow { congestion: Some(OTHER.to_owned()), ..flow };
         let has_unpaced = is_paced(host) && has_other;
         if has_unpaced {
-            flows.push(unpaced(usual(Direction::Send)));
+            flows.push(unpaced(usual(TransferDirection::Send)));
         }
         match (sizes.effort, sizes.smoke) {
-            (_, true) => flows.extend([one_cpu, streams(3, Direction::Both)]),
+            (_, true) => flows.extend([one_cpu, streams(3, TransferDirection::Both)]),
             (Effort::Quick, _) => flows.push(one_cpu),
             _ => flows.extend([
                 one_cpu,
-                usual(Direction::Both),
+                usual(TransferDirection::Both),
                 chunk(4 << 10),
                 chunk(1 << 20),
-                streams(2, Direction::Send),
-                streams(4, Direction::Send),
-                streams(4, Direction::Receive),
+                streams(2, TransferDirection::Send),
+                streams(4, TransferDirection::Send),
+                streams(4, TransferDirection::Receive),
             ]),
         }
         if has_unpaced && sizes.effort != Effort::Quick && !sizes.smoke {
             flows.extend([4 << 10, 1 << 20].map(|bytes| unpaced(chunk(bytes))));
         }
-        let case = |flow: Flow| Case { params: flow.params(), cost_ns: 100e6 };
+        let case = |flow: TcpBandwidthFlow| ProbeCase { params: flow.params(), cost_ns: 100e6 };
         flows.into_iter().map(case).collect()
     }
 
-    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
-        let flow = Flow::of(&case.params)?;
+    fn remote(&self, case: &ProbeCase, to: &str) -> Option<ProbeCase> {
+        let flow = TcpBandwidthFlow::from_params(&case.params)?;
         let is_chosen = flow.cpus == 2 && flow.chunk_bytes == CHUNK && flow.congestion.is_none();
-        let flow = Flow { to: to.to_owned(), ..flow };
-        is_chosen.then(|| Case { params: flow.params(), cost_ns: 2e9 })
+        let flow = TcpBandwidthFlow { to: to.to_owned(), ..flow };
+        is_chosen.then(|| ProbeCase { params: flow.params(), cost_ns: 2e9 })
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
-        let flow = parsed(&case.params, Flow::of)?;
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
+        let flow = parsed(&case.params, TcpBandwidthFlow::from_params)?;
         match flow.to.as_str() {
             LOOPBACK => at_most_copied(flow.cpus, known),
             to => at_most_of_link(to, directions(flow.direction), host),
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        each_parsed(cases, sampler, Flow::of, |index, flow, sampler| measure(index, &flow, sampler))
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
+        each_parsed(cases, sampler, TcpBandwidthFlow::from_params, |index, flow, sampler| {
+            measure(index, &flow, sampler)
+        })
     }
 }
 
@@ -222,7 +225,8 @@ fn is_paced(host: &Host) -> bool {
 /// One stream in chunks of this size, at the pace of the CPUs.
 pub(super) fn of_chunk(chunk_bytes: u32, host: Option<&Host>) -> Params {
     let congestion = host.is_some_and(is_paced).then(|| OTHER.to_owned());
-    Flow { chunk_bytes, congestion, ..Flow::usual(Direction::Send) }.params()
+    TcpBandwidthFlow { chunk_bytes, congestion, ..TcpBandwidthFlow::usual(TransferDirection::Send) }
+        .params()
 }
 
 /// The rate at which the CPUs can copy the payload.
@@ -255,8 +259,8 @@ fn cpus_to_copies(cpus: i64) -> f64 {
 }
 
 /// The number of directions.
-fn directions(direction: Direction) -> f64 {
-    if direction == Direction::Both { 2.0 } else { 1.0 }
+fn directions(direction: TransferDirection) -> f64 {
+    if direction == TransferDirection::Both { 2.0 } else { 1.0 }
 }
 
 /// Bytes of IP and TCP headers with timestamps, and of an Ethernet frame beside its packet:
@@ -289,12 +293,13 @@ pub(super) fn at_most_of_link(to: &str, directions: f64, host: &Host) -> Model {
 }
 
 fn infos<'s>(connections: impl IntoIterator<Item = &'s TcpStream>) -> Vec<TcpInfo> {
-    connections.into_iter().filter_map(TcpInfo::of).collect()
+    connections.into_iter().filter_map(TcpInfo::from_socket).collect()
 }
 
-fn measure(case: usize, flow: &Flow, sampler: &mut Sampler) -> Result<()> {
+fn measure(case: usize, flow: &TcpBandwidthFlow, sampler: &mut Sampler) -> Result<()> {
     let place = sampler.resources().far_end(&flow.to)?;
-    let work = fathom_far::Work::Transfer { streams: flow.streams, chunk_bytes: flow.chunk_bytes };
+    let work =
+        fathom_far::ProtocolWork::Transfer { streams: flow.streams, chunk_bytes: flow.chunk_bytes };
     let other = flow.congestion.as_deref();
     let (far, connections) = ends::open_with(work, &place, flow.cpus, other, sampler)?;
     let congestion = sockopt::tcp_congestion(&connections[0]).unwrap_or_default().to_string();
@@ -307,12 +312,12 @@ fn measure(case: usize, flow: &Flow, sampler: &mut Sampler) -> Result<()> {
         false => (BLOCKS, FLOORS * floor_ns),
     };
     let transfer = Transfer::new(connections, flow.chunk_bytes as usize);
-    let mut near = Near::new(transfer, flow, length);
+    let mut near = TcpBandwidthNear::new(transfer, flow, length);
     near.settle(&clock)?;
     let batch = near.length.block / u64::from(flow.chunk_bytes);
     sampler.run(vec![single(case, batch, |clock| near.rate(clock))]);
     let last = infos(near.transfer.connections());
-    let Near { transfer, rates, cpu_ns, wall_ns, .. } = near;
+    let TcpBandwidthNear { transfer, rates, cpu_ns, wall_ns, .. } = near;
     let bytes = transfer.bytes();
     drop(transfer);
     let outcome = far.finish().map_err(|error| ends::fault(&flow.to, error))?;
@@ -350,7 +355,7 @@ fn of_senders(senders: &[[TcpInfo; 2]], controls: [&str; 2]) -> Vec<Fact> {
 }
 
 /// CPU time of each end per 10^9 bytes.
-fn cpu_per_gb(cpu_ns: [u64; 2], bytes: u64, outcome: &Outcome) -> [Fact; 2] {
+fn cpu_per_gb(cpu_ns: [u64; 2], bytes: u64, outcome: &ProtocolOutcome) -> [Fact; 2] {
     let per_gb = |ns: u64, bytes: u64| ns as f64 * 1e9 / bytes.max(1) as f64;
     let fact = |name, ns| Fact::quantity(name, ns, Unit::Nanoseconds);
     [
@@ -361,7 +366,7 @@ fn cpu_per_gb(cpu_ns: [u64; 2], bytes: u64, outcome: &Outcome) -> [Fact; 2] {
 
 fn check(
     case: usize,
-    (flow, is_remote): (&Flow, bool),
+    (flow, is_remote): (&TcpBandwidthFlow, bool),
     bytes: u64,
     [near, far]: [&str; 2],
     sampler: &mut Sampler,
@@ -375,17 +380,17 @@ fn check(
 }
 
 /// The near end, and what it used.
-struct Near<'f> {
+struct TcpBandwidthNear<'f> {
     transfer: Transfer,
-    flow: &'f Flow,
+    flow: &'f TcpBandwidthFlow,
     length: Length,
     rates: Vec<f64>,
     cpu_ns: u64,
     wall_ns: f64,
 }
 
-impl<'f> Near<'f> {
-    fn new(transfer: Transfer, flow: &'f Flow, (blocks, least_ns): (u64, f64)) -> Self {
+impl<'f> TcpBandwidthNear<'f> {
+    fn new(transfer: Transfer, flow: &'f TcpBandwidthFlow, (blocks, least_ns): (u64, f64)) -> Self {
         let block = u64::from(flow.chunk_bytes);
         let length = Length { block, blocks, least_ns };
         Self { transfer, flow, length, rates: Vec::new(), cpu_ns: 0, wall_ns: 0.0 }
@@ -426,7 +431,7 @@ impl<'f> Near<'f> {
             // More than the buffers of the sockets deliver in one burst.
             self.length.blocks = (2 * self.length.blocks).min(BLOCKS_MAX);
         }
-        Err(Fault::Failed("all counts arrived at once".to_owned()))
+        Err(SamplerFault::Failed("all counts arrived at once".to_owned()))
     }
 }
 

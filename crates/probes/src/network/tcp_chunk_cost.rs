@@ -30,7 +30,7 @@ static ABOUT: About = About {
     parameters: &[Parameter::new("of", "call, byte", "one more send and recv · one more byte")],
     needs: &["os.syscall", "memory.bandwidth", "network.tcp.bandwidth"],
     requires: "a loopback interface and two CPUs; standard effort",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
+    expects: Counters::from_counters(&[Counter::NotRunning, Counter::Interrupts]),
     noise_limit: 0.25,
     ..About::BASE
 };
@@ -57,15 +57,17 @@ impl Derived for TcpChunkCost {
         effort != Effort::Quick
     }
 
-    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<DerivedEstimate, MissingInput> {
         let mut rates = Vec::new();
         for chunk in CHUNKS {
             let summary = known.input(BANDWIDTH, &of_chunk(chunk, known.host()))?;
             rates.push(&summary.process_medians);
         }
         let processes = rates.iter().map(|of_case| of_case.len()).min().unwrap_or(0);
-        let lines: Vec<Line> = (0..processes)
-            .filter_map(|process| Line::through(rates.iter().map(|of_case| of_case[process])))
+        let lines: Vec<TcpChunkCostLine> = (0..processes)
+            .filter_map(|process| {
+                TcpChunkCostLine::through(rates.iter().map(|of_case| of_case[process]))
+            })
             .collect();
         let distances: Vec<f64> = lines.iter().map(|line| line.distance).collect();
         let distance = statistics::median(&distances).unwrap_or(0.0);
@@ -73,7 +75,7 @@ impl Derived for TcpChunkCost {
             let text = "the times are more than 25 % off a line over the chunk sizes";
             return Err(MissingInput::Absent(text));
         }
-        let of = |line: &Line| match params.text("of") {
+        let of = |line: &TcpChunkCostLine| match params.text("of") {
             Some("call") => line.per_call,
             _ => line.per_byte,
         };
@@ -81,7 +83,7 @@ impl Derived for TcpChunkCost {
         let notes =
             vec![format!("cases up to {percent:.0} % off the line (median over processes)")];
         let per_process = lines.iter().map(of).collect();
-        Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
+        Ok(DerivedEstimate { per_process, difference: true, notes, ..DerivedEstimate::default() })
     }
 
     fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
@@ -96,14 +98,14 @@ impl Derived for TcpChunkCost {
 }
 
 /// Nanoseconds.
-struct Line {
+struct TcpChunkCostLine {
     per_call: f64,
     per_byte: f64,
     /// The largest distance of a case from the line, as a share of its time.
     distance: f64,
 }
 
-impl Line {
+impl TcpChunkCostLine {
     /// The rates are in the order of [`CHUNKS`]. Times per byte, as rates have the same share of
     /// noise: times per chunk would give the largest all the weight.
     fn through(rates: impl Iterator<Item = f64>) -> Option<Self> {

@@ -57,7 +57,7 @@ static RESET: About = About {
 };
 
 /// The bound `≤ network.tcp.connect` to the same far end.
-fn below_connect(case: &Case, known: &Inputs<'_>) -> Model {
+fn below_connect(case: &ProbeCase, known: &Inputs<'_>) -> Model {
     let source = "one packet leaves, three make a connection";
     let meaning = "the call waited, or ran the far end's work";
     at_most_earlier("network.tcp.connect", &case.params, (source, meaning), known)

@@ -41,7 +41,7 @@ static ABOUT: About = About {
     ..FAR_END
 };
 
-fn predict(case: &Case, known: &Inputs<'_>) -> Model {
+fn predict(case: &ProbeCase, known: &Inputs<'_>) -> Model {
     let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
     if to == LOOPBACK {
         let source = "three packets and no sleep; a round trip has two packets and two sleeps";

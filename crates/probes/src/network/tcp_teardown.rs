@@ -33,7 +33,7 @@ static ABOUT: About = About {
     ..FAR_END
 };
 
-fn predict(case: &Case, known: &Inputs<'_>) -> Model {
+fn predict(case: &ProbeCase, known: &Inputs<'_>) -> Model {
     let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
     let trip = Term::once("network.tcp.rtt", rtt(&to, "busy", 1));
     let params = case.params.clone();

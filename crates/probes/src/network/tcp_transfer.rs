@@ -1,6 +1,6 @@
 //! network.tcp.transfer: one transfer of 128 MiB over a TCP connection to a far end.
 
-use fathom_far::transfer::{Direction, Length, Transfer};
+use fathom_far::transfer::{Length, Transfer, TransferDirection};
 use fathom_measure::sampler::LOOPBACK;
 use rustix::net::sockopt;
 
@@ -48,8 +48,8 @@ fn params(bytes: i64, to: &str) -> Params {
 
 impl Probe for TcpTransfer {
     /// Not at quick effort: a visit takes most of a second.
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
-        let case = |bytes| vec![Case { params: params(bytes, LOOPBACK), cost_ns: 700e6 }];
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
+        let case = |bytes| vec![ProbeCase { params: params(bytes, LOOPBACK), cost_ns: 700e6 }];
         match (sizes.smoke, sizes.effort) {
             (true, _) => case(SMOKE_BYTES),
             (_, Effort::Quick) => Vec::new(),
@@ -57,12 +57,12 @@ impl Probe for TcpTransfer {
         }
     }
 
-    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
+    fn remote(&self, case: &ProbeCase, to: &str) -> Option<ProbeCase> {
         // Warm-up and three rounds of the longest still end before the worker is killed.
-        Some(Case { params: params(case.params.integer("bytes")?, to), cost_ns: 12e9 })
+        Some(ProbeCase { params: params(case.params.integer("bytes")?, to), cost_ns: 12e9 })
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let to = case.params.text("to").unwrap_or(LOOPBACK);
         let same = Params::one("chunk_bytes", i64::from(CHUNK))
             .and("streams", 1)
@@ -78,7 +78,7 @@ impl Probe for TcpTransfer {
         Ok(sum.with_result(&name, rate, Unit::BytesPerSecond).otherwise(meaning))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let parse =
             |params: &Params| Some((params.number("bytes")?, params.text("to")?.to_owned()));
         each_parsed(cases, sampler, parse, |index, (bytes, to), sampler| {
@@ -89,16 +89,16 @@ impl Probe for TcpTransfer {
 
 fn measure(case: usize, bytes: u64, to: &str, sampler: &mut Sampler) -> Result<()> {
     let place = sampler.resources().far_end(to)?;
-    let work = fathom_far::Work::Transfer { streams: 1, chunk_bytes: CHUNK };
+    let work = fathom_far::ProtocolWork::Transfer { streams: 1, chunk_bytes: CHUNK };
     let (far, connections) = ends::open(work, &place, 2, sampler)?;
     let congestion = sockopt::tcp_congestion(&connections[0]).unwrap_or_default().to_string();
     let mut transfer = Transfer::new(connections, CHUNK as usize);
     let mut once = |block: u64, clock: &Clock| -> Result<f64> {
         let length = Length { block, blocks: 1, least_ns: 0.0 };
-        let tracks = transfer.run(Direction::Send, length, clock);
+        let tracks = transfer.run(TransferDirection::Send, length, clock);
         let tracks = tracks.map_err(|error| ends::fault(to, error))?;
         let ends = tracks.first().and_then(|track| Some((track.first()?, track.last()?)));
-        let (from, until) = ends.ok_or_else(|| Fault::Failed("no count".to_owned()))?;
+        let (from, until) = ends.ok_or_else(|| SamplerFault::Failed("no count".to_owned()))?;
         Ok((until.1 as f64) * 1e9 / clock.ns(from.0, until.0))
     };
     let clock = sampler.clock().clone();
@@ -106,7 +106,7 @@ fn measure(case: usize, bytes: u64, to: &str, sampler: &mut Sampler) -> Result<(
     let takes_ns = bytes as f64 * 1e9 / once(TRIAL_BYTES, &clock)?;
     if takes_ns > TIME_MAX_NS {
         let text = format!("{bytes} bytes take {:.0} s, more than 15 s", takes_ns / 1e9);
-        return Err(Fault::Unavailable(text, None));
+        return Err(SamplerFault::Unavailable(text, None));
     }
     sampler.run(vec![single(case, bytes / u64::from(CHUNK), |clock| once(bytes, clock))]);
     let sent = transfer.bytes();

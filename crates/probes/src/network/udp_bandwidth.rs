@@ -68,18 +68,18 @@ fn rate_and_to(params: &Params) -> Option<(f64, String)> {
 }
 
 impl Probe for UdpBandwidth {
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let count = if sizes.effort == Effort::Quick && !sizes.smoke { 1 } else { RATES.len() };
-        let case = |rate: &i64| Case { params: params(*rate, LOOPBACK), cost_ns: 90e6 };
+        let case = |rate: &i64| ProbeCase { params: params(*rate, LOOPBACK), cost_ns: 90e6 };
         RATES[..count].iter().map(case).collect()
     }
 
-    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
+    fn remote(&self, case: &ProbeCase, to: &str) -> Option<ProbeCase> {
         let rate = case.params.integer("rate_bytes_s")?;
-        Some(Case { params: params(rate, to), cost_ns: 900e6 })
+        Some(ProbeCase { params: params(rate, to), cost_ns: 900e6 })
     }
 
-    fn predict(&self, case: &Case, host: &Host, _: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, host: &Host, _: &Inputs<'_>) -> Model {
         let (rate, to) = parsed(&case.params, rate_and_to)?;
         if to != LOOPBACK {
             let link = at_most_of_link(&to, 1.0, host);
@@ -96,7 +96,7 @@ impl Probe for UdpBandwidth {
             .if_above("datagrams arrive in bursts longer than a round"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         each_parsed(cases, sampler, rate_and_to, |index, (rate, to), sampler| {
             measure(index, rate, &to, sampler)
         })
@@ -107,7 +107,7 @@ fn measure(case: usize, rate: f64, to: &str, sampler: &mut Sampler) -> Result<()
     let place = sampler.resources().far_end(to)?;
     let is_v6 = place.address.is_some_and(|address| address.is_ipv6());
     let datagram_bytes = if is_v6 { DATAGRAM_BYTES_V6 } else { DATAGRAM_BYTES };
-    let work = fathom_far::Work::UdpSink { bytes: datagram_bytes };
+    let work = fathom_far::ProtocolWork::UdpSink { bytes: datagram_bytes };
     let (far, connections) = ends::open(work, &place, 2, sampler)?;
     let socket = far.datagrams(&connections[0]).map_err(|error| ends::fault(to, error))?;
     let floors = if place.address.is_some() { FLOORS_REMOTE } else { FLOORS };
@@ -154,7 +154,7 @@ fn until_steady(
         }
         count = (2 * count).min(most);
     }
-    Err(Fault::Failed("all counts arrived at once, or none".to_owned()))
+    Err(SamplerFault::Failed("all counts arrived at once, or none".to_owned()))
 }
 
 /// Loss and jitter at the receiver, and what was sent of this rate.
@@ -215,7 +215,7 @@ mod tests {
             lengths.push(count);
             Ok(None)
         });
-        assert!(matches!(none, Err(Fault::Failed(_))));
+        assert!(matches!(none, Err(SamplerFault::Failed(_))));
         assert_eq!((&lengths[..4], lengths.len()), (&[320, 640, 1000, 1000][..], TRIES as usize));
     }
 

@@ -6,17 +6,18 @@ use fathom_measure::sampler::Kernel;
 use fathom_record::Histogram;
 
 use super::child::Switches;
-use super::stream::{Channel, PIPE_BYTES, Stream};
+use super::stream::{OsStream, PIPE_BYTES, StreamChannel};
 use super::wake::no_second_cpu;
 use crate::prelude::*;
 
-pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, channel: Channel::Pipe };
-pub static UNIX_BANDWIDTH: Bandwidth = Bandwidth { about: &UNIX, channel: Channel::UnixSocket };
+pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, channel: StreamChannel::Pipe };
+pub static UNIX_BANDWIDTH: Bandwidth =
+    Bandwidth { about: &UNIX, channel: StreamChannel::UnixSocket };
 
 /// A byte stream from one process to another.
 pub struct Bandwidth {
     about: &'static About,
-    channel: Channel,
+    channel: StreamChannel,
 }
 
 const BASE: About = About {
@@ -132,40 +133,40 @@ metric!(Bandwidth.about);
 
 impl Probe for Bandwidth {
     /// On two CPUs the worker sleeps while the writer fills the buffer.
-    fn expects(&self, case: &Case) -> Counters {
+    fn expects(&self, case: &ProbeCase) -> Counters {
         match case.params.integer("cpus") {
             Some(2) => Counters::SLEEP,
             _ => Counters::TURNS,
         }
     }
 
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
         let case = |chunk, cpus| {
             // Both sides may sleep for each 64 KiB.
             let cost_ns = if (chunk, cpus) == (LARGE, 2) { 50e6 } else { 30e6 };
-            Case { params: params(chunk, cpus), cost_ns }
+            ProbeCase { params: params(chunk, cpus), cost_ns }
         };
         vec![case(LARGE, 1), case(LARGE, 2), case(SMALL, 1), case(SMALL, 2)]
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let chunk = case.params.integer("chunk_bytes").unwrap_or(LARGE);
         match (self.channel, chunk, case.params.integer("cpus")) {
-            (Channel::Pipe, LARGE, Some(1)) => {
+            (StreamChannel::Pipe, LARGE, Some(1)) => {
                 let mut terms = calls(1.0);
-                terms.push(Term::switches(2.0));
+                terms.push(BandwidthTerm::switches(2.0));
                 let source = "a pipe of 64 KiB is written and read once for each 64 KiB, and on \
                               one CPU the two sides alternate";
                 at_most(&terms, source, known)
             }
-            (Channel::Pipe, LARGE, _) => {
+            (StreamChannel::Pipe, LARGE, _) => {
                 let source = "Linux fs/pipe.c: both sides copy under one lock, so two CPUs save \
                               switches but no copying";
-                let terms = [Term::stream(PIPE.id, LARGE), Term::switches(-2.0)];
+                let terms = [BandwidthTerm::stream(PIPE.id, LARGE), BandwidthTerm::switches(-2.0)];
                 at_most(&terms, source, known)
             }
-            (Channel::UnixSocket, LARGE, Some(1)) => {
-                let terms = [Term::message(0.5), Term::switches(-1.0)];
+            (StreamChannel::UnixSocket, LARGE, Some(1)) => {
+                let terms = [BandwidthTerm::message(0.5), BandwidthTerm::switches(-1.0)];
                 let source = "a chunk is written, queued and read like a message of one byte, \
                               and then copied twice";
                 at_most(&terms, source, known)
@@ -173,19 +174,19 @@ impl Probe for Bandwidth {
             (_, LARGE, _) => Err(NoModel::TwoCopies),
             (channel, _, Some(1)) => {
                 let mut terms = calls(((LARGE - SMALL) / SMALL) as f64);
-                terms.push(Term::stream(self.about.id, LARGE));
+                terms.push(BandwidthTerm::stream(self.about.id, LARGE));
                 let source =
                     "the same bytes and switches, but 16 calls instead of one on each side";
                 match channel {
-                    Channel::Pipe => value(&terms, source, known),
-                    Channel::UnixSocket => at_most(&terms, source, known),
+                    StreamChannel::Pipe => value(&terms, source, known),
+                    StreamChannel::UnixSocket => at_most(&terms, source, known),
                 }
             }
             _ => Err(NoModel::SchedulersChoice),
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         each(cases, sampler, |index, case, sampler| {
             let settings = sampler.settings();
             let cpu = match case.params.integer("cpus") {
@@ -193,12 +194,12 @@ impl Probe for Bandwidth {
                 _ => settings.cpu,
             };
             let chunk_bytes = chunk_of(case);
-            let mut stream = Stream::start(self.channel, chunk_bytes, cpu)?;
+            let mut stream = OsStream::start(self.channel, chunk_bytes, cpu)?;
             sampler.works_with(stream.process());
             let before = Switches::of_this_thread();
             let clock = sampler.clock().clone();
             let timings = RefCell::default();
-            let is_pipe = self.channel == Channel::Pipe;
+            let is_pipe = self.channel == StreamChannel::Pipe;
             let timed = is_pipe.then_some(&timings);
             sampler.run(vec![work(index, chunk_bytes, &mut stream, &clock, timed)]);
             let switches = Switches::of_this_thread().since(&before).total();
@@ -219,7 +220,7 @@ impl Probe for Bandwidth {
     }
 }
 
-fn chunk_of(case: &Case) -> usize {
+fn chunk_of(case: &ProbeCase) -> usize {
     let bytes = case.params.number("chunk_bytes");
     bytes.unwrap_or(LARGE as usize)
 }
@@ -229,10 +230,10 @@ fn chunk_of(case: &Case) -> usize {
 fn work<'s>(
     index: usize,
     chunk_bytes: usize,
-    stream: &'s mut Stream,
+    stream: &'s mut OsStream,
     clock: &'s Clock,
     timings: Option<&'s RefCell<Histogram>>,
-) -> Work<'s> {
+) -> SamplerWork<'s> {
     let [chunks, full] = [ITERATION_BYTES, PIPE_BYTES].map(|bytes| (bytes / chunk_bytes) as u64);
     let kernel: Kernel<'s> = match timings {
         None => Box::new(move |iterations| stream.receive(iterations * chunks) / chunks),
@@ -252,11 +253,11 @@ fn work<'s>(
     let to_unit = |ns_a_byte| 1e9 / ns_a_byte;
     let per_iteration = ITERATION_BYTES as f64;
     let (case, twin, has_entry) = (index, None, true);
-    Work::Batched { case, kernel, twin, has_entry, per_iteration, to_unit, timings }
+    SamplerWork::Batched { case, kernel, twin, has_entry, per_iteration, to_unit, timings }
 }
 
 /// A part of the time that 64 KiB take.
-struct Term {
+struct BandwidthTerm {
     times: f64,
     metric: &'static str,
     params: Params,
@@ -264,7 +265,7 @@ struct Term {
     is_rate: bool,
 }
 
-impl Term {
+impl BandwidthTerm {
     fn call(times: f64, call: &str) -> Self {
         let params = Params::one("call", call);
         Self { times, metric: "os.syscall", params, is_rate: false }
@@ -302,12 +303,12 @@ impl Term {
 }
 
 /// As many writes and reads.
-fn calls(times: f64) -> Vec<Term> {
-    vec![Term::call(times, "write1"), Term::call(times, "read1")]
+fn calls(times: f64) -> Vec<BandwidthTerm> {
+    vec![BandwidthTerm::call(times, "write1"), BandwidthTerm::call(times, "read1")]
 }
 
 /// 64 KiB ÷ the sum of the terms, and the formula.
-fn rate(terms: &[Term], known: &Inputs<'_>) -> Result<(f64, String), NoModel> {
+fn rate(terms: &[BandwidthTerm], known: &Inputs<'_>) -> Result<(f64, String), NoModel> {
     let (mut sum_ns, mut formula) = (0.0, String::new());
     for term in terms {
         sum_ns += term.ns(known)?;
@@ -325,13 +326,13 @@ fn rate(terms: &[Term], known: &Inputs<'_>) -> Result<(f64, String), NoModel> {
 }
 
 /// An upper bound.
-fn at_most(terms: &[Term], source: &str, known: &Inputs<'_>) -> Model {
+fn at_most(terms: &[BandwidthTerm], source: &str, known: &Inputs<'_>) -> Model {
     let (limit, formula) = rate(terms, known)?;
     let bound = Prediction::at_most(limit, &format!("≤ {formula}"), source);
     with_inputs(bound, terms, known)
 }
 
-fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Model {
+fn value(terms: &[BandwidthTerm], source: &str, known: &Inputs<'_>) -> Model {
     let (rate, formula) = rate(terms, known)?;
     let sum = Prediction::sum(0.0, rate, 0.3, &formula, source).self_consistent();
     let otherwise = "if less, the reader is woken and runs before the pipe is full, so small \
@@ -339,8 +340,8 @@ fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Model {
     Ok(with_inputs(sum, terms, known)?.otherwise(otherwise))
 }
 
-fn with_inputs(mut prediction: Prediction, terms: &[Term], known: &Inputs<'_>) -> Model {
-    for Term { metric, params, .. } in terms {
+fn with_inputs(mut prediction: Prediction, terms: &[BandwidthTerm], known: &Inputs<'_>) -> Model {
+    for BandwidthTerm { metric, params, .. } in terms {
         let name = format!("{metric}{params}");
         let value = earlier(metric, params, known)?;
         prediction = prediction.with_input(&name, value, Origin::this_run(&name));

@@ -39,14 +39,14 @@ pub(crate) struct Switches {
 }
 
 impl Switches {
-    pub(crate) fn of(usage: &libc::rusage) -> Self {
+    pub(crate) fn from_usage(usage: &libc::rusage) -> Self {
         // The kernel's counts are never negative.
         Self { voluntary: usage.ru_nvcsw as u64, involuntary: usage.ru_nivcsw as u64 }
     }
 
     /// Of the calling thread since it started.
     pub(crate) fn of_this_thread() -> Self {
-        Self::of(&thread_usage())
+        Self::from_usage(&thread_usage())
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -161,7 +161,7 @@ impl Child {
     }
 
     /// The child that [`bare_fork`] returned to the parent.
-    pub(crate) fn of(result: isize) -> io::Result<Self> {
+    pub(crate) fn from_result(result: isize) -> io::Result<Self> {
         match result {
             pid if pid > 0 => Ok(Self { pid: pid as libc::pid_t }),
             errno => Err(io::Error::from_raw_os_error(-errno as i32)),
@@ -171,7 +171,7 @@ impl Child {
     pub(crate) fn wait(self) -> Result<ChildExit> {
         let exit = reap(self.pid);
         std::mem::forget(self);
-        exit.map_err(|error| Fault::system("wait4", error))
+        exit.map_err(|error| SamplerFault::system("wait4", error))
     }
 
     /// Waits for the child; any end but `_exit(expected)` is wrong work.
@@ -179,7 +179,7 @@ impl Child {
         let status = self.wait()?.status;
         match status.code() {
             Some(code) if code == expected => Ok(()),
-            _ => Err(Fault::WrongWork(format!(
+            _ => Err(SamplerFault::WrongWork(format!(
                 "child ended with {status}; expected exit status: {expected}"
             ))),
         }
@@ -215,19 +215,19 @@ fn reap(pid: libc::pid_t) -> io::Result<ChildExit> {
     }
     // SAFETY: a zeroed `rusage` is valid, whatever the kernel wrote.
     let usage = unsafe { usage.assume_init() };
-    Ok(ChildExit { status: ExitStatus::from_raw(status), switches: Switches::of(&usage) })
+    Ok(ChildExit { status: ExitStatus::from_raw(status), switches: Switches::from_usage(&usage) })
 }
 
 /// The fault for a process or thread that could not be created. Limits of the machine or user make
 /// the metric unavailable; anything else is a failure.
-pub(crate) fn creation_fault(call: &str, error: &io::Error) -> Fault {
+pub(crate) fn creation_fault(call: &str, error: &io::Error) -> SamplerFault {
     let remedy = match error.raw_os_error() {
         Some(libc::EAGAIN) => Remedy::raise(&["`ulimit -u`", "pids.max"]),
         Some(libc::ENOMEM) => Remedy::AllowOvercommit,
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Remedy::LeaveSandbox,
-        _ => return Fault::Failed(format!("{call}: {error}")),
+        _ => return SamplerFault::Failed(format!("{call}: {error}")),
     };
-    Fault::unavailable(format!("{call}: {error}"), remedy)
+    SamplerFault::unavailable(format!("{call}: {error}"), remedy)
 }
 
 #[cfg(test)]
@@ -245,9 +245,11 @@ mod tests {
         if result == 0 {
             exit_now(8);
         }
-        let child = Child::of(result).unwrap();
+        let child = Child::from_result(result).unwrap();
         let fault = child.wait_for(7);
-        assert!(matches!(&fault, Err(Fault::WrongWork(text)) if text.contains("exit status: 8")));
+        assert!(
+            matches!(&fault, Err(SamplerFault::WrongWork(text)) if text.contains("exit status: 8"))
+        );
     }
 
     #[test]
@@ -263,8 +265,10 @@ mod tests {
     fn limit_is_unavailable_other_errors_fail() {
         let refusal = |errno| creation_fault("fork", &io::Error::from_raw_os_error(errno));
         let limits = Remedy::raise(&["`ulimit -u`", "pids.max"]);
-        assert!(matches!(refusal(libc::EAGAIN), Fault::Unavailable(_, it) if it == Some(limits)));
-        assert!(matches!(refusal(libc::EPERM), Fault::Unavailable(..)));
-        assert!(matches!(refusal(libc::EINVAL), Fault::Failed(_)));
+        assert!(
+            matches!(refusal(libc::EAGAIN), SamplerFault::Unavailable(_, it) if it == Some(limits))
+        );
+        assert!(matches!(refusal(libc::EPERM), SamplerFault::Unavailable(..)));
+        assert!(matches!(refusal(libc::EINVAL), SamplerFault::Failed(_)));
     }
 }

@@ -50,11 +50,11 @@ const POSIX: &str = "posix";
 const KINDS: [&str; 3] = [POSIX, "ofd", "flock"];
 
 impl Probe for FileLock {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        KINDS.map(|kind| Case::usual(Params::one("kind", kind))).into()
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        KINDS.map(|kind| ProbeCase::usual(Params::one("kind", kind))).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         if case.params.text("kind") == Some("ofd") {
             let source = "the same code with another owner: Linux fs/locks.c, posix_lock_inode";
             let otherwise = "one of the two kinds takes another path through the kernel";
@@ -64,39 +64,39 @@ impl Probe for FileLock {
         at_least_getppid(2.0, "two system calls, each of which does more than getppid", known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         each(cases, sampler, |index, case, sampler| {
-            let kind = Kind::of(case.params.text("kind").unwrap_or_default())?;
+            let kind = FileLockKind::from_name(case.params.text("kind").unwrap_or_default())?;
             let lock = Lock::of_new_file(kind)?;
             let (passed, detail) = lock.excludes()?;
             sampler.check(index, "lock excludes a second open", passed, detail);
-            sampler.run(vec![Work::batched(index, move |pairs| lock.repeat(pairs))]);
+            sampler.run(vec![SamplerWork::batched(index, move |pairs| lock.repeat(pairs))]);
             Ok(())
         })
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FileLockKind {
     /// With this command.
     Fcntl(libc::c_int),
     Flock,
 }
 
-impl Kind {
-    fn of(name: &str) -> Result<Self> {
+impl FileLockKind {
+    fn from_name(name: &str) -> Result<Self> {
         match name {
             POSIX => Ok(Self::Fcntl(libc::F_SETLK)),
             "ofd" => Ok(Self::Fcntl(libc::F_OFD_SETLK)),
             "flock" => Ok(Self::Flock),
-            _ => Err(Fault::Failed(format!("unknown file lock kind: {name}"))),
+            _ => Err(SamplerFault::Failed(format!("unknown file lock kind: {name}"))),
         }
     }
 }
 
 /// A memfd with two open file descriptions, which the kernel frees with the process.
 struct Lock {
-    kind: Kind,
+    kind: FileLockKind,
     file: OwnedFd,
     other: OwnedFd,
 }
@@ -113,14 +113,14 @@ fn whole_file(kind: libc::c_int) -> libc::flock {
 }
 
 impl Lock {
-    fn of_new_file(kind: Kind) -> Result<Self> {
+    fn of_new_file(kind: FileLockKind) -> Result<Self> {
         let unavailable = |call: &str, error: rustix::io::Errno, remedy| {
-            Fault::unavailable(format!("{call}: {error}"), remedy)
+            SamplerFault::unavailable(format!("{call}: {error}"), remedy)
         };
         let file = memfd_create(c"fathom-lock", MemfdFlags::CLOEXEC)
             .map_err(|error| unavailable("memfd_create", error, Remedy::kernel("3.17")))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let path = CString::new(path).map_err(|error| Fault::Failed(error.to_string()))?;
+        let path = CString::new(path).map_err(|error| SamplerFault::Failed(error.to_string()))?;
         // A second open file description: a dup would share the lock.
         let other = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let other =
@@ -129,17 +129,19 @@ impl Lock {
     }
 
     /// The calls that lock and unlock; their arguments point to `write` and `free`.
-    fn calls(&self, file: &OwnedFd, write: &libc::flock, free: &libc::flock) -> [Call; 2] {
+    fn calls(&self, file: &OwnedFd, write: &libc::flock, free: &libc::flock) -> [FileLockCall; 2] {
         let file = file.as_raw_fd() as usize;
         match self.kind {
-            Kind::Fcntl(command) => [write, free].map(|lock| Call {
+            FileLockKind::Fcntl(command) => [write, free].map(|lock| FileLockCall {
                 number: libc::SYS_fcntl,
                 arguments: [file, command as usize, std::ptr::from_ref(lock) as usize, 0],
             }),
-            Kind::Flock => [libc::LOCK_EX | libc::LOCK_NB, libc::LOCK_UN].map(|operation| Call {
-                number: libc::SYS_flock,
-                arguments: [file, operation as usize, 0, 0],
-            }),
+            FileLockKind::Flock => {
+                [libc::LOCK_EX | libc::LOCK_NB, libc::LOCK_UN].map(|operation| FileLockCall {
+                    number: libc::SYS_flock,
+                    arguments: [file, operation as usize, 0, 0],
+                })
+            }
         }
     }
 
@@ -179,7 +181,7 @@ impl Lock {
             unsafe { system_call(libc::SYS_flock, [other, operation as usize, 0, 0]) }
         };
         match self.kind {
-            Kind::Fcntl(_) => {
+            FileLockKind::Fcntl(_) => {
                 // F_OFD_GETLK reports conflicts with both posix and ofd locks.
                 let mut conflict = whole_file(libc::F_WRLCK);
                 let arguments = [other, libc::F_OFD_GETLK as usize, &raw mut conflict as usize, 0];
@@ -187,7 +189,7 @@ impl Lock {
                 succeeded(unsafe { system_call(libc::SYS_fcntl, arguments) })?;
                 Ok(conflict.l_type != libc::F_UNLCK as libc::c_short)
             }
-            Kind::Flock => match flock(libc::LOCK_EX | libc::LOCK_NB) {
+            FileLockKind::Flock => match flock(libc::LOCK_EX | libc::LOCK_NB) {
                 0 => succeeded(flock(libc::LOCK_UN)).map(|()| false),
                 error if error == -(libc::EWOULDBLOCK as isize) => Ok(true),
                 error => Err(lock_fault(error)),
@@ -197,12 +199,12 @@ impl Lock {
 }
 
 #[derive(Clone, Copy)]
-struct Call {
+struct FileLockCall {
     number: i64,
     arguments: [usize; 4],
 }
 
-impl Call {
+impl FileLockCall {
     /// # Safety
     /// As for [`system_call`].
     #[inline(always)]
@@ -217,14 +219,14 @@ fn succeeded(result: isize) -> Result<()> {
 }
 
 /// The fault for a lock call that failed with this negative errno.
-fn lock_fault(result: isize) -> Fault {
+fn lock_fault(result: isize) -> SamplerFault {
     let errno = -result as i32;
     let error = std::io::Error::from_raw_os_error(errno);
     match errno {
         libc::EINVAL | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::ENOLCK => {
-            Fault::unavailable(format!("file lock: {error}"), Remedy::kernel("3.15"))
+            SamplerFault::unavailable(format!("file lock: {error}"), Remedy::kernel("3.15"))
         }
-        _ => Fault::system("file lock", error),
+        _ => SamplerFault::system("file lock", error),
     }
 }
 
@@ -235,7 +237,7 @@ mod tests {
     #[test]
     fn contended_lock_is_neither_counted_nor_awaited() {
         for kind in ["ofd", "flock"] {
-            let lock = Lock::of_new_file(Kind::of(kind).unwrap()).unwrap();
+            let lock = Lock::of_new_file(FileLockKind::from_name(kind).unwrap()).unwrap();
             assert_eq!(lock.repeat(100), 100, "{kind}");
             let (write, free) = (whole_file(libc::F_WRLCK), whole_file(libc::F_UNLCK));
             let [acquire, release] = lock.calls(&lock.other, &write, &free);
@@ -251,7 +253,7 @@ mod tests {
     #[test]
     fn lock_without_exclusion_fails_the_check() {
         for kind in KINDS {
-            let lock = Lock::of_new_file(Kind::of(kind).unwrap()).unwrap();
+            let lock = Lock::of_new_file(FileLockKind::from_name(kind).unwrap()).unwrap();
             assert!(lock.excludes().unwrap().0, "{kind}");
             let elsewhere = Lock::of_new_file(lock.kind).unwrap();
             let mixed = Lock { kind: lock.kind, file: lock.file, other: elsewhere.other };
@@ -261,7 +263,7 @@ mod tests {
 
     #[test]
     fn missing_call_is_unavailable_other_errors_fail() {
-        assert!(matches!(lock_fault(-(libc::EINVAL as isize)), Fault::Unavailable(..)));
-        assert!(matches!(lock_fault(-(libc::EBADF as isize)), Fault::Failed(_)));
+        assert!(matches!(lock_fault(-(libc::EINVAL as isize)), SamplerFault::Unavailable(..)));
+        assert!(matches!(lock_fault(-(libc::EBADF as isize)), SamplerFault::Failed(_)));
     }
 }

@@ -49,11 +49,11 @@ const FREE: u32 = 0;
 const LOCKED: u32 = 1;
 
 impl Probe for FutexUncontended {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        OPERATIONS.map(|op| Case::usual(Params::one("op", op))).into()
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        OPERATIONS.map(|op| ProbeCase::usual(Params::one("op", op))).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
         if case.params.text("op") == Some(LOCK_UNLOCK) {
             return predict_lock_unlock(host, known);
         }
@@ -69,17 +69,19 @@ impl Probe for FutexUncontended {
         mainly_a_call.or_else(|_| at_least_getppid(1.0, sum.source, known))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let word = AtomicU32::new(FREE);
         let mut works = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             if case.params.text("op") == Some(LOCK_UNLOCK) {
                 let word = &word;
-                works.push(Work::batched(index, move |pairs| lock_unlock([word; 2], pairs)));
+                works.push(SamplerWork::batched(index, move |pairs| lock_unlock([word; 2], pairs)));
                 continue;
             }
             match wake(&word) {
-                Ok(call) => works.push(Work::batched(index, move |calls| call.repeat(calls))),
+                Ok(call) => {
+                    works.push(SamplerWork::batched(index, move |calls| call.repeat(calls)))
+                }
                 Err(fault) => sampler.fault(index, fault),
             }
         }

@@ -63,7 +63,7 @@ impl Handler {
             libc::sigemptyset(only.as_mut_ptr());
             libc::sigaddset(only.as_mut_ptr(), signal);
             if libc::sigaction(signal, &action, &mut *previous) != 0 {
-                return Err(Fault::system("sigaction", io::Error::last_os_error()));
+                return Err(SamplerFault::system("sigaction", io::Error::last_os_error()));
             }
             // Fails only for an unknown operation.
             libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), mask.as_mut_ptr());
@@ -100,15 +100,16 @@ const SET_BYTES: usize = 8;
 
 impl KernelAction {
     /// Reads the current action.
-    pub(super) fn of(signal: libc::c_int) -> Result<Self> {
+    pub(super) fn for_signal(signal: libc::c_int) -> Result<Self> {
         let words = Box::new(UnsafeCell::new([0; 4]));
         let arguments = [signal as usize, 0, words.get() as usize, SET_BYTES];
         // SAFETY: the buffer holds the kernel's 32 bytes.
         match unsafe { system_call(libc::SYS_rt_sigaction, arguments) } {
             0 => Ok(Self { signal, words }),
-            errno => {
-                Err(Fault::system("rt_sigaction", io::Error::from_raw_os_error(-errno as i32)))
-            }
+            errno => Err(SamplerFault::system(
+                "rt_sigaction",
+                io::Error::from_raw_os_error(-errno as i32),
+            )),
         }
     }
 
@@ -118,7 +119,7 @@ impl KernelAction {
     }
 
     pub(super) fn is_installed(&self) -> Result<bool> {
-        let now = Self::of(self.signal)?;
+        let now = Self::for_signal(self.signal)?;
         // SAFETY: no call is writing to either.
         Ok(unsafe { *now.words.get() == *self.words.get() })
     }
@@ -143,7 +144,7 @@ impl ReadOnlyPage {
         let page = unsafe {
             mmap_anonymous(ptr::null_mut(), PAGE_BYTES, ProtFlags::READ, MapFlags::PRIVATE)
         };
-        let page = page.map_err(|error| Fault::system("mmap", error))?;
+        let page = page.map_err(|error| SamplerFault::system("mmap", error))?;
         let mut mapped = Self { page, handler: None };
         // SAFETY: the mapping is readable. The read makes the page present, so that a write
         // violates only the protection. Volatile, since the value is unused.

@@ -72,12 +72,12 @@ fn read_byte(file: &OwnedFd) -> Option<u8> {
 
 /// The token in shared memory, for links that carry no data: semaphores and futexes.
 #[derive(Debug, Default)]
-struct Token {
+struct LinkToken {
     token: AtomicU8,
     closed: AtomicU8,
 }
 
-impl Token {
+impl LinkToken {
     fn store(&self, token: u8) {
         // Relaxed: posting the semaphore or changing the futex word publishes it.
         self.token.store(token, Ordering::Relaxed);

@@ -8,17 +8,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::raw_call::system_call_of_six;
 use crate::prelude::*;
 
-pub static SELECT: Multiplex = Multiplex { about: &SELECT_ABOUT, call: Call::Select };
-pub static POLL: Multiplex = Multiplex { about: &POLL_ABOUT, call: Call::Poll };
-pub static EPOLL: Multiplex = Multiplex { about: &EPOLL_ABOUT, call: Call::Epoll };
+pub static SELECT: Multiplex = Multiplex { about: &SELECT_ABOUT, call: MultiplexCall::Select };
+pub static POLL: Multiplex = Multiplex { about: &POLL_ABOUT, call: MultiplexCall::Poll };
+pub static EPOLL: Multiplex = Multiplex { about: &EPOLL_ABOUT, call: MultiplexCall::Epoll };
 
 pub struct Multiplex {
     about: &'static About,
-    call: Call,
+    call: MultiplexCall,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
+enum MultiplexCall {
     Select,
     Poll,
     Epoll,
@@ -107,25 +107,25 @@ fn params(fds: i64) -> Params {
     Params::one("fds", fds)
 }
 
-fn fds_of(case: &Case) -> i64 {
+fn fds_of(case: &ProbeCase) -> i64 {
     case.params.integer("fds").unwrap_or(0)
 }
 
 metric!(Multiplex.about);
 
 impl Probe for Multiplex {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        let case = |fds: &i64| Case { params: params(*fds), cost_ns: 6e6 + 4e3 * *fds as f64 };
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        let case = |fds: &i64| ProbeCase { params: params(*fds), cost_ns: 6e6 + 4e3 * *fds as f64 };
         SIZES.iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let fds = fds_of(case);
         match (self.call, fds) {
             (_, 10) => {
                 at_least_getppid(1.0, "the same entry and exit, plus a scan of the set", known)
             }
-            (Call::Epoll, _) => {
+            (MultiplexCall::Epoll, _) => {
                 let source = "the kernel walks the ready list, not the set: Linux fs/eventpoll.c, \
                               ep_send_events";
                 let otherwise = "the call also walks descriptors that are not ready";
@@ -139,12 +139,12 @@ impl Probe for Multiplex {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         each(cases, sampler, |index, case, sampler| {
             let fds = fds_of(case).max(0) as usize;
             raise_limit(fds as u64 + SPARE_FDS);
             let mut set = self.watch(fds)?;
-            sampler.run(vec![Work::batched(index, move |calls| set.repeat(calls))]);
+            sampler.run(vec![SamplerWork::batched(index, move |calls| set.repeat(calls))]);
             Ok(())
         })
     }
@@ -158,9 +158,11 @@ impl Multiplex {
             files.push(event(u32::from(number == fds)).map_err(|error| fd_fault(fds, error))?);
         }
         let request = match self.call {
-            Call::Select => Request::select(&files),
-            Call::Poll => Request::poll(&files),
-            Call::Epoll => Request::epoll(&files).map_err(|error| fd_fault(fds, error))?,
+            MultiplexCall::Select => MultiplexRequest::select(&files),
+            MultiplexCall::Poll => MultiplexRequest::poll(&files),
+            MultiplexCall::Epoll => {
+                MultiplexRequest::epoll(&files).map_err(|error| fd_fault(fds, error))?
+            }
         };
         Ok(WatchedSet { files, request, expected: 1 })
     }
@@ -204,27 +206,27 @@ fn raise_limit(needed: u64) {
 }
 
 /// The fault for a set that could not be created.
-fn fd_fault(fds: usize, error: rustix::io::Errno) -> Fault {
+fn fd_fault(fds: usize, error: rustix::io::Errno) -> SamplerFault {
     let remedy = match error {
         rustix::io::Errno::MFILE => Remedy::raise(&["`ulimit -Hn`", "LimitNOFILE"]),
         rustix::io::Errno::NFILE => Remedy::raise(&["fs.file-max"]),
         rustix::io::Errno::NOMEM => Remedy::FreeMemory,
         rustix::io::Errno::NOSPC => Remedy::raise(&["fs.epoll.max_user_watches"]),
         rustix::io::Errno::PERM | rustix::io::Errno::NOSYS => Remedy::LeaveSandbox,
-        _ => return Fault::system("eventfd", error),
+        _ => return SamplerFault::system("eventfd", error),
     };
-    Fault::unavailable(format!("{fds} descriptors to watch: {error}"), remedy)
+    SamplerFault::unavailable(format!("{fds} descriptors to watch: {error}"), remedy)
 }
 
 struct WatchedSet {
     files: Vec<OwnedFd>,
-    request: Request,
+    request: MultiplexRequest,
     /// Ready descriptors: the result that each call must return.
     expected: isize,
 }
 
 /// Arguments and result buffer of each call.
-enum Request {
+enum MultiplexRequest {
     Select { watched: Vec<u64>, set: Vec<u64>, highest: usize },
     Poll { list: Vec<libc::pollfd> },
     Epoll { epoll: OwnedFd, events: [libc::epoll_event; EVENTS] },
@@ -232,7 +234,7 @@ enum Request {
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-impl Request {
+impl MultiplexRequest {
     fn select(files: &[OwnedFd]) -> Self {
         let highest = files.iter().map(|file| file.as_raw_fd() as usize).max().unwrap_or(0);
         let mut watched = vec![0; highest / WORD_BITS + 1];

@@ -15,11 +15,11 @@ use fathom_measure::affinity::CpuMask;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use self::peer::{PeerExit, PeerTask, Turns, exit_error};
+use self::peer::{PeerExit, PeerTask, PeerTurns, exit_error};
 use super::child::{Child, Switches, creation_fault};
 use super::link::pipe::{Piped, pipes};
 use super::link::{Link, OnPeerDeath};
-use super::shared::Shared;
+use super::shared::SharedPage;
 use super::working_set::WorkingSet;
 use crate::prelude::*;
 
@@ -50,13 +50,13 @@ pub(super) struct Ring<L: Link> {
     set: RefCell<WorkingSet>,
     touches: Cell<u64>,
     trips: Cell<u64>,
-    turns: Arc<Shared<Turns>>,
+    turns: Arc<SharedPage<PeerTurns>>,
     /// Members, the worker included.
     pub(super) ends: u64,
-    peers: Vec<Peer>,
+    peers: Vec<PingPongPeer>,
 }
 
-struct Peer {
+struct PingPongPeer {
     handle: PeerHandle,
     /// The thread that ends the worker's wait when the peer dies, where the kernel does not.
     watch: Option<JoinHandle<()>>,
@@ -92,7 +92,9 @@ impl<L: Link> Ring<L> {
     pub(super) fn join(links: Vec<L>, options: PeerOptions) -> Result<Self> {
         let ends = links.len();
         if !(2..=ENDS_MAX).contains(&ends) {
-            return Err(Fault::Failed(format!("ring of {ends} members; must be 2 to {ENDS_MAX}")));
+            return Err(SamplerFault::Failed(format!(
+                "ring of {ends} members; must be 2 to {ENDS_MAX}"
+            )));
         }
         let mut links = links.into_iter();
         let mut ring = Self {
@@ -101,7 +103,7 @@ impl<L: Link> Ring<L> {
             set: RefCell::new(WorkingSet::new(options.set_bytes)),
             touches: Cell::new(0),
             trips: Cell::new(0),
-            turns: Arc::new(Shared::zeroed()?),
+            turns: Arc::new(SharedPage::zeroed()?),
             ends: ends as u64,
             peers: Vec::new(),
         };
@@ -115,7 +117,7 @@ impl<L: Link> Ring<L> {
             };
             let on_death = ring.link.as_ref().and_then(Link::on_peer_death);
             let watch = on_death.map(|on_death| watch(&handle, on_death)).transpose()?.flatten();
-            ring.peers.push(Peer { handle, watch });
+            ring.peers.push(PingPongPeer { handle, watch });
         }
         Ok(ring)
     }
@@ -130,9 +132,9 @@ impl<L: Link> Ring<L> {
 
     /// Moves the peer processes to another CPU than the worker's.
     pub(super) fn move_peers_to(&self, cpu: u32) -> Result<()> {
-        let only = CpuMask::of(&[cpu]);
+        let only = CpuMask::from_cpus(&[cpu]);
         for process in self.processes() {
-            only.confine(process as i32).map_err(|error| Fault::of_pin(cpu, error))?;
+            only.confine(process as i32).map_err(|error| SamplerFault::of_pin(cpu, error))?;
         }
         Ok(())
     }
@@ -183,19 +185,19 @@ impl<L: Link> Ring<L> {
     /// Closes the link, which ends one peer after the other.
     fn end_peers(&mut self) -> Result<(Option<String>, Vec<Switches>)> {
         let Some(link) = self.link.take() else {
-            return Err(Fault::Failed("peers already ended".to_owned()));
+            return Err(SamplerFault::Failed("peers already ended".to_owned()));
         };
         link.close();
         let (mut error, mut switches) = (None, Vec::new());
-        for Peer { handle, watch } in self.peers.drain(..) {
+        for PingPongPeer { handle, watch } in self.peers.drain(..) {
             let (status, own) = match handle {
                 PeerHandle::Thread(thread) => {
-                    let panicked = |_| Fault::Failed("peer thread panicked".to_owned());
+                    let panicked = |_| SamplerFault::Failed("peer thread panicked".to_owned());
                     thread.join().map_err(panicked)?
                 }
                 PeerHandle::Process(child) => {
                     let exit = child.wait()?;
-                    let killed = || Fault::WrongWork(format!("peer: {}", exit.status));
+                    let killed = || SamplerFault::WrongWork(format!("peer: {}", exit.status));
                     (exit.status.code().ok_or_else(killed)?, exit.switches)
                 }
             };
@@ -210,7 +212,7 @@ impl<L: Link> Ring<L> {
     /// Kills the first peer, if it is a process.
     #[cfg(test)]
     pub(super) fn kill_peer(&self) {
-        if let Some(Peer { handle: PeerHandle::Process(child), .. }) = self.peers.first() {
+        if let Some(PingPongPeer { handle: PeerHandle::Process(child), .. }) = self.peers.first() {
             child.kill();
         }
     }
@@ -235,9 +237,9 @@ fn send_and_receive(link: &impl Link, token: u8) -> bool {
 fn watch(handle: &PeerHandle, on_death: OnPeerDeath) -> Result<Option<JoinHandle<()>>> {
     let PeerHandle::Process(child) = handle else { return Ok(None) };
     let process = Pid::from_raw(child.id() as i32);
-    let process = process.ok_or_else(|| Fault::Failed("child without pid".to_owned()))?;
+    let process = process.ok_or_else(|| SamplerFault::Failed("child without pid".to_owned()))?;
     let process = pidfd_open(process, PidfdFlags::empty()).map_err(|error| {
-        Fault::unavailable(format!("pidfd_open: {error}"), Remedy::kernel("5.3"))
+        SamplerFault::unavailable(format!("pidfd_open: {error}"), Remedy::kernel("5.3"))
     })?;
     let wait = move || {
         let mut process = [PollFd::new(&process, PollFlags::IN)];

@@ -11,18 +11,21 @@ use super::turns::check_pinned;
 use super::vfork::vfork_exec;
 use crate::prelude::*;
 
-pub static VFORK_EXEC: ProcessExec = ProcessExec { about: &VFORK_ABOUT, method: Method::Vfork };
-pub static SPAWN: ProcessExec = ProcessExec { about: &SPAWN_ABOUT, method: Method::Spawn };
-pub static SHELL: ProcessExec = ProcessExec { about: &SHELL_ABOUT, method: Method::Shell };
+pub static VFORK_EXEC: ProcessExec =
+    ProcessExec { about: &VFORK_ABOUT, method: ProcessExecMethod::Vfork };
+pub static SPAWN: ProcessExec =
+    ProcessExec { about: &SPAWN_ABOUT, method: ProcessExecMethod::Spawn };
+pub static SHELL: ProcessExec =
+    ProcessExec { about: &SHELL_ABOUT, method: ProcessExecMethod::Shell };
 
 /// Starting a program by one of three methods.
 pub struct ProcessExec {
     about: &'static About,
-    method: Method,
+    method: ProcessExecMethod,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Method {
+enum ProcessExecMethod {
     Vfork,
     Spawn,
     Shell,
@@ -148,29 +151,29 @@ fn params(part: &str) -> Params {
 metric!(ProcessExec.about);
 
 impl Probe for ProcessExec {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
         // Both parts together: about 30 starts of 100 µs, or of 700 µs through a shell.
-        let cost_ns = if self.method == Method::Shell { 4e6 } else { 2e6 };
-        let case = |part| Case { params: params(part), cost_ns };
+        let cost_ns = if self.method == ProcessExecMethod::Shell { 4e6 } else { 2e6 };
+        let case = |part| ProbeCase { params: params(part), cost_ns };
         vec![case("first_instruction"), case("total")]
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let order = |factor, metric, params: &Params, source| {
             Order { factor, metric, source }.claim(params, known)
         };
         let vfork_exec = VFORK_ABOUT.id;
         match (self.method, case.params.text("part")) {
-            (Method::Vfork, Some("total")) => {
+            (ProcessExecMethod::Vfork, Some("total")) => {
                 let source = "the same start, plus the program's exit";
                 order(1.0, vfork_exec, &params("first_instruction"), source)
             }
-            (Method::Vfork, _) => {
+            (ProcessExecMethod::Vfork, _) => {
                 let source = "a program needs a new address space, which a thread shares: Linux \
                               kernel/fork.c, fs/exec.c";
                 order(1.0, "os.thread.create_join", &Params::none(), source)
             }
-            (Method::Spawn, _) => Ok(Sum {
+            (ProcessExecMethod::Spawn, _) => Ok(Sum {
                 terms: &[
                     Term::once(vfork_exec, case.params.clone()),
                     Term::new(SPAWN_CALLS, "os.syscall", getppid()),
@@ -185,16 +188,16 @@ impl Probe for ProcessExec {
             }
             .predict(known)?
             .self_consistent()),
-            (Method::Shell, _) => {
+            (ProcessExecMethod::Shell, _) => {
                 let source = "the shell is itself such a program, with libraries, and starts one";
                 order(2.0, vfork_exec, &case.params, source)
             }
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         // A direct start first: its error is precise, a shell only returns an exit status.
-        Starter::new(Method::Vfork, sampler.clock())?.start(sampler.clock())?;
+        Starter::new(ProcessExecMethod::Vfork, sampler.clock())?.start(sampler.clock())?;
         let mut starter = Starter::new(self.method, sampler.clock())?;
         let indices = (0..cases.len()).collect();
         sampler.run(vec![super::both_parts(cases, indices, |clock| starter.start(clock))]);
@@ -209,7 +212,7 @@ impl Probe for ProcessExec {
 
 /// Starts the program repeatedly and counts as which process it ran.
 struct Starter {
-    method: Method,
+    method: ProcessExecMethod,
     program: Program,
     arguments: CStrings,
     environment: CStrings,
@@ -220,11 +223,11 @@ struct Starter {
 }
 
 impl Starter {
-    fn new(method: Method, clock: &Clock) -> Result<Self> {
+    fn new(method: ProcessExecMethod, clock: &Clock) -> Result<Self> {
         let program = Program::new(clock)?;
         let arguments = match method {
-            Method::Shell => CStrings::new(&[c"sh", c"-c", &program.path]),
-            Method::Vfork | Method::Spawn => CStrings::new(&[&program.path]),
+            ProcessExecMethod::Shell => CStrings::new(&[c"sh", c"-c", &program.path]),
+            ProcessExecMethod::Vfork | ProcessExecMethod::Spawn => CStrings::new(&[&program.path]),
         };
         let environment = CStrings::new(&[c"PATH=/usr/bin:/bin"]);
         Ok(Self { method, program, arguments, environment, as_child: 0, as_grandchild: 0 })
@@ -233,11 +236,13 @@ impl Starter {
     /// Starts the program once, waits for its exit and reads its report. Returns the nanoseconds
     /// until its first instructions and until its exit.
     fn start(&mut self, clock: &Clock) -> Result<[f64; 2]> {
-        let path = if self.method == Method::Shell { SH } else { &self.program.path };
+        let path = if self.method == ProcessExecMethod::Shell { SH } else { &self.program.path };
         let start = clock.start();
         let child = match self.method {
-            Method::Vfork | Method::Shell => vfork_exec(path, &self.arguments, &self.environment),
-            Method::Spawn => spawn(path, &self.arguments, &self.environment),
+            ProcessExecMethod::Vfork | ProcessExecMethod::Shell => {
+                vfork_exec(path, &self.arguments, &self.environment)
+            }
+            ProcessExecMethod::Spawn => spawn(path, &self.arguments, &self.environment),
         };
         let child = child.map_err(|error| start_fault(path, &error))?;
         let pid = u64::from(child.id());
@@ -245,7 +250,7 @@ impl Starter {
         let end = clock.stop();
         let report = self.program.report()?;
         if !(start..=end).contains(&report.stamp) {
-            return Err(Fault::WrongWork(format!(
+            return Err(SamplerFault::WrongWork(format!(
                 "the program's timestamp {} is not between {start} and {end}",
                 report.stamp
             )));
@@ -262,11 +267,11 @@ impl Starter {
     fn is_consistent(&self) -> (bool, String) {
         let Self { method, as_child, as_grandchild, .. } = self;
         match method {
-            Method::Shell => (
+            ProcessExecMethod::Shell => (
                 *as_child == 0 || *as_grandchild == 0,
                 format!("shell execed the program {as_child} times, forked {as_grandchild} times"),
             ),
-            Method::Vfork | Method::Spawn => {
+            ProcessExecMethod::Vfork | ProcessExecMethod::Spawn => {
                 let all = as_child + as_grandchild;
                 (*as_grandchild == 0, format!("{as_child} of {all} programs ran as the child"))
             }
@@ -288,22 +293,22 @@ fn spawn(path: &CStr, arguments: &CStrings, environment: &CStrings) -> io::Resul
             arguments.as_ptr().cast(),
             environment.as_ptr().cast(),
         ) {
-            0 => Child::of(pid.assume_init() as isize),
+            0 => Child::from_result(pid.assume_init() as isize),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     }
 }
 
 /// The fault for a program that could not be started.
-fn start_fault(path: &CStr, error: &io::Error) -> Fault {
+fn start_fault(path: &CStr, error: &io::Error) -> SamplerFault {
     let what = format!("start {}", path.to_string_lossy());
     match error.raw_os_error() {
         Some(libc::ENOENT) => {
             let remedy = if path == SH { Remedy::InstallShell } else { Remedy::MountProc };
-            Fault::unavailable(format!("{what}: {error}"), remedy)
+            SamplerFault::unavailable(format!("{what}: {error}"), remedy)
         }
         Some(libc::EACCES) => {
-            Fault::unavailable(format!("{what}: {error}"), Remedy::AllowMemoryPrograms)
+            SamplerFault::unavailable(format!("{what}: {error}"), Remedy::AllowMemoryPrograms)
         }
         _ => creation_fault(&what, error),
     }

@@ -72,7 +72,7 @@ fn params(part: &str, rss_bytes: u64) -> Params {
 }
 
 impl Probe for ProcessFork {
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let steps = match (sizes.smoke, sizes.effort) {
             (true, _) => &RSS_BYTES[..1],
             // A visit of 1 GiB takes a second.
@@ -80,19 +80,19 @@ impl Probe for ProcessFork {
             (false, _) => &RSS_BYTES[..],
         };
         let parts = |rss: &u64| {
-            PARTS.map(|part| Case { params: params(part, *rss), cost_ns: cost_ns(*rss) })
+            PARTS.map(|part| ProbeCase { params: params(part, *rss), cost_ns: cost_ns(*rss) })
         };
         steps.iter().flat_map(parts).collect()
     }
 
-    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+    fn selection(&self, case: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
         // 4 ms and more, a tenth of a typical burst of SMT contention: too long to select clean
         // ones.
         let is_long = rss_of(case) >= 256 * MIB;
         if is_long { Err(NotSelected::LongOperation) } else { Ok(Stratum::ToItself) }
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let part = case.params.text("part").unwrap_or_default();
         let rss = rss_of(case);
         match RSS_BYTES.iter().position(|step| *step == rss) {
@@ -113,12 +113,12 @@ impl Probe for ProcessFork {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let mut sizes: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (index, case) in cases.iter().enumerate() {
             sizes.entry(rss_of(case)).or_default().push(index);
         }
-        let budget = MemoryBudget::of(&host::read());
+        let budget = MemoryBudget::from_host(&host::read());
         let fitting: Vec<u64> =
             sizes.keys().copied().filter(|rss| budget.check(*rss).is_ok()).collect();
         let (mut buffer, mapped, refusal) = reserve_largest(&fitting);
@@ -127,7 +127,8 @@ impl Probe for ProcessFork {
                 Some(buffer) => measure_size(cases, rss, &indices, buffer, sampler),
                 None => {
                     let fault = budget.check(rss).err().or_else(|| refusal.clone());
-                    let fault = fault.unwrap_or(Fault::Failed("memory not mapped".to_owned()));
+                    let fault =
+                        fault.unwrap_or(SamplerFault::Failed("memory not mapped".to_owned()));
                     indices.iter().for_each(|index| sampler.fault(*index, fault.clone()));
                 }
             }
@@ -154,10 +155,10 @@ fn extrapolate(part: &str, rss: u64, known: &Inputs<'_>) -> Model {
 
 /// A buffer for the largest size that can be mapped, that size, and the fault of larger ones. Only
 /// mapping reveals a limit on address space (`ulimit -v`).
-fn reserve_largest(sizes: &[u64]) -> (Option<Buffer>, u64, Option<Fault>) {
+fn reserve_largest(sizes: &[u64]) -> (Option<Buffer>, u64, Option<SamplerFault>) {
     let mut refusal = None;
     for rss in sizes.iter().rev() {
-        match Buffer::reserve(*rss as usize, Page::Base) {
+        match Buffer::reserve(*rss as usize, BufferPage::Base) {
             Ok(buffer) => return (Some(buffer), *rss, refusal),
             Err(fault) => refusal = Some(fault),
         }
@@ -165,13 +166,13 @@ fn reserve_largest(sizes: &[u64]) -> (Option<Buffer>, u64, Option<Fault>) {
     (None, 0, refusal)
 }
 
-fn rss_of(case: &Case) -> u64 {
+fn rss_of(case: &ProbeCase) -> u64 {
     case.params.number("rss_bytes").unwrap_or(0)
 }
 
 /// Makes `rss` bytes resident and measures their cases.
 fn measure_size(
-    cases: &[Case],
+    cases: &[ProbeCase],
     rss: u64,
     indices: &[usize],
     buffer: &mut Buffer,

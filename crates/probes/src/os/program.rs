@@ -11,7 +11,7 @@ use std::ffi::{CString, c_char};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::ptr;
 
-use fathom_measure::clock::Stamp;
+use fathom_measure::clock::ClockStamp;
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -54,7 +54,7 @@ global_asm!(
     getpid = const libc::SYS_getpid,
     write = const libc::SYS_write,
     exit_group = const libc::SYS_exit_group,
-    report_bytes = const size_of::<Report>(),
+    report_bytes = const size_of::<ProgramReport>(),
     status = const EXIT_STATUS,
 );
 
@@ -99,8 +99,8 @@ unsafe extern "C" {
 /// What the program writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct Report {
-    pub(super) stamp: Stamp,
+pub(super) struct ProgramReport {
+    pub(super) stamp: ClockStamp,
     pub(super) pid: u64,
 }
 
@@ -118,26 +118,31 @@ impl Program {
     /// Generates the program for this clock.
     pub(super) fn new(clock: &Clock) -> Result<Self> {
         let (reports, writer) =
-            pipe_with(PipeFlags::NONBLOCK).map_err(|error| Fault::system("pipe", error))?;
+            pipe_with(PipeFlags::NONBLOCK).map_err(|error| SamplerFault::system("pipe", error))?;
         // Only the read end: the program inherits the write end across execve.
         rustix::io::fcntl_setfd(&reports, rustix::io::FdFlags::CLOEXEC)
-            .map_err(|error| Fault::system("fcntl", error))?;
+            .map_err(|error| SamplerFault::system("fcntl", error))?;
         let file = memory_file(&elf(clock.stop_code(), writer.as_raw_fd()))?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        let path = CString::new(path).map_err(|error| Fault::system("path", error))?;
+        let path = CString::new(path).map_err(|error| SamplerFault::system("path", error))?;
         Ok(Self { path, reports, _file: file, _writer: writer })
     }
 
     /// Reads the program's report after its exit.
-    pub(super) fn report(&self) -> Result<Report> {
-        let mut bytes = [0; size_of::<Report>()];
+    pub(super) fn report(&self) -> Result<ProgramReport> {
+        let mut bytes = [0; size_of::<ProgramReport>()];
         match (rustix::io::read(&self.reports, &mut bytes), bytes.as_chunks().0) {
-            (Ok(16), [stamp, pid]) => {
-                Ok(Report { stamp: Stamp::from_le_bytes(*stamp), pid: u64::from_le_bytes(*pid) })
+            (Ok(16), [stamp, pid]) => Ok(ProgramReport {
+                stamp: ClockStamp::from_le_bytes(*stamp),
+                pid: u64::from_le_bytes(*pid),
+            }),
+            (Err(Errno::AGAIN), _) => {
+                Err(SamplerFault::WrongWork("the program wrote nothing".to_owned()))
             }
-            (Err(Errno::AGAIN), _) => Err(Fault::WrongWork("the program wrote nothing".to_owned())),
-            (Err(error), _) => Err(Fault::system("read", error)),
-            (Ok(bytes), _) => Err(Fault::WrongWork(format!("the program wrote {bytes} bytes"))),
+            (Err(error), _) => Err(SamplerFault::system("read", error)),
+            (Ok(bytes), _) => {
+                Err(SamplerFault::WrongWork(format!("the program wrote {bytes} bytes")))
+            }
         }
     }
 }
@@ -164,19 +169,21 @@ impl CStrings {
 /// A memfd with these contents, reopened read-only: execve refuses files open for writing.
 fn memory_file(contents: &[u8]) -> Result<OwnedFd> {
     let refused =
-        |error| Fault::unavailable(format!("memfd_create: {error}"), Remedy::LeaveSandbox);
+        |error| SamplerFault::unavailable(format!("memfd_create: {error}"), Remedy::LeaveSandbox);
     // Kernels before 6.3 reject MFD_EXEC; their memfds are always executable.
     let create = |flags| memfd_create(c"fathom-program", flags);
     let file = create(MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
         .or_else(|_| create(MemfdFlags::CLOEXEC))
         .map_err(refused)?;
-    let written = rustix::io::write(&file, contents).map_err(|e| Fault::system("write", e))?;
+    let written =
+        rustix::io::write(&file, contents).map_err(|e| SamplerFault::system("write", e))?;
     if written != contents.len() {
-        return Err(Fault::Failed(format!("wrote {written} of {} bytes", contents.len())));
+        return Err(SamplerFault::Failed(format!("wrote {written} of {} bytes", contents.len())));
     }
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::open(path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| Fault::unavailable(format!("open {path}: {error}"), Remedy::MountProc))
+    rustix::fs::open(path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(
+        |error| SamplerFault::unavailable(format!("open {path}: {error}"), Remedy::MountProc),
+    )
 }
 
 /// The file: headers, the clock read, the code after it, and the descriptor to write to.

@@ -69,14 +69,14 @@ impl Derived for Ratio {
         ["fork", "switch"].map(|of| Params::one("of", of)).into()
     }
 
-    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<DerivedEstimate, MissingInput> {
         let (metric, case, _) = numerator(params);
         let of = &known.input(metric, &case)?.process_medians;
         let by = &known.input("os.syscall", &getppid())?.process_medians;
         let pairs = of.iter().zip(by).filter(|(_, by)| **by > 0.0);
         let per_process = pairs.map(|(of, by)| of / by).collect();
         let quotient = statistics::ratio_of_medians(by, of, SEED);
-        Ok(Estimate { per_process, quotient, ..Estimate::default() })
+        Ok(DerivedEstimate { per_process, quotient, ..DerivedEstimate::default() })
     }
 
     fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {

@@ -154,15 +154,15 @@ static SEMAPHORE: About = About {
 metric!(RoundTrip.about);
 
 impl Probe for RoundTrip {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
         if self.kinds.is_empty() {
-            return vec![Case::usual(Params::none())];
+            return vec![ProbeCase::usual(Params::none())];
         }
-        let case = |kind: &&str| Case::usual(Params::one(self.parameter, *kind));
+        let case = |kind: &&str| ProbeCase::usual(Params::one(self.parameter, *kind));
         self.kinds.iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         match (self.about.id, case.params.text(self.parameter)) {
             ("os.pipe.rtt", Some("bare")) => {
                 // The switch metric is itself derived from such a round trip, so it gives a bound
@@ -193,7 +193,7 @@ impl Probe for RoundTrip {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             match (self.about.id, case.params.text(self.parameter)) {
                 ("os.pipe.rtt", Some("bare")) => measure(index, pipe::pipes(2), 1, sampler),
@@ -209,7 +209,7 @@ impl Probe for RoundTrip {
                 (_, Some("sysv")) => measure(index, sysv::semaphores(), 1, sampler),
                 (_, Some("posix")) => measure(index, posix::semaphores(), 1, sampler),
                 _ => {
-                    let fault = Fault::Failed(format!("unknown link kind: {}", case.params));
+                    let fault = SamplerFault::Failed(format!("unknown link kind: {}", case.params));
                     sampler.fault(index, fault);
                 }
             }

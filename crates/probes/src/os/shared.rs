@@ -18,24 +18,24 @@ pub(crate) unsafe trait Shareable {}
 /// A zero-initialized value in an anonymous shared mapping, which the kernel frees with the last
 /// process that has it mapped.
 #[derive(Debug)]
-pub(crate) struct Shared<T: Shareable> {
+pub(crate) struct SharedPage<T: Shareable> {
     mapping: *mut T,
     owns: PhantomData<T>,
 }
 
-impl<T: Shareable> Shared<T> {
+impl<T: Shareable> SharedPage<T> {
     pub(crate) fn zeroed() -> Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address the kernel chooses, page-aligned.
         let mapping = unsafe {
             mmap_anonymous(ptr::null_mut(), size_of::<T>(), protection, MapFlags::SHARED)
         };
-        let mapping = mapping.map_err(|error| Fault::system("mmap", error))?;
+        let mapping = mapping.map_err(|error| SamplerFault::system("mmap", error))?;
         Ok(Self { mapping: mapping.cast(), owns: PhantomData })
     }
 }
 
-impl<T: Shareable> Deref for Shared<T> {
+impl<T: Shareable> Deref for SharedPage<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -46,11 +46,11 @@ impl<T: Shareable> Deref for Shared<T> {
 }
 
 // SAFETY: changes through `&T` are synchronized (`Shareable`).
-unsafe impl<T: Shareable> Send for Shared<T> {}
+unsafe impl<T: Shareable> Send for SharedPage<T> {}
 // SAFETY: as above.
-unsafe impl<T: Shareable> Sync for Shared<T> {}
+unsafe impl<T: Shareable> Sync for SharedPage<T> {}
 
-impl<T: Shareable> Drop for Shared<T> {
+impl<T: Shareable> Drop for SharedPage<T> {
     fn drop(&mut self) {
         // SAFETY: the mapping belongs to self, and no reference into it outlives self.
         let unmapped = unsafe { munmap(self.mapping.cast(), size_of::<T>()) };
@@ -65,14 +65,14 @@ mod tests {
     use super::*;
     use crate::os::child::fork;
 
-    struct Number(AtomicU64);
+    struct SharedNumber(AtomicU64);
 
     // SAFETY: an atomic.
-    unsafe impl Shareable for Number {}
+    unsafe impl Shareable for SharedNumber {}
 
     #[test]
     fn parent_reads_what_child_writes() {
-        let number = Shared::<Number>::zeroed().unwrap();
+        let number = SharedPage::<SharedNumber>::zeroed().unwrap();
         // SAFETY: a single atomic store.
         let child = unsafe {
             fork(|| {

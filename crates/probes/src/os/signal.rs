@@ -70,19 +70,19 @@ const KILL: &str = "kill";
 const WAYS: [&str; 2] = [KILL, "fault"];
 
 impl Probe for SignalInstall {
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "the same entry and exit, plus copying two actions of 32 bytes: Linux \
                       kernel/signal.c, do_sigaction";
         at_least_getppid(1.0, source, known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, _: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let _handler = Handler::counting(SIGNAL)?;
-        let action = KernelAction::of(SIGNAL)?;
+        let action = KernelAction::for_signal(SIGNAL)?;
         // SAFETY: the action outlives the last call, and is already installed.
         let call = unsafe { RawCall::new(libc::SYS_rt_sigaction, action.arguments(), 0) };
         let call = verified("rt_sigaction", call, None)?;
-        sampler.run(vec![Work::batched(0, move |calls| call.repeat(calls))]);
+        sampler.run(vec![SamplerWork::batched(0, move |calls| call.repeat(calls))]);
         let installed = action.is_installed()?;
         sampler.check(0, "handler installed", installed, "read back by rt_sigaction");
         let ran = SelfSignal::new()?.deliver(1);
@@ -92,25 +92,25 @@ impl Probe for SignalInstall {
 }
 
 impl Probe for SignalDeliver {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        WAYS.map(|by| Case::usual(Params::one("by", by))).into()
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        WAYS.map(|by| ProbeCase::usual(Params::one("by", by))).into()
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "two kernel entries, for the signal and for rt_sigreturn, each of which does \
                       more than getppid";
         at_least_getppid(2.0, source, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         each(cases, sampler, |index, case, sampler| {
             if case.params.text("by") == Some(KILL) {
                 let _handler = Handler::counting(SIGNAL)?;
                 let signal = SelfSignal::new()?;
-                sampler.run(vec![Work::batched(index, |times| signal.deliver(times))]);
+                sampler.run(vec![SamplerWork::batched(index, |times| signal.deliver(times))]);
             } else {
                 let page = ReadOnlyPage::map()?;
-                sampler.run(vec![Work::batched(index, |times| page.write(times))]);
+                sampler.run(vec![SamplerWork::batched(index, |times| page.write(times))]);
             }
             Ok(())
         })

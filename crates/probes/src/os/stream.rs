@@ -18,7 +18,7 @@ use super::raw_call::system_call;
 use crate::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Channel {
+pub(super) enum StreamChannel {
     Pipe,
     UnixSocket,
 }
@@ -33,24 +33,24 @@ const WRITE_FAILED: i32 = 3;
 const OTHER_CPU: i32 = 4;
 
 /// The read end of a stream and its writer.
-pub(super) struct Stream {
+pub(super) struct OsStream {
     requests: OwnedFd,
     input: OwnedFd,
-    pages: Pages,
+    pages: StreamPages,
     /// Chunks received complete and in order.
     pub(super) received: u64,
     writer: Child,
 }
 
-impl Stream {
+impl OsStream {
     /// Starts the writer on this CPU; it waits for its first request.
-    pub(super) fn start(channel: Channel, chunk_bytes: usize, cpu: u32) -> Result<Self> {
+    pub(super) fn start(channel: StreamChannel, chunk_bytes: usize, cpu: u32) -> Result<Self> {
         let (incoming, requests) = pipe()?;
         let (input, output) = match channel {
-            Channel::Pipe => sized_pipe()?,
-            Channel::UnixSocket => sized_sockets()?,
+            StreamChannel::Pipe => sized_pipe()?,
+            StreamChannel::UnixSocket => sized_sockets()?,
         };
-        let mut task = WriterTask { incoming, output, pages: Pages::new(chunk_bytes), cpu };
+        let mut task = WriterTask { incoming, output, pages: StreamPages::new(chunk_bytes), cpu };
         let keep = [task.incoming.as_raw_fd(), task.output.as_raw_fd()];
         // SAFETY: system calls on existing memory; no lock, no heap, and no descriptor but the two
         // kept.
@@ -61,7 +61,7 @@ impl Stream {
             })
         };
         let writer = writer.map_err(|error| creation_fault("fork", &error))?;
-        let pages = Pages::new(chunk_bytes);
+        let pages = StreamPages::new(chunk_bytes);
         Ok(Self { requests, input, pages, received: 0, writer })
     }
 
@@ -102,7 +102,7 @@ impl Stream {
         let status = writer.wait()?.status;
         match status.code() {
             Some(code) => Ok(exit_error(code)),
-            None => Err(Fault::WrongWork(format!("writer: {status}"))),
+            None => Err(SamplerFault::WrongWork(format!("writer: {status}"))),
         }
     }
 
@@ -116,7 +116,7 @@ impl Stream {
 struct WriterTask {
     incoming: OwnedFd,
     output: OwnedFd,
-    pages: Pages,
+    pages: StreamPages,
     cpu: u32,
 }
 
@@ -158,15 +158,15 @@ fn exit_error(status: i32) -> Option<String> {
 /// A page-aligned page; its first word is its number in the stream.
 #[derive(Clone)]
 #[repr(C, align(4096))]
-struct Page([u64; 512]);
+struct StreamPage([u64; 512]);
 
 /// The buffer of one chunk.
-struct Pages(Vec<Page>);
+struct StreamPages(Vec<StreamPage>);
 
-impl Pages {
+impl StreamPages {
     /// Written once, so that the pages are resident.
     fn new(bytes: usize) -> Self {
-        Self(vec![Page([u64::MAX; 512]); bytes / size_of::<Page>()])
+        Self(vec![StreamPage([u64::MAX; 512]); bytes / size_of::<StreamPage>()])
     }
 
     fn bytes(&mut self) -> &mut [u8] {
@@ -227,11 +227,11 @@ fn sized_pipe() -> Result<(OwnedFd, OwnedFd)> {
     match fcntl_setpipe_size(&output, PIPE_BYTES) {
         Ok(PIPE_BYTES) => Ok((input, output)),
         Ok(bytes) => {
-            Err(Fault::Unavailable(format!("a pipe holds {bytes} bytes, not 64 KiB"), None))
+            Err(SamplerFault::Unavailable(format!("a pipe holds {bytes} bytes, not 64 KiB"), None))
         }
         Err(error) => {
             let remedy = Remedy::raise(&["fs.pipe-user-pages-soft"]);
-            Err(Fault::unavailable(format!("a pipe of 64 KiB: {error}"), remedy))
+            Err(SamplerFault::unavailable(format!("a pipe of 64 KiB: {error}"), remedy))
         }
     }
 }
@@ -244,11 +244,11 @@ fn sized_sockets() -> Result<(OwnedFd, OwnedFd)> {
     // The kernel doubles the value set.
     let set = set_socket_send_buffer_size(&output, SOCKET_BYTES / 2);
     let bytes = set.and_then(|()| socket_send_buffer_size(&output));
-    match bytes.map_err(|error| Fault::system("setsockopt", error))? {
+    match bytes.map_err(|error| SamplerFault::system("setsockopt", error))? {
         SOCKET_BYTES => Ok((input, output)),
         bytes => {
             let what = format!("a socket's send buffer is {bytes} bytes, not {SOCKET_BYTES}");
-            Err(Fault::unavailable(what, Remedy::raise(&["net.core.wmem_max"])))
+            Err(SamplerFault::unavailable(what, Remedy::raise(&["net.core.wmem_max"])))
         }
     }
 }

@@ -84,16 +84,16 @@ const SET_BYTES: [i64; 5] = [0, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 metric!(Switch.about);
 
 impl Probe for Switch {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
         // Includes the subtracted loop and the peer's start and exit. With the largest set a turn
         // is longer than the shortest batch.
         let cost_ns = |bytes| if bytes < 1 << 20 { 10e6 } else { 14e6 };
         let case =
-            |bytes| Case { params: Params::one("set_bytes", bytes), cost_ns: cost_ns(bytes) };
+            |bytes| ProbeCase { params: Params::one("set_bytes", bytes), cost_ns: cost_ns(bytes) };
         SET_BYTES.map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let none = Params::one("set_bytes", 0);
         match (case.params.integer("set_bytes"), self.kind) {
             (Some(0), PeerKind::Thread) => {
@@ -112,7 +112,7 @@ impl Probe for Switch {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let (kind, cpu) = (self.kind, sampler.settings().cpu);
         for (index, case) in cases.iter().enumerate() {
             let bytes = case.params.number("set_bytes");

@@ -57,13 +57,13 @@ fn params((processes, set_bytes): (i64, i64)) -> Params {
 }
 
 impl Probe for SwitchRing {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
         // As os.switch.process, plus 200 µs to start and end each process.
         let cost_ns = |processes| 10e6 + 2e5 * processes as f64;
-        RINGS.map(|ring| Case { params: params(ring), cost_ns: cost_ns(ring.0) }).into()
+        RINGS.map(|ring| ProbeCase { params: params(ring), cost_ns: cost_ns(ring.0) }).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         if case.params.integer("set_bytes") != Some(0) {
             let source = "the same switch, plus refilling what the other processes evicted";
             return at_least(ABOUT.id, &params(RINGS[0]), source, known);
@@ -73,7 +73,7 @@ impl Probe for SwitchRing {
         at_least("os.switch.process", &Params::one("set_bytes", 0), source, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             let number = |name| case.params.number(name).unwrap_or(0);
             let (kind, cpu) = (PeerKind::Process, sampler.settings().cpu);

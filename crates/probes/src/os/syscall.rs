@@ -70,13 +70,13 @@ const NULL: &CStr = c"/dev/null";
 const ZERO: &CStr = c"/dev/zero";
 
 impl Probe for Syscall {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
         let cost_ns = |call| if call == "getppid_called" { 1e8 } else { 6e6 };
-        let case = |call| Case { params: Params::one("call", call), cost_ns: cost_ns(call) };
+        let case = |call| ProbeCase { params: Params::one("call", call), cost_ns: cost_ns(call) };
         CALLS.map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         match case.params.text("call") {
             Some("getppid" | "getppid_called" | "invalid") => {
                 let source = "entry and exit save and restore every register and switch stacks: \
@@ -92,11 +92,12 @@ impl Probe for Syscall {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let targets = Targets::open();
         each(cases, sampler, |index, case, sampler| {
             let call = targets.call(case.params.text("call").unwrap_or_default())?;
-            sampler.run(vec![Work::batched(index, move |iterations| call.repeat(iterations))]);
+            sampler
+                .run(vec![SamplerWork::batched(index, move |iterations| call.repeat(iterations))]);
             Ok(())
         })
     }
@@ -146,7 +147,7 @@ impl Targets {
                 let pair = unsafe { RawCall::and_close(libc::SYS_openat, [at, path, flags, 0]) };
                 return verified(name, pair, None);
             }
-            _ => return Err(Fault::Failed(format!("unknown system call: {name}"))),
+            _ => return Err(SamplerFault::Failed(format!("unknown system call: {name}"))),
         };
         // SAFETY: the buffers are as large as the calls write, and are not read by this program;
         // the visit that uses the call keeps `self` until its last repetition.
@@ -171,16 +172,16 @@ pub(super) fn verified(name: &str, call: RawCall, expected_errno: Option<i32>) -
             if errno != expected_errno =>
         {
             let error = std::io::Error::from_raw_os_error(errno.unwrap_or_default());
-            Err(Fault::unavailable(format!("{name}: {error}"), Remedy::LeaveSandbox))
+            Err(SamplerFault::unavailable(format!("{name}: {error}"), Remedy::LeaveSandbox))
         }
-        _ => Err(Fault::WrongWork(format!("{name}: unexpected result, errno {errno:?}"))),
+        _ => Err(SamplerFault::WrongWork(format!("{name}: unexpected result, errno {errno:?}"))),
     }
 }
 
 fn open(path: &CStr, flags: OFlags) -> Result<OwnedFd> {
     // A container may lack the device: unavailable, whatever the error.
     rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|error| {
-        Fault::Unavailable(format!("open {}: {error}", path.to_string_lossy()), None)
+        SamplerFault::Unavailable(format!("open {}: {error}", path.to_string_lossy()), None)
     })
 }
 
@@ -193,7 +194,9 @@ mod tests {
         let mut targets = Targets::open();
         targets.zero = open(c"/dev/no-such-device", OFlags::RDONLY);
         let missing = targets.call("read1").err();
-        assert!(matches!(missing, Some(Fault::Unavailable(text, _)) if text.contains("no-such")));
+        assert!(
+            matches!(missing, Some(SamplerFault::Unavailable(text, _)) if text.contains("no-such"))
+        );
         assert!(targets.call("getppid").is_ok());
     }
 
@@ -201,9 +204,9 @@ mod tests {
     fn blocked_call_is_unavailable_or_wrong_work() {
         // SAFETY: no kernel has a call of this number.
         let call = unsafe { RawCall::new(NO_SUCH_CALL, [0; 4], 0) };
-        assert!(matches!(verified("read1", call, None), Err(Fault::Unavailable(..))));
+        assert!(matches!(verified("read1", call, None), Err(SamplerFault::Unavailable(..))));
         // SAFETY: takes no argument.
         let call = unsafe { RawCall::new(libc::SYS_getppid, [0; 4], -1) };
-        assert!(matches!(verified("getppid", call, None), Err(Fault::WrongWork(_))));
+        assert!(matches!(verified("getppid", call, None), Err(SamplerFault::WrongWork(_))));
     }
 }

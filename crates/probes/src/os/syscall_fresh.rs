@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 
 use super::child::{Child, bare_fork, creation_fault, exit_now};
 use super::raw_call::system_call;
-use super::shared::{Shareable, Shared};
+use super::shared::{Shareable, SharedPage};
 use crate::prelude::*;
 
 metric!(SyscallFresh, ABOUT);
@@ -40,16 +40,16 @@ static ABOUT: About = About {
 const COST_NS: f64 = 6e6;
 
 impl Probe for SyscallFresh {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        vec![Case { params: Params::none(), cost_ns: COST_NS }]
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        vec![ProbeCase { params: Params::none(), cost_ns: COST_NS }]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         at_least_getppid(1.0, "the same instructions, with cache and TLB misses", known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let result = Shared::<ChildResult>::zeroed()?;
+    fn visit(&self, _: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
+        let result = SharedPage::<ChildResult>::zeroed()?;
         sampler.run(vec![single(0, 1, |clock| first_call_ns(clock, &result))]);
         Ok(())
     }
@@ -74,10 +74,10 @@ fn first_call_ns(clock: &Clock, result: &ChildResult) -> Result<f64> {
         result.parent.store(parent, Ordering::Relaxed);
         exit_now(0);
     }
-    Child::of(forked).map_err(|error| creation_fault("clone", &error))?.wait_for(0)?;
+    Child::from_result(forked).map_err(|error| creation_fault("clone", &error))?.wait_for(0)?;
     let parent = result.parent.load(Ordering::Relaxed);
     if parent != std::process::id() as isize {
-        return Err(Fault::WrongWork(format!("the child's getppid returned {parent}")));
+        return Err(SamplerFault::WrongWork(format!("the child's getppid returned {parent}")));
     }
     Ok(clock.ns(result.start.load(Ordering::Relaxed), result.stop.load(Ordering::Relaxed)))
 }

@@ -64,11 +64,11 @@ const COST_NS: f64 = 4e6;
 metric!(ThreadCreate.about);
 
 impl Probe for ThreadCreate {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        vec![Case { params: Params::none(), cost_ns: COST_NS }]
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        vec![ProbeCase { params: Params::none(), cost_ns: COST_NS }]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         if self.joined {
             let source = "the same creation, plus the join";
             return at_least("os.thread.create", &Params::none(), source, known);
@@ -77,7 +77,7 @@ impl Probe for ThreadCreate {
         at_least_getppid(1.0, source, known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, _: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let (ran, mut created) = (AtomicU64::new(0), 0);
         let operation = |clock: &Clock| {
             let start = clock.start();
@@ -91,7 +91,7 @@ impl Probe for ThreadCreate {
             // Relaxed: joining orders the increment before this load.
             match ran.load(Ordering::Relaxed) {
                 count if count == created => Ok(ns),
-                count => Err(Fault::WrongWork(format!("{count} of {created} threads ran"))),
+                count => Err(SamplerFault::WrongWork(format!("{count} of {created} threads ran"))),
             }
         };
         sampler.run(vec![single(0, 1, operation)]);
@@ -121,7 +121,7 @@ fn join(thread: libc::pthread_t) -> Result<()> {
     // SAFETY: the thread was created joinable, and the only caller joins it once.
     match unsafe { libc::pthread_join(thread, ptr::null_mut()) } {
         0 => Ok(()),
-        errno => Err(Fault::system("pthread_join", io::Error::from_raw_os_error(errno))),
+        errno => Err(SamplerFault::system("pthread_join", io::Error::from_raw_os_error(errno))),
     }
 }
 

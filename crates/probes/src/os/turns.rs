@@ -48,9 +48,9 @@ pub(super) fn measure<L: Link>(
     }
 }
 
-fn work<'r, L: Link>(case: usize, ring: &'r Ring<L>, quantity: Quantity<'_>) -> Work<'r> {
+fn work<'r, L: Link>(case: usize, ring: &'r Ring<L>, quantity: Quantity<'_>) -> SamplerWork<'r> {
     let twin = || -> Kernel<'r> { Box::new(|trips| ring.loopback_trips(trips)) };
-    Work::Batched {
+    SamplerWork::Batched {
         case,
         kernel: Box::new(|trips| ring.round_trips(trips)),
         twin: (quantity == Quantity::Switch).then(twin),

@@ -41,29 +41,29 @@ static ABOUT: About = About {
 };
 
 impl Probe for UnixConnect {
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, _: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let source =
             "socket, connect, accept4 and two closes, each of which does more than getppid";
         at_least_getppid(5.0, source, known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let listener = Listener::new()?;
+    fn visit(&self, _: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
+        let listener = UnixConnectListener::new()?;
         listener.verify()?;
-        sampler.run(vec![Work::batched(0, |connections| listener.repeat(connections))]);
+        sampler.run(vec![SamplerWork::batched(0, |connections| listener.repeat(connections))]);
         sampler.check(0, "queue", listener.is_idle(), "no connection left to accept");
         Ok(())
     }
 }
 
 /// A listening socket with an abstract address.
-struct Listener {
+struct UnixConnectListener {
     socket: OwnedFd,
     address: libc::sockaddr_un,
     length: libc::socklen_t,
 }
 
-impl Listener {
+impl UnixConnectListener {
     fn new() -> Result<Self> {
         let failed = |call: &str| creation_fault(call, &io::Error::last_os_error());
         // Nonblocking, so that accepting from an empty queue fails instead of waiting.
@@ -137,7 +137,7 @@ impl Listener {
                 Err(creation_fault("connect a Unix socket", &error))
             }
             None if passes_byte(near, far) => Ok(()),
-            None => Err(Fault::WrongWork("the connection did not pass a byte".to_owned())),
+            None => Err(SamplerFault::WrongWork("the connection did not pass a byte".to_owned())),
         };
         close(far);
         close(near);
@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn sockets_of_a_connection_are_connected() {
-        let (one, other) = (Listener::new().unwrap(), Listener::new().unwrap());
+        let (one, other) =
+            (UnixConnectListener::new().unwrap(), UnixConnectListener::new().unwrap());
         assert_eq!(one.verify(), Ok(()));
         assert_eq!((one.repeat(100), other.repeat(100)), (100, 100));
         assert!(one.is_idle() && other.is_idle());
@@ -199,21 +200,21 @@ mod tests {
 
     #[test]
     fn refused_connection_is_not_counted() {
-        let mut listener = Listener::new().unwrap();
+        let mut listener = UnixConnectListener::new().unwrap();
         // Nobody listens on the changed address.
         listener.address.sun_path[1] ^= 0x40;
         assert_eq!(listener.repeat(10), 0);
         let fault = listener.verify();
         assert!(
-            matches!(&fault, Err(Fault::Failed(text)) if text.contains("refused")),
+            matches!(&fault, Err(SamplerFault::Failed(text)) if text.contains("refused")),
             "{fault:?}"
         );
     }
 
     #[test]
     fn unaccepted_connection_is_not_counted() {
-        let listener = Listener::new().unwrap();
-        let mut mute = Listener::new().unwrap();
+        let listener = UnixConnectListener::new().unwrap();
+        let mut mute = UnixConnectListener::new().unwrap();
         // Connects to one listener and accepts from the other.
         mute.address = listener.address;
         assert_eq!(mute.repeat(3), 0);

@@ -61,12 +61,12 @@ const COST_NS: f64 = 9e6;
 const CURRENT_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 impl Probe for ClockGettime {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        let case = |(name, _)| Case { params: Params::one("clock", name), cost_ns: COST_NS };
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        let case = |(name, _)| ProbeCase { params: Params::one("clock", name), cost_ns: COST_NS };
         CLOCKS.map(case).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, host: &Host, known: &Inputs<'_>) -> Model {
         let monotonic = Params::one("clock", MONOTONIC);
         match case.params.text("clock") {
             Some(MONOTONIC) => predict_by_cycles(host, known),
@@ -89,14 +89,14 @@ impl Probe for ClockGettime {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let clocks: Vec<Option<libc::clockid_t>> = cases.iter().map(clock_of).collect();
         measure(&clocks, sampler, &mut check_vdso);
         Ok(())
     }
 }
 
-fn clock_of(case: &Case) -> Option<libc::clockid_t> {
+fn clock_of(case: &ProbeCase) -> Option<libc::clockid_t> {
     let name = case.params.text("clock")?;
     CLOCKS.iter().find(|(known, _)| *known == name).map(|(_, clock)| *clock)
 }
@@ -135,12 +135,13 @@ fn measure(
     let (mut works, mut watches) = (Vec::new(), Vec::new());
     for (index, clock) in clocks.iter().enumerate() {
         let Some(clock) = *clock else {
-            sampler.fault(index, Fault::Failed("unknown clock".to_owned()));
+            sampler.fault(index, SamplerFault::Failed("unknown clock".to_owned()));
             continue;
         };
-        match check(clock).and_then(|()| Watch::begin(clock, sampler.clock())) {
+        match check(clock).and_then(|()| VdsoWatch::begin(clock, sampler.clock())) {
             Ok(watch) => {
-                works.push(Work::batched(index, move |iterations| repeat(clock, iterations)));
+                works
+                    .push(SamplerWork::batched(index, move |iterations| repeat(clock, iterations)));
                 watches.push((index, watch));
             }
             Err(fault) => sampler.fault(index, fault),
@@ -175,12 +176,12 @@ fn read_ns(clock: libc::clockid_t) -> Result<i128> {
         unsafe { (libc::clock_gettime(clock, time.as_mut_ptr()), time.assume_init()) };
     match result {
         0 => Ok(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)),
-        _ => Err(Fault::system("clock_gettime", std::io::Error::last_os_error())),
+        _ => Err(SamplerFault::system("clock_gettime", std::io::Error::last_os_error())),
     }
 }
 
 /// A clock's time at the start of the rounds, between two timestamps of the run's clock.
-struct Watch {
+struct VdsoWatch {
     clock: libc::clockid_t,
     resolution_ns: f64,
     before: u64,
@@ -188,12 +189,12 @@ struct Watch {
     after: u64,
 }
 
-impl Watch {
+impl VdsoWatch {
     fn begin(clock: libc::clockid_t, reference: &Clock) -> Result<Self> {
         let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the pointer is to writable memory of the type that the call writes.
         if unsafe { libc::clock_getres(clock, &mut resolution) } != 0 {
-            return Err(Fault::system("clock_getres", std::io::Error::last_os_error()));
+            return Err(SamplerFault::system("clock_getres", std::io::Error::last_os_error()));
         }
         let before = reference.start();
         let time_ns = read_ns(clock)?;
@@ -252,13 +253,13 @@ fn check_result(status: Option<i32>, source: impl Fn() -> Option<String>) -> Res
         Some(SYSTEM_CALL) => {
             let source = source().unwrap_or_else(|| "unknown".to_owned());
             let what = format!("the vDSO enters the kernel: clock source {}", source.trim());
-            Err(Fault::unavailable(what, Remedy::ReadableClockSource))
+            Err(SamplerFault::unavailable(what, Remedy::ReadableClockSource))
         }
         Some(NO_FILTER) => {
             let what = "cannot check for system calls: seccomp filters are unavailable";
-            Err(Fault::unavailable(what, Remedy::kernel_with("CONFIG_SECCOMP_FILTER")))
+            Err(SamplerFault::unavailable(what, Remedy::kernel_with("CONFIG_SECCOMP_FILTER")))
         }
-        _ => Err(Fault::Failed(format!("vDSO check ended with exit status {status:?}"))),
+        _ => Err(SamplerFault::Failed(format!("vDSO check ended with exit status {status:?}"))),
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) fn vfork_exec(
             in("x1") 0_usize, in("x2") 0_usize, in("x3") 0_usize, in("x4") 0_usize,
             options(nostack));
     }
-    let child = Child::of(pid)?;
+    let child = Child::from_result(pid)?;
     match failure {
         0 => Ok(child),
         // The child exits by itself; dropping it reaps it.

@@ -54,11 +54,11 @@ static ABOUT: About = About {
 const VIA: [&str; 2] = ["futex", "pipe"];
 
 impl Probe for Wake {
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        VIA.map(|via| Case { params: Params::one("via", via), cost_ns: 7e6 }).into()
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
+        VIA.map(|via| ProbeCase { params: Params::one("via", via), cost_ns: 7e6 }).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+    fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
         let call = |name| Params::one("call", name);
         if case.params.text("via") == Some(VIA[0]) {
             let source = "the waker enters the kernel, and the woken process returns from it";
@@ -80,7 +80,7 @@ impl Probe for Wake {
         Ok(sum.predict(known)?.self_consistent())
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+    fn visit(&self, cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
         let Some(cpu) = sampler.settings().other_cpu else {
             return Err(no_second_cpu());
         };
@@ -97,8 +97,8 @@ impl Probe for Wake {
     }
 }
 
-pub(super) fn no_second_cpu() -> Fault {
-    Fault::unavailable("this process may use one CPU only", Remedy::SecondCpu)
+pub(super) fn no_second_cpu() -> SamplerFault {
+    SamplerFault::unavailable("this process may use one CPU only", Remedy::SecondCpu)
 }
 
 /// A ring of the worker and a process on another CPU.
@@ -139,7 +139,9 @@ mod tests {
         let mut sampler = smoke::sampler_on(2, 0, None);
         let cases = Wake.cases(&Host::default(), &Sizes::default());
         let fault = Wake.visit(&cases, &mut sampler).unwrap_err();
-        assert!(matches!(&fault, Fault::Unavailable(text, _) if text.contains("one CPU only")));
+        assert!(
+            matches!(&fault, SamplerFault::Unavailable(text, _) if text.contains("one CPU only"))
+        );
     }
 
     #[test]

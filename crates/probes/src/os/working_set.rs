@@ -8,17 +8,17 @@ const LINE_BYTES: usize = 64;
 /// A cache line; its first word counts the touches.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-struct Line([u64; LINE_BYTES / 8]);
+struct WorkingSetLine([u64; LINE_BYTES / 8]);
 
 #[derive(Clone, Debug)]
 pub(super) struct WorkingSet {
-    lines: Vec<Line>,
+    lines: Vec<WorkingSetLine>,
 }
 
 impl WorkingSet {
     /// Written once, so that its pages are resident.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { lines: vec![Line([0; LINE_BYTES / 8]); bytes.div_ceil(LINE_BYTES)] }
+        Self { lines: vec![WorkingSetLine([0; LINE_BYTES / 8]); bytes.div_ceil(LINE_BYTES)] }
     }
 
     /// Reads and writes one word of every line.
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn every_line_is_touched_each_time() {
         let mut set = WorkingSet::new(16 << 10);
-        assert_eq!(size_of::<Line>() * set.lines.len(), 16 << 10);
+        assert_eq!(size_of::<WorkingSetLine>() * set.lines.len(), 16 << 10);
         assert!(set.lines.iter().all(|line| (&raw const *line).addr().is_multiple_of(LINE_BYTES)));
         set.touch();
         set.touch();

@@ -1,7 +1,7 @@
 //! Findings over several records: cost per call and per byte, the block size of the best rate, from
 //! which block size threads pay off, and from which caching matters.
 
-use fathom_analysis::curve::{self, Fit, Point};
+use fathom_analysis::curve::{self, CurveFit, LinePoint};
 use fathom_record::{Host, Record, State, Unit};
 
 use super::{drawing, facts};
@@ -18,15 +18,15 @@ const METRIC: &str = "file.read.throughput";
 pub(super) const AXIS: &str = "block";
 
 /// Records that differ only in the block size.
-struct Curve<'r> {
+struct FindingCurve<'r> {
     state: &'r str,
     threads: i64,
     records: Vec<&'r Record>,
 }
 
-impl Curve<'_> {
+impl FindingCurve<'_> {
     /// Block sizes and rates of records with a number.
-    fn points(&self) -> Vec<Point> {
+    fn points(&self) -> Vec<LinePoint> {
         self.records.iter().filter_map(|record| point(record)).collect()
     }
 
@@ -80,24 +80,24 @@ fn by_file(records: &[Record]) -> Vec<Vec<&Record>> {
 }
 
 /// The curves of a file, in the order read.
-fn curves<'r>(records: &[&'r Record]) -> Vec<Curve<'r>> {
+fn curves<'r>(records: &[&'r Record]) -> Vec<FindingCurve<'r>> {
     let key = |record: &&'r Record| {
         let state = record.params.text("state").unwrap_or_default();
         (state, record.params.integer("threads").unwrap_or(1))
     };
     let curves = grouped(records.iter().map(|record| (key(record), *record))).into_iter();
-    curves.map(|((state, threads), records)| Curve { state, threads, records }).collect()
+    curves.map(|((state, threads), records)| FindingCurve { state, threads, records }).collect()
 }
 
 /// Block size and rate.
-pub(super) fn point(record: &Record) -> Option<Point> {
+pub(super) fn point(record: &Record) -> Option<LinePoint> {
     let block = record.params.integer(AXIS)? as u64;
     let summary = record.shown_summary()?;
     (record.metric.as_str() == METRIC).then_some((block, summary.median))
 }
 
 /// t = calls × c + bytes ÷ b for one thread on a warm file, and the model's values of both.
-fn cost(curve: &Curve<'_>, host: &Host) -> Option<String> {
+fn cost(curve: &FindingCurve<'_>, host: &Host) -> Option<String> {
     if (curve.state, curve.threads) != ("warm", 1) {
         return None;
     }
@@ -106,7 +106,7 @@ fn cost(curve: &Curve<'_>, host: &Host) -> Option<String> {
     let most = second.map_or(CACHE, |cache| cache.size_bytes) / 2;
     let mut within = curve.points();
     within.retain(|(block, _)| *block <= most);
-    let Fit { call_ns, bandwidth, off, points } = curve::fit(&within)?;
+    let CurveFit { call_ns, bandwidth, off, points } = curve::fit(&within)?;
     let bandwidth = match bandwidth {
         Some(bandwidth) => quantity(bandwidth, Unit::BytesPerSecond),
         None => "a bandwidth too high to measure".to_owned(),
@@ -135,7 +135,7 @@ fn cost(curve: &Curve<'_>, host: &Host) -> Option<String> {
 }
 
 /// The best rate of a curve, and the block sizes with nearly that rate.
-fn nearly_best(curve: &Curve<'_>) -> Option<String> {
+fn nearly_best(curve: &FindingCurve<'_>) -> Option<String> {
     let points = curve.points();
     if points.len() < 2 {
         return None;
@@ -165,7 +165,7 @@ fn noisy<'r>(records: impl IntoIterator<Item = &'r &'r Record>) -> String {
 }
 
 /// The block size from which threads pay off, and the best number of them.
-fn threads(state: &str, curves: &[Curve<'_>]) -> Option<String> {
+fn threads(state: &str, curves: &[FindingCurve<'_>]) -> Option<String> {
     let of_state = || curves.iter().filter(|curve| curve.state == state);
     let one = of_state().find(|curve| curve.threads == 1)?.points();
     let mut text = Vec::new();

@@ -175,7 +175,7 @@ fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
 fn standing(records: &[Record], varying: &[String]) -> Option<Column> {
     // A noisy point may be low by what disturbed it.
     let valid = || records.iter().filter(|one| one.verdict.state == State::Valid);
-    let points: Vec<curve::Point> = valid().filter_map(point).collect();
+    let points: Vec<curve::LinePoint> = valid().filter_map(point).collect();
     let quickest = valid().filter(|one| point(one).is_some());
     let quickest: Vec<f64> = quickest.filter_map(|one| Some(one.summary.as_ref()?.max)).collect();
     let is_curve = varying == [AXIS];

@@ -4,7 +4,7 @@ use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within}
 use fathom_record::{Cause, Fact, FactValue, ParamValue, Record, State, Summary, Unit, Value};
 
 use super::table::{Column, MIB, blocks, fit, legend, rows};
-use super::{Answer, Question, fact_words, facts};
+use super::{ByHandAnswer, Question, fact_words, facts};
 use crate::case::counted;
 use crate::counts::cause_words;
 use crate::distinct::{distinct, grouped};
@@ -52,7 +52,7 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
 }
 
 /// The path of each set that took least, and what the comparison of all says of it.
-pub(super) fn answer(records: &[Record]) -> Answer {
+pub(super) fn answer(records: &[Record]) -> ByHandAnswer {
     let least = |set: &str| {
         let times = of_set(records, TIME, set);
         let (best, summary) = least_time(&times)?;
@@ -72,7 +72,7 @@ pub(super) fn answer(records: &[Record]) -> Answer {
     let sentences = least.chain(advice.filter_map(text)).collect();
     let mut times = records.iter().filter(|record| record.metric.as_str() == TIME);
     let next = times.any(is_short).then(|| "more repetitions (`--repeat`)".to_owned());
-    Answer { sentences, next: next.into_iter().collect() }
+    ByHandAnswer { sentences, next: next.into_iter().collect() }
 }
 
 /// The sets of files in the order of the records.

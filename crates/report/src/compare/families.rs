@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::compare::{Case, Compared, Word};
+use fathom_analysis::compare::{Compared, ComparisonCase, ComparisonWord};
 use fathom_record::{MetricId, Params};
 
 use crate::case::{axis_name, case, named, position};
 use crate::family::{self, Curve};
 
-pub(super) enum Line<'a> {
+pub(super) enum FamilyLine<'a> {
     One(&'a Compared),
     /// Cases of one family with the same word.
     Many(Many<'a>),
@@ -33,21 +33,23 @@ const GROUP_MIN: usize = 3;
 
 /// A line for each row if `all`. Otherwise without unchanged and inconclusive rows, and one line
 /// for the cases of a metric with the same word, in the place of the first of them.
-pub(super) fn lines(rows: &[Compared], all: bool) -> Vec<Line<'_>> {
-    let is_quiet = |row: &&Compared| matches!(row.word, Word::Unchanged | Word::Inconclusive);
+pub(super) fn lines(rows: &[Compared], all: bool) -> Vec<FamilyLine<'_>> {
+    let is_quiet = |row: &&Compared| {
+        matches!(row.word, ComparisonWord::Unchanged | ComparisonWord::Inconclusive)
+    };
     if all {
-        return rows.iter().map(Line::One).collect();
+        return rows.iter().map(FamilyLine::One).collect();
     }
-    let mut groups: BTreeMap<(Word, &MetricId), Vec<&Compared>> = BTreeMap::new();
+    let mut groups: BTreeMap<(ComparisonWord, &MetricId), Vec<&Compared>> = BTreeMap::new();
     for row in rows.iter().filter(|row| !is_quiet(row)) {
         groups.entry((row.word, &row.metric)).or_default().push(row);
     }
     let mut lines = Vec::new();
     for row in rows.iter().filter(|row| !is_quiet(row)) {
         match groups.get(&(row.word, &row.metric)) {
-            Some(members) if members.len() < GROUP_MIN => lines.push(Line::One(row)),
+            Some(members) if members.len() < GROUP_MIN => lines.push(FamilyLine::One(row)),
             Some(members) if std::ptr::eq(members[0], row) => {
-                lines.push(Line::Many(Many {
+                lines.push(FamilyLine::Many(Many {
                     name: common_name(members),
                     members: members.clone(),
                 }));
@@ -66,7 +68,7 @@ fn common_name(members: &[&Compared]) -> String {
 }
 
 /// The names of cases; one name per family.
-pub(super) fn names(cases: &[Case]) -> Vec<String> {
+pub(super) fn names(cases: &[ComparisonCase]) -> Vec<String> {
     let mut names = Vec::new();
     for of_metric in cases.chunk_by(|a, b| a.metric == b.metric) {
         let params: Vec<&Params> = of_metric.iter().map(|case| &case.params).collect();

@@ -1,6 +1,6 @@
 //! What `--fail-on` says of a comparison.
 
-use fathom_analysis::compare::{Answer, Gate, Loss, Needs, NotGateable};
+use fathom_analysis::compare::{ComparisonAnswer, Gate, Loss, Needs, NotGateable};
 
 use super::{LISTED, group_counts};
 use crate::case::named;
@@ -12,9 +12,9 @@ pub(super) fn verdict(gate: &Gate, cases: usize, width: usize) -> String {
     let (gateable, lost, open) = (gate.gateable, gate.lost.len(), gate.undecided.len());
     let why = match gate.answer {
         _ if gateable == 0 => String::new(),
-        Answer::Pass => ", none may have lost more".to_owned(),
-        Answer::Fail => format!(", {lost} lost more"),
-        Answer::Undecided => format!(", {open} may have lost more"),
+        ComparisonAnswer::Pass => ", none may have lost more".to_owned(),
+        ComparisonAnswer::Fail => format!(", {lost} lost more"),
+        ComparisonAnswer::Undecided => format!(", {open} may have lost more"),
     };
     let taken = match gate.taken() {
         taken if taken == gate.answer => String::new(),
@@ -25,11 +25,11 @@ pub(super) fn verdict(gate: &Gate, cases: usize, width: usize) -> String {
     wrapped(&text, width, "", "  ")
 }
 
-fn word(answer: Answer) -> &'static str {
+fn word(answer: ComparisonAnswer) -> &'static str {
     match answer {
-        Answer::Pass => "pass",
-        Answer::Fail => "fail",
-        Answer::Undecided => "undecided",
+        ComparisonAnswer::Pass => "pass",
+        ComparisonAnswer::Fail => "fail",
+        ComparisonAnswer::Undecided => "undecided",
     }
 }
 

@@ -6,7 +6,7 @@ use fathom_record::{Better, Document, Protocol, Record};
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Row {
+struct GithubActionRow {
     name: String,
     /// In the base unit, which does not change from run to run: the action compares plain numbers.
     unit: &'static str,
@@ -23,13 +23,13 @@ pub fn github_action(document: &Document, better: Better) -> (String, usize) {
     let has_number = |record: &&Record| record.number(run.protocol).is_some();
     let (these, others): (Vec<&Record>, Vec<&Record>) =
         records.iter().filter(has_number).partition(|record| record.better == better);
-    let rows: Vec<Row> =
+    let rows: Vec<GithubActionRow> =
         these.into_iter().filter_map(|record| row(record, run.protocol, &run.name())).collect();
     let text = serde_json::to_string_pretty(&rows).expect("plain data has a JSON form");
     (text + "\n", others.len())
 }
 
-fn row(record: &Record, protocol: Protocol, run: &str) -> Option<Row> {
+fn row(record: &Record, protocol: Protocol, run: &str) -> Option<GithubActionRow> {
     let value = record.number(protocol)?;
     let summary = record.shown_summary()?;
     let mut extra = vec![format!("{}, run {run}", record.verdict.state.word())];
@@ -40,7 +40,7 @@ fn row(record: &Record, protocol: Protocol, run: &str) -> Option<Row> {
         format!("{low} to {high} ({}), {processes}", percent(interval.level))
     }));
     extra.extend(record.measured_by.iter().map(|by| format!("measured by {}", by.words())));
-    Some(Row {
+    Some(GithubActionRow {
         name: record.name(),
         unit: record.unit.symbol(),
         value,

@@ -6,7 +6,7 @@
 //! and what has three answers one gauge of 1, 0 or -1: series are what monitoring pays for.
 //! Samples have no time stamps, because text collectors refuse files with time stamps.
 
-use fathom_analysis::limits::{Answer, Judged, Judgement};
+use fathom_analysis::limits::{LimitAnswer, LimitJudged, LimitJudgement};
 use fathom_record::openmetrics::{END, family, labels, sample};
 use fathom_record::{
     Agreement, Diagnosis, Document, Headline, Host, Params, Position, Protocol, Record, State, Unit,
@@ -22,7 +22,7 @@ pub struct Additions<'a> {
     pub only_headlines: bool,
     pub diagnosis: Option<&'a Diagnosis>,
     /// Judges the newest run of a host by limits.
-    pub judge: Option<&'a dyn Fn(&Document) -> Judgement>,
+    pub judge: Option<&'a dyn Fn(&Document) -> LimitJudgement>,
 }
 
 /// The numbers of runs. Each series has one sample, from the newest run that has it. Only valid and
@@ -224,7 +224,7 @@ fn add_typical(record: &Record, case: &str, gauges: &mut Vec<Gauge>) {
 }
 
 /// Adds the answer to a limit, and its ends.
-fn add_limit(document: &Document, row: &Judged, gauges: &mut Vec<Gauge>) {
+fn add_limit(document: &Document, row: &LimitJudged, gauges: &mut Vec<Gauge>) {
     let record = document.records.iter().find(|record| record.name() == row.name);
     // What was not measured is undecided, under the name in the file.
     let case = match record {
@@ -233,9 +233,9 @@ fn add_limit(document: &Document, row: &Judged, gauges: &mut Vec<Gauge>) {
     };
     let help = "1 where a value keeps its limit, -1 where it does not, 0 where that is undecided";
     let answer = match row.answer {
-        Answer::Kept => 1.0,
-        Answer::Undecided => 0.0,
-        Answer::NotKept => -1.0,
+        LimitAnswer::Kept => 1.0,
+        LimitAnswer::Undecided => 0.0,
+        LimitAnswer::NotKept => -1.0,
     };
     add(gauges, ("fathom_case_limit_answer", "", help), &case, answer);
     let ends = [row.limit.low, row.limit.high];

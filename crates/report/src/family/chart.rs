@@ -31,7 +31,7 @@ const WORKING_SET: &str = "set_bytes";
 pub(crate) struct Caches(Vec<(u32, u64)>);
 
 impl Caches {
-    pub(crate) fn of(host: &Host) -> Self {
+    pub(crate) fn from_host(host: &Host) -> Self {
         let data = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
         let mut caches: Vec<(u32, u64)> = data.map(|it| (it.level, it.size_bytes)).collect();
         caches.sort_unstable();
@@ -40,7 +40,7 @@ impl Caches {
     }
 }
 
-struct Point {
+struct ChartPoint {
     at: f64,
     value: f64,
     noisy: bool,
@@ -58,7 +58,7 @@ pub(crate) fn chart(
         return String::new();
     };
     let letters = b'a'..=b'z';
-    let drawn: Vec<(char, Vec<Point>)> = letters
+    let drawn: Vec<(char, Vec<ChartPoint>)> = letters
         .map(char::from)
         .zip(curves.iter().map(|curve| points(curve, records, setting)))
         .collect();
@@ -73,9 +73,9 @@ pub(crate) fn chart(
         (low.min(point.value), high.max(point.value))
     });
     let (divisor, symbol) = unit_for(low, unit);
-    let by = |scale: &Scale| if scale.logarithmic { ", both on log scales" } else { "" };
-    let scale = |height| Scale::of(low / divisor, high / divisor, height);
-    let title = |scale: &Scale| {
+    let by = |scale: &ChartScale| if scale.logarithmic { ", both on log scales" } else { "" };
+    let scale = |height| ChartScale::between(low / divisor, high / divisor, height);
+    let title = |scale: &ChartScale| {
         let (metric, axis) = (&records[first.members[0]].metric, axis_name(&first.axis));
         let words = format!("{metric} in {symbol} over {axis}{}: {legend}", by(scale));
         wrapped(&words, setting.columns.line, "    ", "    ")
@@ -84,7 +84,7 @@ pub(crate) fn chart(
     let words = title(&scale(HEIGHT));
     let height = LINES.saturating_sub(words.lines().count() + 3).clamp(4, HEIGHT);
     let scale = scale(height);
-    let mut canvas = Canvas::of(&positions, &scale, setting.columns.line);
+    let mut canvas = Canvas::from_positions(&positions, &scale, setting.columns.line);
     let marks: Vec<(u32, u64)> =
         caches.0.iter().filter(|_| first.axis == WORKING_SET).copied().collect();
     canvas.mark(&marks);
@@ -95,13 +95,14 @@ pub(crate) fn chart(
     text + &paint_lines(FAINT, &words)
 }
 
-fn points(curve: &Curve, records: &[Record], setting: &Setting<'_>) -> Vec<Point> {
+fn points(curve: &Curve, records: &[Record], setting: &Setting<'_>) -> Vec<ChartPoint> {
     let point = |index: &usize| {
         let record = &records[*index];
-        let value =
-            DisplayValue::of(record, setting.protocol).number().filter(|value| *value > 0.0)?;
+        let value = DisplayValue::from_record(record, setting.protocol)
+            .number()
+            .filter(|value| *value > 0.0)?;
         let at = record.params.integer(&curve.axis)? as f64;
-        Some(Point { at, value, noisy: record.verdict.state == State::Noisy })
+        Some(ChartPoint { at, value, noisy: record.verdict.state == State::Noisy })
     };
     curve.members.iter().filter_map(point).collect()
 }
@@ -138,7 +139,7 @@ fn legend(curves: &[&Curve], drawn: usize, noisy: bool) -> String {
 }
 
 /// The value axis, in the unit printed beside it.
-struct Scale {
+struct ChartScale {
     logarithmic: bool,
     /// The lowest line: an exponent of two, or a multiple of the step.
     low: f64,
@@ -148,8 +149,8 @@ struct Scale {
     lines: usize,
 }
 
-impl Scale {
-    fn of(low: f64, high: f64, height: usize) -> Self {
+impl ChartScale {
+    fn between(low: f64, high: f64, height: usize) -> Self {
         let room = (height - 1) as f64;
         if high / low >= LINEAR_MAX {
             let (bottom, top) = (low.log2().floor(), high.log2().ceil());
@@ -195,7 +196,7 @@ impl Scale {
 
 /// The letters of the chart, and the columns of axis positions.
 struct Canvas<'a> {
-    scale: &'a Scale,
+    scale: &'a ChartScale,
     positions: &'a [i64],
     cells: Vec<Vec<char>>,
     heads: Vec<(usize, String)>,
@@ -205,7 +206,7 @@ struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    fn of(positions: &'a [i64], scale: &'a Scale, line: usize) -> Self {
+    fn from_positions(positions: &'a [i64], scale: &'a ChartScale, line: usize) -> Self {
         let octaves = |from: i64, to: i64| (to as f64 / from as f64).log2();
         let whole = octaves(positions[0], positions[positions.len() - 1]).max(1e-9);
         let nearest =
@@ -242,7 +243,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// Puts a letter at its point, or beside it if the cell is taken.
-    fn put(&mut self, letter: char, point: &Point, divisor: f64) {
+    fn put(&mut self, letter: char, point: &ChartPoint, divisor: f64) {
         let column = self.column(point.at);
         let line = &mut self.cells[self.scale.line(point.value / divisor)];
         let end = (column + self.pitch.saturating_sub(1).max(1)).min(line.len());

@@ -54,7 +54,8 @@ fn cpus(members: &[&Record]) -> Vec<i64> {
 
 /// `; lowest 45.1 ns (0–1), quartiles 52, 60 and 98 ns, highest 112 ns (0–7)`.
 fn spread(points: &Points<'_>, setting: &Setting<'_>) -> String {
-    let number = |at: usize| DisplayValue::of(points.records[at], setting.protocol).number();
+    let number =
+        |at: usize| DisplayValue::from_record(points.records[at], setting.protocol).number();
     let mut sorted: Vec<(f64, usize)> =
         (0..points.records.len()).filter_map(|at| Some((number(at)?, at))).collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -80,12 +81,12 @@ fn spread(points: &Points<'_>, setting: &Setting<'_>) -> String {
 /// A line for each `a`, a column for each `b`. `None` if it would be too wide.
 fn grid(members: &[&Record], setting: &Setting<'_>) -> Option<String> {
     let numbers =
-        || members.iter().filter_map(|it| DisplayValue::of(it, setting.protocol).number());
+        || members.iter().filter_map(|it| DisplayValue::from_record(it, setting.protocol).number());
     let [_, high] = extremes(numbers())?;
     let (divisor, symbol) = unit_for(high, members[0].unit);
     let cell = |record: &Record| {
         let mark = state_mark(record.verdict.state);
-        let number = DisplayValue::of(record, setting.protocol).number();
+        let number = DisplayValue::from_record(record, setting.protocol).number();
         number.map_or(NO_NUMBER.to_string(), |value| format!("{mark}{}", bare(value / divisor)))
     };
     let side = |which: usize| {
@@ -118,7 +119,7 @@ fn grid(members: &[&Record], setting: &Setting<'_>) -> Option<String> {
         text += &format!("{}\n", line.trim_end());
     }
     let missing =
-        members.iter().any(|it| DisplayValue::of(it, setting.protocol).number().is_none());
+        members.iter().any(|it| DisplayValue::from_record(it, setting.protocol).number().is_none());
     let key =
         format!("in {symbol}, from CPU a to CPU b{}", if missing { "; ?: no number" } else { "" });
     Some(text + &paint_lines(FAINT, &wrapped(&key, setting.columns.line, INDENT, INDENT)))

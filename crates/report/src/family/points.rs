@@ -131,7 +131,7 @@ impl Points<'_> {
 
     /// Differences too small to measure.
     fn bounds(&self, protocol: Protocol) -> Option<String> {
-        let bound = |record: &Record| match DisplayValue::of(record, protocol) {
+        let bound = |record: &Record| match DisplayValue::from_record(record, protocol) {
             DisplayValue::Bound(bound) => Some(bound),
             _ => None,
         };
@@ -185,7 +185,7 @@ impl Points<'_> {
         }
         let nothing = self.select(|record| {
             record.verdict.shows_number()
-                && DisplayValue::of(record, Protocol::Median) == DisplayValue::Withheld
+                && DisplayValue::from_record(record, Protocol::Median) == DisplayValue::Withheld
         });
         if !nothing.is_empty() {
             let at = self.named(&nothing);
@@ -285,7 +285,7 @@ impl Points<'_> {
 
 /// `13.40 ns, not 3.2–6.0 ns`.
 fn figures(record: &Record, protocol: Protocol) -> Option<String> {
-    let measured = DisplayValue::of(record, protocol).number()?;
+    let measured = DisplayValue::from_record(record, protocol).number()?;
     let prediction = record.prediction.as_ref()?;
     let limits = limits(record, prediction);
     let measured = glued(&quantity(measured, record.unit));
@@ -294,7 +294,7 @@ fn figures(record: &Record, protocol: Protocol) -> Option<String> {
 
 /// |ln(measured ÷ nearest limit)|.
 fn distance(record: &Record, protocol: Protocol) -> Option<f64> {
-    let measured = DisplayValue::of(record, protocol).number()?;
+    let measured = DisplayValue::from_record(record, protocol).number()?;
     let prediction: &Prediction = record.prediction.as_ref()?;
     let limits = [prediction.low, prediction.high].into_iter().flatten();
     limits.map(|limit| (measured / limit).ln().abs()).reduce(f64::min)

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::fleet::{
-    Drawing, Group, HOSTS_MIN, Judgement, Matrix, OddHost, Strip, Subject, strips,
+    Drawing, FleetSubject, Group, HOSTS_MIN, Judgement, Matrix, OddHost, Strip, strips,
 };
 use fathom_record::quantity::quantity;
 use fathom_record::{Better, Counts, Document, State, Unit};
 use serde::Serialize;
 
 use super::{
-    Row, View, cases_words, fact_sides, hardware, is_facts_only, not_judged, of_host, of_link,
-    ratios, rows, state_words, uniform_words, word,
+    FleetRow, FleetView, cases_words, fact_sides, hardware, is_facts_only, not_judged, of_host,
+    of_link, ratios, rows, state_words, uniform_words, word,
 };
 use crate::case::{counted, named, subject};
 use crate::opening::minute;
@@ -23,11 +23,11 @@ use crate::tiles::headlines;
 /// Cases drawn beside the headlines: the largest effect of each odd host.
 const ODD_CASES: usize = 6;
 /// No line of the page is cut.
-const VIEW: View = View { line: usize::MAX, all: true };
+const VIEW: FleetView = FleetView { line: usize::MAX, all: true };
 
 /// The data of the page.
 #[derive(Serialize)]
-struct Fleet<'a> {
+struct PageFleet<'a> {
     /// The names of the groups and files.
     name: &'a str,
     verdict: String,
@@ -35,18 +35,18 @@ struct Fleet<'a> {
     tone: &'static str,
     hosts: usize,
     /// Those with several hosts or an odd one.
-    groups: Vec<Part<'a>>,
+    groups: Vec<PagePart<'a>>,
     matrices: Vec<Between<'a>>,
 }
 
 #[derive(Serialize)]
-struct Contents<'a> {
-    fleet: Fleet<'a>,
+struct PageContents<'a> {
+    fleet: PageFleet<'a>,
 }
 
 /// A group of hosts.
 #[derive(Serialize)]
-struct Part<'a> {
+struct PagePart<'a> {
     machine: String,
     names: String,
     hosts: &'a [String],
@@ -57,7 +57,7 @@ struct Part<'a> {
     facts: Vec<[String; 5]>,
     uniform: Vec<[String; 5]>,
     not_judged: Vec<String>,
-    strips: Vec<Drawn>,
+    strips: Vec<PageDrawn>,
     /// Of each host: its newest run, start, and records by state.
     runs: Vec<[String; 4]>,
     /// Hosts without a valid number.
@@ -66,7 +66,7 @@ struct Part<'a> {
 
 /// A case with the number of each host, in the order of the hosts.
 #[derive(Serialize)]
-struct Drawn {
+struct PageDrawn {
     title: String,
     case: String,
     unit: Unit,
@@ -117,17 +117,18 @@ pub fn data(name: &str, runs: &[&Document], judgement: &Judgement) -> String {
     let groups = groups.collect();
     let hosts = judgement.hosts;
     let matrices = judgement.between.iter().map(between).collect();
-    json(&Contents { fleet: Fleet { name, verdict, tone, hosts, groups, matrices } })
+    json(&PageContents { fleet: PageFleet { name, verdict, tone, hosts, groups, matrices } })
 }
 
 /// The cases to draw: the headlines, then the largest effects of odd hosts in single cases.
-fn titled(group: &Group, newest: &[&Document]) -> Vec<(String, Subject)> {
+fn titled(group: &Group, newest: &[&Document]) -> Vec<(String, FleetSubject)> {
     let headline = |(title, metric, params): (&str, _, _)| {
-        (title.to_owned(), Subject { metric, params, far: None, cases: None })
+        (title.to_owned(), FleetSubject { metric, params, far: None, cases: None })
     };
-    let mut all: Vec<(String, Subject)> = headlines(newest).into_iter().map(headline).collect();
+    let mut all: Vec<(String, FleetSubject)> =
+        headlines(newest).into_iter().map(headline).collect();
     let most = all.len() + ODD_CASES;
-    let mut odd: Vec<(f64, &Subject)> = group.odd.iter().filter_map(largest).collect();
+    let mut odd: Vec<(f64, &FleetSubject)> = group.odd.iter().filter_map(largest).collect();
     odd.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (_, of_host) in odd {
         if all.len() < most && all.iter().all(|(_, other)| other != of_host) {
@@ -138,13 +139,13 @@ fn titled(group: &Group, newest: &[&Document]) -> Vec<(String, Subject)> {
 }
 
 /// The largest effect of a host in a single case.
-fn largest(host: &OddHost) -> Option<(f64, &Subject)> {
+fn largest(host: &OddHost) -> Option<(f64, &FleetSubject)> {
     let single = host.numbers.iter().filter(|number| number.subject.cases.is_none());
     let effects = single.map(|number| (number.ratio.ln().abs(), &number.subject));
     effects.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-fn part<'a>(group: &'a Group, drawing: &Drawing<'_>) -> Part<'a> {
+fn part<'a>(group: &'a Group, drawing: &Drawing<'_>) -> PagePart<'a> {
     let titles = titled(group, &drawing.runs);
     let run = |((host, run), counts): ((&String, &&Document), &Counts)| {
         [host.clone(), run.run.name(), minute(&run.run.started), state_words(counts, &[])]
@@ -156,7 +157,7 @@ fn part<'a>(group: &'a Group, drawing: &Drawing<'_>) -> Part<'a> {
         let case = named(&one.metric, &one.params);
         [case, quantity(one.median, one.unit), ratio, hosts, typical]
     });
-    Part {
+    PagePart {
         machine: hardware(&group.hardware),
         names: fold(group.hosts.iter().map(String::as_str)),
         hosts: &group.hosts,
@@ -174,7 +175,7 @@ fn part<'a>(group: &'a Group, drawing: &Drawing<'_>) -> Part<'a> {
 
 /// The odd numbers of a host: of each group of metrics the largest.
 fn numbers(host: &OddHost) -> Vec<[String; 6]> {
-    let row = |row: &Row<'_>| {
+    let row = |row: &FleetRow<'_>| {
         let first = row.numbers[0];
         let text = |value: Option<f64>| {
             let known = value.zip(first.unit);
@@ -206,7 +207,7 @@ fn facts(odd: &[OddHost]) -> Vec<[String; 5]> {
     hosts.into_iter().map(row).collect()
 }
 
-fn drawn(strip: &Strip, group: &Group, titles: &[(String, Subject)]) -> Drawn {
+fn drawn(strip: &Strip, group: &Group, titles: &[(String, FleetSubject)]) -> PageDrawn {
     let title = titles.iter().find(|(_, subject)| *subject == strip.subject);
     let odd = group.odd.iter().filter_map(|host| {
         let at = group.hosts.iter().position(|name| *name == host.host)?;
@@ -222,7 +223,7 @@ fn drawn(strip: &Strip, group: &Group, titles: &[(String, Subject)]) -> Drawn {
         number.is_none().then_some((at, why))
     };
     let typical = strip.typical.as_ref();
-    Drawn {
+    PageDrawn {
         title: title.map_or_else(String::new, |(title, _)| title.clone()),
         case: subject(&strip.subject),
         unit: strip.unit,

@@ -15,17 +15,17 @@ pub(super) enum Block {
     List(Vec<String>),
     /// As it was printed.
     Printed(String),
-    Table(Table),
-    Figure(Figure),
+    Table(PaperTable),
+    Figure(PaperFigure),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Table {
+pub(super) struct PaperTable {
     pub(super) caption: String,
     pub(super) columns: Vec<Column>,
 }
 
-impl Table {
+impl PaperTable {
     /// A table with a row for each of `rows`.
     pub(super) fn filled<R>(
         caption: String,
@@ -45,7 +45,7 @@ impl Table {
 
 /// A drawing, and the stem of its file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Figure {
+pub(super) struct PaperFigure {
     pub(super) name: String,
     pub(super) caption: String,
     pub(super) svg: String,
@@ -61,12 +61,12 @@ pub struct Paper {
 
 /// Numbers of tables and figures, in the order of the text.
 #[derive(Default)]
-struct Numbers {
+struct PaperNumbers {
     tables: usize,
     figures: usize,
 }
 
-impl Numbers {
+impl PaperNumbers {
     fn table(&mut self, caption: &str) -> String {
         self.tables += 1;
         format!("Table {}: {caption}", self.tables)
@@ -80,7 +80,7 @@ impl Numbers {
 
 /// Figures are in the folder of this name, beside the text.
 pub(super) fn to_markdown(blocks: &[Block], folder: &str) -> Paper {
-    let mut numbers = Numbers::default();
+    let mut numbers = PaperNumbers::default();
     let mut figures = Vec::new();
     let mut part = |block: &Block| match block {
         Block::Heading(level, text) => {
@@ -148,7 +148,7 @@ pub(super) const HTML_MARK: &str = "<meta name=\"generator\" content=\"fathom re
 const STYLE: &str = include_str!("paper.css");
 
 pub(super) fn to_html(title: &str, blocks: &[Block]) -> Paper {
-    let mut numbers = Numbers::default();
+    let mut numbers = PaperNumbers::default();
     let mut anchors = 0;
     let mut contents = String::new();
     let mut part = |block: &Block| match block {
@@ -195,7 +195,7 @@ const NUMBER_MAX: usize = 30;
 /// So many rows are not divided between pages.
 const SHORT: usize = 12;
 
-fn table_html(table: &Table, numbers: &mut Numbers) -> String {
+fn table_html(table: &PaperTable, numbers: &mut PaperNumbers) -> String {
     let line = |cell: &str, text_of: &dyn Fn(&Column) -> String| {
         let one = |column: &Column| {
             let text = text_of(column);

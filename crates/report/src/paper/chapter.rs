@@ -4,7 +4,7 @@ use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Document, Prediction, Protocol, Record};
 
-use super::block::{Block, Table};
+use super::block::{Block, PaperTable};
 use super::chapters::CHAPTERS;
 use super::curves::{Drawn, POINTS_MIN, figures, named_figure, stated_lines};
 use super::discussion::discussion;
@@ -214,7 +214,7 @@ static COLUMNS: [Column<CaseText>; 9] = [
 ];
 
 /// A row a record: what was predicted, measured, and whether they agree.
-pub(super) fn table<'r>(records: &[&'r Record], caption: String, protocol: Protocol) -> Table {
+pub(super) fn table<'r>(records: &[&'r Record], caption: String, protocol: Protocol) -> PaperTable {
     let one_metric = records.iter().all(|it| it.metric == records[0].metric);
     let row = |&record: &&'r Record| NamedCase {
         name: match one_metric && !record.params.is_empty() {
@@ -224,7 +224,7 @@ pub(super) fn table<'r>(records: &[&'r Record], caption: String, protocol: Proto
         shown: ShownRecord::from_record(record, protocol),
     };
     let rows: Vec<NamedCase<'_>> = records.iter().map(row).collect();
-    Table::filled(caption, &COLUMNS, &rows).without_empty_columns()
+    PaperTable::filled(caption, &COLUMNS, &rows).without_empty_columns()
 }
 
 /// The standard deviation of all values, as a share of their mean.
@@ -273,6 +273,6 @@ pub(super) fn appendix(document: &Document) -> Vec<Block> {
     let shown =
         document.records.iter().map(|record| ShownRecord::from_record(record, run.protocol));
     let (caption, rows) = (format!("run {}", run.name()), shown.collect::<Vec<_>>());
-    let table = Table::filled(caption, &APPENDIX, &rows).without_empty_columns();
+    let table = PaperTable::filled(caption, &APPENDIX, &rows).without_empty_columns();
     vec![heading(2, format!("Appendix: all cases of run {}", run.id)), Block::Table(table)]
 }

@@ -7,8 +7,8 @@ use fathom_analysis::statistics::line;
 use fathom_record::quantity::quantity;
 use fathom_record::{ParamValue, Params, Protocol, Record, State, Unit, fact};
 
-use super::block::{Block, Figure};
-use super::figure::{Axes, CURVES_MAX, Curve, Point, draw, draw_rows};
+use super::block::{Block, PaperFigure};
+use super::figure::{Axes, CURVES_MAX, PaperCurve, PaperPoint, draw, draw_rows};
 use super::names::{self, common};
 use crate::case::{axis_name, size_name};
 
@@ -104,14 +104,14 @@ pub(super) fn named_figure(records: &[&Record], drawn: Drawn) -> Vec<Block> {
 
 /// Figures of up to [`CURVES_MAX`] curves each.
 pub(super) fn over(
-    curves: &[Curve],
+    curves: &[PaperCurve],
     axis: &str,
     unit: Unit,
     name: &str,
     title: &str,
 ) -> Vec<Block> {
     let is_size = size_name(axis).is_some();
-    let figure = |(at, some): (usize, &[Curve])| {
+    let figure = |(at, some): (usize, &[PaperCurve])| {
         let part = if curves.len() > CURVES_MAX { format!("-{}", at + 1) } else { String::new() };
         let axes = Axes {
             title: format!("{title} by {}", names::axis(axis)).replace('`', ""),
@@ -126,11 +126,11 @@ pub(super) fn over(
 }
 
 pub(super) fn figure(name: String, caption: String, svg: String) -> Block {
-    Block::Figure(Figure { name, caption, svg })
+    Block::Figure(PaperFigure { name, caption, svg })
 }
 
 /// What a hollow point means, if one is.
-pub(super) fn hollow(curves: &[Curve]) -> &'static str {
+pub(super) fn hollow(curves: &[PaperCurve]) -> &'static str {
     let is_noisy = curves.iter().flat_map(|curve| &curve.points).any(|point| point.is_noisy);
     if is_noisy { "; hollow: noisy" } else { "" }
 }
@@ -143,7 +143,7 @@ pub(super) fn rows(
     name: &str,
 ) -> Vec<Block> {
     let row = |record: &&Record| Some((name_of(record), point(0.0, record)?));
-    let rows: Vec<(String, Point)> = records.iter().filter_map(row).collect();
+    let rows: Vec<(String, PaperPoint)> = records.iter().filter_map(row).collect();
     if rows.len() < FEW_POINTS_MIN {
         return Vec::new();
     }
@@ -170,7 +170,7 @@ pub(super) fn stated_lines(records: &[&Record]) -> Vec<String> {
 }
 
 /// `in a register: 1.200 ns + 0.300 ns × args, r² = 0.98`, of the valid numbers.
-fn equation(curve: &Curve, axis: &str, unit: Unit) -> Option<String> {
+fn equation(curve: &PaperCurve, axis: &str, unit: Unit) -> Option<String> {
     let valid = || curve.points.iter().filter(|it| !it.is_noisy);
     if valid().count() < POINTS_MIN {
         return None;
@@ -184,7 +184,7 @@ fn equation(curve: &Curve, axis: &str, unit: Unit) -> Option<String> {
 }
 
 /// The curves over the parameter that has the most points, and its name.
-fn curves(records: &[&Record], points_min: usize) -> Option<(String, Vec<Curve>)> {
+fn curves(records: &[&Record], points_min: usize) -> Option<(String, Vec<PaperCurve>)> {
     let integers = |record: &&Record| {
         let is_integer =
             |(_, value): &(&String, &ParamValue)| matches!(value, ParamValue::Integer(_));
@@ -195,12 +195,14 @@ fn curves(records: &[&Record], points_min: usize) -> Option<(String, Vec<Curve>)
         let curves = curves_over(records, &axis, points_min);
         (axis, curves)
     });
-    let points = |curves: &[Curve]| curves.iter().map(|curve| curve.points.len()).sum::<usize>();
-    let all: Vec<(String, Vec<Curve>)> = over.filter(|(_, curves)| !curves.is_empty()).collect();
+    let points =
+        |curves: &[PaperCurve]| curves.iter().map(|curve| curve.points.len()).sum::<usize>();
+    let all: Vec<(String, Vec<PaperCurve>)> =
+        over.filter(|(_, curves)| !curves.is_empty()).collect();
     all.into_iter().max_by_key(|(_, curves)| (points(curves), usize::MAX - curves.len()))
 }
 
-fn curves_over(records: &[&Record], axis: &str, points_min: usize) -> Vec<Curve> {
+fn curves_over(records: &[&Record], axis: &str, points_min: usize) -> Vec<PaperCurve> {
     let at = |record: &Record| point(record.params.integer(axis)? as f64, record);
     let mut curves = grouped(records, axis, &at);
     curves.retain(|it| it.points.len() >= points_min);
@@ -211,9 +213,9 @@ fn curves_over(records: &[&Record], axis: &str, points_min: usize) -> Vec<Curve>
 pub(super) fn grouped(
     records: &[&Record],
     axis: &str,
-    point: &dyn Fn(&Record) -> Option<Point>,
-) -> Vec<Curve> {
-    let mut groups: BTreeMap<Key<'_>, Vec<Point>> = BTreeMap::new();
+    point: &dyn Fn(&Record) -> Option<PaperPoint>,
+) -> Vec<PaperCurve> {
+    let mut groups: BTreeMap<Key<'_>, Vec<PaperPoint>> = BTreeMap::new();
     for record in records {
         let mut rest = record.params.clone();
         rest.0.remove(axis);
@@ -224,7 +226,7 @@ pub(super) fn grouped(
     let common = common(groups.keys().map(|(_, params)| params));
     let one_title =
         groups.keys().all(|(title, _)| Some(title) == groups.keys().next().map(|it| &it.0));
-    let curve = |((title, rest), mut points): (Key<'_>, Vec<Point>)| {
+    let curve = |((title, rest), mut points): (Key<'_>, Vec<PaperPoint>)| {
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         points.dedup_by(|a, b| a.x == b.x);
         let words = names::words(&rest, &common);
@@ -234,17 +236,19 @@ pub(super) fn grouped(
             (false, "") => title.to_owned(),
             (false, words) => format!("{title}, {words}"),
         };
-        Curve { name, points }
+        PaperCurve { name, points }
     };
     groups.into_iter().map(curve).collect()
 }
 
-pub(super) fn point(x: f64, record: &Record) -> Option<Point> {
-    let DisplayValue::Number(y) = DisplayValue::of(record, Protocol::Median) else { return None };
+pub(super) fn point(x: f64, record: &Record) -> Option<PaperPoint> {
+    let DisplayValue::Number(y) = DisplayValue::from_record(record, Protocol::Median) else {
+        return None;
+    };
     let interval = record.summary.as_ref().and_then(|summary| summary.interval);
     let prediction = record.prediction.as_ref();
     let limits = prediction.and_then(|it| Some([it.low?, it.high?]));
-    Some(Point {
+    Some(PaperPoint {
         x,
         y,
         interval: interval.map(|it| it.limits()),

@@ -10,7 +10,7 @@ use super::block::escaped;
 
 /// A point of a curve, with the ends of its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Point {
+pub(super) struct PaperPoint {
     pub(super) x: f64,
     pub(super) y: f64,
     pub(super) interval: Option<[f64; 2]>,
@@ -21,7 +21,7 @@ pub(super) struct Point {
     pub(super) is_noisy: bool,
 }
 
-impl Point {
+impl PaperPoint {
     /// Every number on the axis of the values.
     fn values(&self) -> impl Iterator<Item = f64> + use<> {
         let ends = self.interval.into_iter().chain(self.limits).flatten();
@@ -30,10 +30,10 @@ impl Point {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Curve {
+pub(super) struct PaperCurve {
     pub(super) name: String,
     /// By ascending x.
-    pub(super) points: Vec<Point>,
+    pub(super) points: Vec<PaperPoint>,
 }
 
 /// The axes of a drawing.
@@ -77,14 +77,14 @@ const NAMES: f64 = 340.0;
 const NAME_MAX: usize = 54;
 
 /// Where numbers are on an axis.
-struct Scale {
+struct PaperScale {
     ends: [f64; 2],
     at: [f64; 2],
     is_log: bool,
 }
 
-impl Scale {
-    fn of(values: &[f64], at: [f64; 2], begins_at_0: bool) -> Self {
+impl PaperScale {
+    fn from_values(values: &[f64], at: [f64; 2], begins_at_0: bool) -> Self {
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let is_log = low > 0.0 && high / low >= LOGARITHMIC_MIN;
@@ -141,12 +141,12 @@ impl Scale {
 }
 
 /// A drawing of up to [`CURVES_MAX`] curves, each with a point.
-pub(super) fn draw(axes: &Axes, curves: &[Curve]) -> String {
+pub(super) fn draw(axes: &Axes, curves: &[PaperCurve]) -> String {
     let [left, top, right, bottom] = PLOT;
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x: Vec<f64> = points().map(|point| point.x).collect();
-    let x = Scale::of(&x, [left + 12.0, right - 12.0], false);
-    let y = Scale::of(&values(points()), [bottom, top], true);
+    let x = PaperScale::from_values(&x, [left + 12.0, right - 12.0], false);
+    let y = PaperScale::from_values(&values(points()), [bottom, top], true);
     let lines = curves.len() as f64 + f64::from(u8::from(has_prediction(points())));
     let mut svg = opening(&axes.title, bottom + 58.0 + LEGEND_LINE * lines);
     for mark in y.marks(is_binary(Some(axes.unit))) {
@@ -184,11 +184,11 @@ pub(super) fn draw(axes: &Axes, curves: &[Curve]) -> String {
 }
 
 /// Points below each other, each after its name, on one axis of values.
-pub(super) fn draw_rows(axes: &Axes, rows: &[(String, Point)]) -> String {
+pub(super) fn draw_rows(axes: &Axes, rows: &[(String, PaperPoint)]) -> String {
     let [_, top, right, _] = PLOT;
     let points = || rows.iter().map(|(_, point)| point);
     let bottom = top + ROW * rows.len() as f64 + 6.0;
-    let x = Scale::of(&values(points()), [NAMES + 12.0, right - 24.0], true);
+    let x = PaperScale::from_values(&values(points()), [NAMES + 12.0, right - 24.0], true);
     let legend = f64::from(u8::from(has_prediction(points())));
     let mut svg = opening(&axes.title, bottom + 52.0 + LEGEND_LINE * legend);
     svg += &x_axis(axes, &x, [NAMES, right], bottom);
@@ -244,17 +244,17 @@ fn opening(title: &str, height: f64) -> String {
 }
 
 /// All values of points; those above 0 if all points are, since a logarithm ends there.
-fn values<'p>(points: impl Iterator<Item = &'p Point> + Clone) -> Vec<f64> {
+fn values<'p>(points: impl Iterator<Item = &'p PaperPoint> + Clone) -> Vec<f64> {
     let has_room = points.clone().all(|point| point.y > 0.0);
-    points.flat_map(Point::values).filter(|it| !has_room || *it > 0.0).collect()
+    points.flat_map(PaperPoint::values).filter(|it| !has_room || *it > 0.0).collect()
 }
 
-fn has_prediction<'p>(mut points: impl Iterator<Item = &'p Point>) -> bool {
+fn has_prediction<'p>(mut points: impl Iterator<Item = &'p PaperPoint>) -> bool {
     points.any(|point| point.predicted.is_some() || point.limits.is_some())
 }
 
 /// The axis at the bottom, with its marks and its title.
-fn x_axis(axes: &Axes, x: &Scale, [left, right]: [f64; 2], bottom: f64) -> String {
+fn x_axis(axes: &Axes, x: &PaperScale, [left, right]: [f64; 2], bottom: f64) -> String {
     let mut svg = String::new();
     let mut last = f64::NEG_INFINITY;
     for mark in x.marks(is_binary(axes.x_unit)) {
@@ -304,7 +304,7 @@ fn tick(value: f64, unit: Option<Unit>) -> String {
 }
 
 /// The limits of the predictions along a curve, as an area.
-fn band(curve: &Curve, colour: &str, x: &Scale, y: &Scale) -> String {
+fn band(curve: &PaperCurve, colour: &str, x: &PaperScale, y: &PaperScale) -> String {
     let mut svg = String::new();
     for run in curve.points.chunk_by(|a, b| a.limits.is_some() == b.limits.is_some()) {
         let all = run.iter().filter_map(|it| Some((x.place(it.x), y.places(it.limits?))));
@@ -328,8 +328,14 @@ fn band(curve: &Curve, colour: &str, x: &Scale, y: &Scale) -> String {
 }
 
 /// A line with its points and intervals, and dashes where it was predicted.
-fn drawn(curve: &Curve, colour: &str, shape: &[[f64; 2]], x: &Scale, y: &Scale) -> String {
-    let path = |of: &dyn Fn(&Point) -> Option<f64>| {
+fn drawn(
+    curve: &PaperCurve,
+    colour: &str,
+    shape: &[[f64; 2]],
+    x: &PaperScale,
+    y: &PaperScale,
+) -> String {
+    let path = |of: &dyn Fn(&PaperPoint) -> Option<f64>| {
         let mut path = String::new();
         let mut is_on = false;
         for point in &curve.points {
@@ -396,13 +402,13 @@ mod tests {
         unit: Unit::Nanoseconds,
     };
 
-    fn point(x: f64, y: f64, limits: Option<[f64; 2]>) -> Point {
+    fn point(x: f64, y: f64, limits: Option<[f64; 2]>) -> PaperPoint {
         let predicted = limits.map(|[low, high]| f64::midpoint(low, high));
-        Point { x, y, interval: None, predicted, limits, is_noisy: false }
+        PaperPoint { x, y, interval: None, predicted, limits, is_noisy: false }
     }
 
-    fn curve(points: Vec<Point>) -> Curve {
-        Curve { name: "one".to_owned(), points }
+    fn curve(points: Vec<PaperPoint>) -> PaperCurve {
+        PaperCurve { name: "one".to_owned(), points }
     }
 
     /// The numbers of the attributes with this name.

@@ -4,7 +4,7 @@ use fathom_record::Host;
 use fathom_record::Unit;
 use fathom_record::quantity::quantity;
 
-use super::block::{Block, Table};
+use super::block::{Block, PaperTable};
 use super::heading;
 use crate::column::Column;
 use crate::hardware::hardware;
@@ -52,7 +52,7 @@ pub(super) fn chapter(host: &Host) -> Vec<Block> {
     let words = rows.iter().map(|(_, words)| words.clone().unwrap_or_else(|| UNKNOWN.to_owned()));
     let columns = vec![Column::words("part", names), Column::words("what it is", words)];
     let caption = format!("the machine {}", host.shown_name());
-    vec![heading(2, "Machine"), Block::Table(Table { caption, columns })]
+    vec![heading(2, "Machine"), Block::Table(PaperTable { caption, columns })]
 }
 
 /// Where each fact comes from.
@@ -63,6 +63,6 @@ pub(super) fn facts(host: &Host) -> Vec<Block> {
     let (facts, sources) = (host.origins.keys().cloned(), host.origins.values().cloned());
     let columns = vec![Column::words("fact", facts), Column::words("source", sources)];
     let caption = "where each fact of the machine comes from".to_owned();
-    let table = Table { caption, columns };
+    let table = PaperTable { caption, columns };
     vec![heading(2, "Appendix: facts of the machine"), Block::Table(table)]
 }

@@ -3,13 +3,13 @@
 use fathom_record::quantity::counted;
 use fathom_record::{Document, Fact, Record, State, Unit};
 
-use super::block::{Block, Table};
+use super::block::{Block, PaperTable};
 use super::chapter::{Metrics, described, metrics, results, with_heading};
 use super::curves::{
     FEW_POINTS_MIN, MEASURED, figure, grouped, hollow, is_of_line, over, point, rows,
 };
 use super::discussion::discussion;
-use super::figure::{Axes, Curve, Point, draw};
+use super::figure::{Axes, PaperCurve, PaperPoint, draw};
 use super::{Describe, Sources, heading};
 use crate::by_hand;
 use crate::column::ColumnSide;
@@ -52,7 +52,8 @@ pub(super) fn of_command(
                 let keys =
                     columns.iter().take_while(|it| it.side == ColumnSide::Left).count().max(1);
                 let parts = by_hand::blocks(columns, keys, COLUMNS);
-                let table = |columns| Block::Table(Table { caption: caption.clone(), columns });
+                let table =
+                    |columns| Block::Table(PaperTable { caption: caption.clone(), columns });
                 blocks.extend(parts.into_iter().map(table));
             }
         }
@@ -124,7 +125,7 @@ fn of_load(document: &Document, steps: &[&Record]) -> Vec<Block> {
             let y = by_hand::quantile_of(&document.records, &it.params, q)?;
             Some(bare(clients(it)?, y, it))
         };
-        let named = |it: Curve| Curve {
+        let named = |it: PaperCurve| PaperCurve {
             name: if it.name == MEASURED {
                 name.to_owned()
             } else {
@@ -132,10 +133,10 @@ fn of_load(document: &Document, steps: &[&Record]) -> Vec<Block> {
             },
             ..it
         };
-        grouped(steps, "clients", &one).into_iter().map(named).collect::<Vec<Curve>>()
+        grouped(steps, "clients", &one).into_iter().map(named).collect::<Vec<PaperCurve>>()
     };
     let times = [times(None, "median"), times(Some(0.99), "p99")].concat();
-    let draw = |curves: &[Curve], unit, name: &str, title: &str| match curves {
+    let draw = |curves: &[PaperCurve], unit, name: &str, title: &str| match curves {
         [] => Vec::new(),
         curves => over(curves, "clients", unit, name, title),
     };
@@ -145,9 +146,9 @@ fn of_load(document: &Document, steps: &[&Record]) -> Vec<Block> {
 }
 
 /// A point without interval and prediction.
-fn bare(x: f64, y: f64, record: &Record) -> Point {
+fn bare(x: f64, y: f64, record: &Record) -> PaperPoint {
     let is_noisy = record.verdict.state == State::Noisy;
-    Point { x, y, interval: None, predicted: None, limits: None, is_noisy }
+    PaperPoint { x, y, interval: None, predicted: None, limits: None, is_noisy }
 }
 
 /// Calls per second by the number of calls, and by the time of them all.
@@ -157,7 +158,7 @@ fn of_calls(records: &[&Record]) -> Vec<Block> {
     let rate = |it: &Record| it.quantity_of("rate").filter(|_| it.verdict.shows_number());
     let of_calls = |it: &Record| Some(bare(it.params.integer("calls")? as f64, rate(it)?, it));
     let of_time = |it: &Record| Some(bare(it.quantity_of("time")?, rate(it)?, it));
-    let one = |of: &dyn Fn(&Record) -> Option<Point>, name: &str, x: &str, x_unit| {
+    let one = |of: &dyn Fn(&Record) -> Option<PaperPoint>, name: &str, x: &str, x_unit| {
         let curves = grouped(&by_count, "calls", of);
         if curves.is_empty() {
             return None;
@@ -183,10 +184,10 @@ fn dd(records: &[&Record]) -> Vec<Block> {
     let block = |it: &Record| it.params.integer("block").map(|it| it as f64);
     let ours = grouped(&beside, "block", &|it| point(block(it)?, it));
     let theirs = grouped(&beside, "block", &|it| Some(bare(block(it)?, it.quantity_of("dd")?, it)));
-    let of = |curves: Vec<Curve>, by: &'static str| {
-        curves.into_iter().map(move |it| Curve { name: format!("{by}, {}", it.name), ..it })
+    let of = |curves: Vec<PaperCurve>, by: &'static str| {
+        curves.into_iter().map(move |it| PaperCurve { name: format!("{by}, {}", it.name), ..it })
     };
-    let curves: Vec<Curve> = of(ours, "fathom").chain(of(theirs, "dd")).collect();
+    let curves: Vec<PaperCurve> = of(ours, "fathom").chain(of(theirs, "dd")).collect();
     let points = counted(beside.len(), "point");
     let title = format!("file read beside dd, {points},");
     over(&curves, "block", Unit::BytesPerSecond, "sweep-dd", &title)

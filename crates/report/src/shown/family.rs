@@ -25,7 +25,7 @@ pub(crate) fn extremes(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
 impl ShownFamily<'_> {
     /// The number of each member that has one.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = Option<f64>> {
-        self.members.iter().map(|record| DisplayValue::of(record, self.protocol).number())
+        self.members.iter().map(|record| DisplayValue::from_record(record, self.protocol).number())
     }
 
     fn is_noisy(&self) -> bool {

@@ -2,14 +2,16 @@
 
 use crate::fixture::{document, layout, measured, plain};
 use crate::{assert_snapshot, assert_titled};
-use fathom_analysis::compare::{Comparison, Noise, NoiseBy, Word, compare, compare_to_all};
+use fathom_analysis::compare::{
+    Comparison, ComparisonWord, Noise, NoiseBy, compare, compare_to_all,
+};
 use fathom_analysis::differences::Difference;
 use fathom_record::{Cause, Document, NotSelected, Params, Reason, Record, RunState, State, Unit};
 use fathom_report::Layout;
 use fathom_report::compare::render;
 
 /// A record of `count` processes around `median`.
-fn of(metric: &str, unit: Unit, median: f64, count: usize) -> Record {
+fn record_of(metric: &str, unit: Unit, median: f64, count: usize) -> Record {
     let medians = Record::fixture(metric, unit).of_processes(median, 0.003, count).summary;
     measured(metric, Params::none(), unit, median, 0.003)
         .with_summary(|it| it.process_medians = medians.expect("measured").process_medians)
@@ -27,17 +29,17 @@ fn documents(a: Vec<Record>, b: Vec<Record>) -> (Document, Document) {
 fn run(number: usize, median: f64) -> Document {
     let mut run = document();
     run.run.id = format!("{number:016x}");
-    run.records = vec![of("x", Unit::Nanoseconds, median, 10)];
+    run.records = vec![record_of("x", Unit::Nanoseconds, median, 10)];
     run
 }
 
 fn noise_by(comparison: &mut Comparison, by: NoiseBy) {
     let row = &mut comparison.rows[0];
-    (row.word, row.noise, row.noise_by) = (Word::Unchanged, Some(0.204), Some(by));
+    (row.word, row.noise, row.noise_by) = (ComparisonWord::Unchanged, Some(0.204), Some(by));
     row.unchanged_within = row.noise;
 }
 
-fn gate(comparison: &mut Comparison, interval: [f64; 2], word: Word) {
+fn gate(comparison: &mut Comparison, interval: [f64; 2], word: ComparisonWord) {
     (comparison.rows[0].interval, comparison.rows[0].word) = (Some(interval), word);
     comparison.gate = Some(comparison.gate(0.05, None));
 }
@@ -60,21 +62,21 @@ fn comparison_has_its_remarks() {
         ("low-quality run", |it| it.b.noisy = Some("machine drift".to_owned())),
         ("core speed beside a certain change", |it| it.rows[0].core = Some(1.9)),
         ("core speed that explains the change", |it| {
-            (it.rows[0].core, it.rows[0].word) = (Some(1.9), Word::Inconclusive);
+            (it.rows[0].core, it.rows[0].word) = (Some(1.9), ComparisonWord::Inconclusive);
         }),
         ("core slower throughout B", |it| it.core = Some(1.5)),
         ("core slower throughout A", |it| it.core = Some(1.0 / 1.5)),
         ("differences", differ),
         ("false alarms, hours apart", |it| {
-            it.rows[0].word = Word::LooksSlower;
+            it.rows[0].word = ComparisonWord::LooksSlower;
             (it.false_alarms, it.hours_apart) = (2.4, Some(9.2));
         }),
         ("case missing in a run of A", |it| it.more_a.push(it.a.clone())),
         ("noise of stored runs", |it| noise_by(it, NoiseBy::Kept)),
         ("noise of A", |it| noise_by(it, NoiseBy::A)),
-        ("gate: fail", |it| gate(it, [1.19, 1.21], Word::Slower)),
-        ("gate: undecided", |it| gate(it, [1.19, 1.21], Word::LooksSlower)),
-        ("gate: not gateable", |it| gate(it, [0.8, 1.43], Word::LooksSlower)),
+        ("gate: fail", |it| gate(it, [1.19, 1.21], ComparisonWord::Slower)),
+        ("gate: undecided", |it| gate(it, [1.19, 1.21], ComparisonWord::LooksSlower)),
+        ("gate: not gateable", |it| gate(it, [0.8, 1.43], ComparisonWord::LooksSlower)),
     ];
     let layout = Layout { all: true, ..layout(100) };
     let text = changes.map(|(title, change)| {
@@ -90,7 +92,7 @@ fn comparison_has_its_remarks() {
 fn line_of_several_cases_has_values_and_a_ratio() {
     let case = |at: i64, median| Record {
         params: Params::one("case", at),
-        ..of("x", Unit::Nanoseconds, median, 10)
+        ..record_of("x", Unit::Nanoseconds, median, 10)
     };
     let (a, b) = documents(
         (0..3).map(|at| case(at, 100.0)).collect(),
@@ -130,38 +132,38 @@ fn before_and_after() -> (Document, Document) {
     let noisy =
         |record: Record| record.judged(State::Noisy, vec![Reason::new(Cause::Steal, "steal")]);
     let long = |median| {
-        let mut record = of("file.read.throughput", Unit::BytesPerSecond, median, 10);
+        let mut record = record_of("file.read.throughput", Unit::BytesPerSecond, median, 10);
         record.params = Params::one("block_bytes", 131_072).and("state", "cold").and("threads", 4);
         record
     };
-    let mut hertz = of("unit.changed", Unit::Hertz, 10.0, 10);
+    let mut hertz = record_of("unit.changed", Unit::Hertz, 10.0, 10);
     let (mut a, mut b) = documents(
         vec![
-            of("os.syscall", ns, 165.2, 10).selected(11, 214.8),
-            of("os.switch", ns, 1_204.0, 10).found(NotSelected::TooFewClean),
-            of("os.slower_yet", ns, 1.0, 10),
+            record_of("os.syscall", ns, 165.2, 10).selected(11, 214.8),
+            record_of("os.switch", ns, 1_204.0, 10).found(NotSelected::TooFewClean),
+            record_of("os.slower_yet", ns, 1.0, 10),
             long(3.1e9),
-            of("cpu.frequency", Unit::Hertz, 4.498e9, 10),
-            noisy(of("os.signal", ns, 874.0, 5)),
-            of("os.fork", ns, 98_430.0, 5),
-            of("cpu.call", ns, 1.334, 10),
-            of("memory.latency", ns, 92.0, 10),
-            of("gone", ns, 1.0, 10),
+            record_of("cpu.frequency", Unit::Hertz, 4.498e9, 10),
+            noisy(record_of("os.signal", ns, 874.0, 5)),
+            record_of("os.fork", ns, 98_430.0, 5),
+            record_of("cpu.call", ns, 1.334, 10),
+            record_of("memory.latency", ns, 92.0, 10),
+            record_of("gone", ns, 1.0, 10),
             hertz.clone(),
-            of("bound", ns, 1.0, 10).with_summary(|summary| summary.bound = Some(0.2)),
+            record_of("bound", ns, 1.0, 10).with_summary(|summary| summary.bound = Some(0.2)),
         ],
         vec![
-            of("os.syscall", ns, 181.3, 10).selected(16, 190.0),
-            of("os.switch", ns, 990.0, 10).selected(10, 990.0),
-            of("os.slower_yet", ns, 2.5e9, 10),
+            record_of("os.syscall", ns, 181.3, 10).selected(16, 190.0),
+            record_of("os.switch", ns, 990.0, 10).selected(10, 990.0),
+            record_of("os.slower_yet", ns, 2.5e9, 10),
             long(1.9e9),
-            of("cpu.frequency", Unit::Hertz, 3.9e9, 10),
-            of("os.signal", ns, 1_000.0, 5),
-            of("os.fork", ns, 98_400.0, 5),
-            of("cpu.call", ns, 1.335, 10),
-            invalid(of("memory.latency", ns, 7_654_321.0, 10)),
-            of("new.one", ns, 1.0, 10),
-            of("bound", ns, 1.0, 10),
+            record_of("cpu.frequency", Unit::Hertz, 3.9e9, 10),
+            record_of("os.signal", ns, 1_000.0, 5),
+            record_of("os.fork", ns, 98_400.0, 5),
+            record_of("cpu.call", ns, 1.335, 10),
+            invalid(record_of("memory.latency", ns, 7_654_321.0, 10)),
+            record_of("new.one", ns, 1.0, 10),
+            record_of("bound", ns, 1.0, 10),
         ],
     );
     hertz.unit = ns;

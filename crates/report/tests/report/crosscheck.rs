@@ -23,7 +23,7 @@ fn compared(pairs: usize) -> CrossRow {
         cpus: vec![1],
         our_command: "fathom run 'file.read.throughput{block=1048576}'".to_owned(),
         peer_commands: vec!["taskset -c 1 dd if=data of=/dev/null bs=1M".to_owned(); 2],
-        ..CrossRow::of(metric, params, Unit::BytesPerSecond, PeerStatistic::Slope)
+        ..CrossRow::for_metric(metric, params, Unit::BytesPerSecond, PeerStatistic::Slope)
     };
     (0..pairs).for_each(|at| turn(&mut row, 1.5e10, 1.2e10 + 1e9 * at as f64));
     row

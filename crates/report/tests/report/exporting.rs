@@ -1,6 +1,6 @@
 //! Exports of runs with known values.
 
-use fathom_analysis::limits::{Judgement, Limit};
+use fathom_analysis::limits::{LimitJudgement, UserLimit};
 use fathom_record::summary::Trimmed;
 use fathom_record::{
     Agreement, Cause, Document, NotSelected, Params, Prediction, Protocol, Reason, Severity, State,
@@ -211,13 +211,14 @@ fn headlines_alone_keep_the_counts() {
 fn limits_are_answers_and_ends() {
     let document = judged();
     let limit = |at: usize, text: &str| {
-        let limit = Limit::parse(text, Unit::Nanoseconds).expect("a limit");
+        let limit = UserLimit::parse(text, Unit::Nanoseconds).expect("a limit");
         limit.judge(&document.records[at])
     };
-    let missing = Limit { low: Some(5.0), high: None }.not_measured("os.fork", Unit::Nanoseconds);
+    let missing =
+        UserLimit { low: Some(5.0), high: None }.not_measured("os.fork", Unit::Nanoseconds);
     let rows = vec![limit(2, "..130 ns"), limit(4, "0 ns..90 ns"), limit(0, "100 ns.."), missing];
-    let judge = |_: &Document| Judgement::new(<[String; 3]>::default(), rows.clone());
-    let judge: &dyn Fn(&Document) -> Judgement = &judge;
+    let judge = |_: &Document| LimitJudgement::new(<[String; 3]>::default(), rows.clone());
+    let judge: &dyn Fn(&Document) -> LimitJudgement = &judge;
     let additions = Additions { judge: Some(judge), only_headlines: true, ..Additions::default() };
     let text = openmetrics(std::slice::from_ref(&document), additions);
     assert_numbers(

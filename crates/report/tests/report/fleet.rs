@@ -1,10 +1,10 @@
 //! The screen of many hosts.
 
-use fathom_analysis::compare::Word;
+use fathom_analysis::compare::ComparisonWord;
 use fathom_analysis::fleet::pairs::{BadHost, BadLink, Pairs};
 use fathom_analysis::fleet::{
-    Case, Group, Hardware, Judgement, Matrix, Missed, NotJudged, OddFact, OddHost, OddNumber,
-    Subject, Uniform,
+    FleetCase, FleetSubject, Group, Hardware, Judgement, Matrix, Missed, NotJudged, OddFact,
+    OddHost, OddNumber, Uniform,
 };
 use fathom_record::{Better, Cause, Counts, MetricId, Params, State, Unit};
 use fathom_report::{Layout, fleet::render};
@@ -14,14 +14,14 @@ use crate::fixture::{assert_fits, layout, plain};
 fn number(metric: &str, cases: Option<usize>, ratio: f64) -> OddNumber {
     let params = if cases.is_some() { Params::none() } else { Params::one("set_bytes", 4096) };
     OddNumber {
-        subject: Subject { metric: MetricId::new(metric), params, far: None, cases },
+        subject: FleetSubject { metric: MetricId::new(metric), params, far: None, cases },
         value: cases.is_none().then_some(100.0 * ratio),
         usual: cases.is_none().then_some(100.0),
         unit: cases.is_none().then_some(Unit::Nanoseconds),
         ratio,
         z: 9.0,
         p_adjusted: 0.001,
-        word: Word::Slower,
+        word: ComparisonWord::Slower,
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn group(names: Vec<String>, odd: Vec<OddHost>) -> Group {
             modules: Some("8 × 32 GiB DDR5".to_owned()),
         },
         hosts: names,
-        records: Counts::of([State::Valid, State::Noisy]),
+        records: Counts::from_states([State::Valid, State::Noisy]),
         noise: vec![(Cause::Contention, 1)],
         odd,
         not_judged: Vec::new(),
@@ -162,12 +162,12 @@ fn cases_that_abstain_are_not_counted_as_judged() {
         let subject = number(metric, None, 1.0).subject;
         let (unit, better) = (Unit::Nanoseconds, Better::Lower);
         let (median, spread) = (Some(1.0), None);
-        let Subject { metric, params, .. } = subject;
-        Case { metric, params, far: None, unit, better, valid, noisy: 0, median, spread }
+        let FleetSubject { metric, params, .. } = subject;
+        FleetCase { metric, params, far: None, unit, better, valid, noisy: 0, median, spread }
     };
     let mut one = group(hosts(1..=6), Vec::new());
     one.cases = vec![case("a.b", 6), case("a.c", 5), case("a.d", 4)];
-    let abstains = |subject: Option<Subject>| NotJudged {
+    let abstains = |subject: Option<FleetSubject>| NotJudged {
         subject,
         reason: "why".to_owned(),
         part: Vec::new(),

@@ -13,7 +13,7 @@ use crate::connection::{LEFT_NS, LINGER_NS};
 use crate::held::HELD_BYTES_MAX;
 use crate::job::{CONTROL_MAX, Done, Job, Kind, Work};
 use crate::lane::make;
-use crate::options::{Limits, Options};
+use crate::options::{Options, ServiceLimits};
 use crate::page::Made;
 use crate::refusal::Refusal;
 
@@ -34,9 +34,9 @@ thread_local! {
 }
 
 struct Scripted {
-    reactor: Reactor,
+    reactor: ServiceReactor,
     address: SocketAddr,
-    limits: Limits,
+    limits: ServiceLimits,
     folder: tempfile::TempDir,
 }
 
@@ -49,12 +49,12 @@ impl Scripted {
         options.limits.connections = Some(places);
         let limits = options.limits.clone();
         let (shared, addresses) = crate::server::prepare(options).unwrap();
-        let reactor = Reactor::new(shared, 0, || NOW_NS.get()).unwrap();
+        let reactor = ServiceReactor::new(shared, 0, || NOW_NS.get()).unwrap();
         Self { reactor, address: addresses[0], limits, folder }
     }
 
     /// Handles the events that come until something holds.
-    fn until(&mut self, is_so: impl Fn(&Counters) -> bool) {
+    fn until(&mut self, is_so: impl Fn(&ServiceCounters) -> bool) {
         while !is_so(self.reactor.own()) {
             self.turn();
         }
@@ -116,7 +116,7 @@ impl Scripted {
 
     /// Hands in what a lane has done for the first connection.
     fn deliver(&mut self, done: Done) {
-        let place = Place::default();
+        let place = TicketPlace::default();
         self.reactor.handler.shared.mailboxes[0].leave(Mail::Done { place, done });
         self.turn();
     }

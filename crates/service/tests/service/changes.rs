@@ -10,15 +10,15 @@ use std::sync::mpsc;
 use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mknodat, open};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
-use crate::Service;
-use crate::client::Client;
-use crate::traversal::Stop;
+use crate::RunningService;
+use crate::client::LabClient;
+use crate::traversal::TraversalStop;
 
 /// More than the kernel keeps of a response for a client with a small buffer.
 const LARGE: usize = 8 << 20;
 
 /// Clients whose responses have begun.
-fn begin(service: &Service, target: &str, count: usize) -> Vec<Client> {
+fn begin(service: &RunningService, target: &str, count: usize) -> Vec<LabClient> {
     let one = |_| {
         let mut client = service.connect();
         set_socket_recv_buffer_size(&client.stream, 64 << 10).expect("an option");
@@ -32,7 +32,7 @@ fn begin(service: &Service, target: &str, count: usize) -> Vec<Client> {
 #[test]
 fn truncation_fails_only_the_responses_of_its_file() {
     for cold in [false, true] {
-        let service = Service::with(|options| options.cold = cold);
+        let service = RunningService::with(|options| options.cold = cold);
         let lengths = [4097, 0, LARGE as u64 / 2];
         for length in lengths.into_iter().take(if cold { 1 } else { 3 }) {
             let cut = service.file("cut", LARGE);
@@ -61,7 +61,7 @@ fn truncation_fails_only_the_responses_of_its_file() {
 #[test]
 fn replaced_and_deleted_files_arrive_as_they_were() {
     for cold in [false, true] {
-        let service = Service::with(|options| options.cold = cold);
+        let service = RunningService::with(|options| options.cold = cold);
         let old = service.file("a", LARGE);
         let mut before = begin(&service, "/a", 2);
         let new = service.file("b", LARGE + 1);
@@ -76,14 +76,14 @@ fn replaced_and_deleted_files_arrive_as_they_were() {
 
 #[test]
 fn constantly_changing_file_never_stalls() {
-    let service = Service::new();
+    let service = RunningService::new();
     let good = service.file("good", 100_000);
     for most in [30_000, 200_000] {
         fs::write(service.path("a"), "").expect("a file");
         let file = fs::File::options().write(true).open(service.path("a")).expect("it");
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let _stop = Stop(&is_over);
+            let _stop = TraversalStop(&is_over);
             scope.spawn(|| {
                 while !is_over.load(Relaxed) {
                     for length in [most, 1, most / 2, 0] {
@@ -113,7 +113,7 @@ fn constantly_changing_file_never_stalls() {
 
 #[test]
 fn unservable_files_fail_alone() {
-    let service = Service::new();
+    let service = RunningService::new();
     let large = service.file("large", LARGE);
     let good = service.file("good", 10);
     let mode = Mode::from_raw_mode(0o666);
@@ -152,7 +152,7 @@ fn unservable_files_fail_alone() {
 /// fail.
 #[test]
 fn writer_of_fifo_waits_on() {
-    let service = Service::new();
+    let service = RunningService::new();
     let (path, mode) = (service.path("fifo"), Mode::from_raw_mode(0o666));
     mknodat(CWD, &path, FileType::Fifo, mode, 0).expect("a FIFO");
     std::thread::scope(|scope| {

@@ -2,11 +2,11 @@
 
 use fathom_service::{Token, token_from_file};
 
-use crate::{Service, skipped};
+use crate::{RunningService, skipped};
 
 #[test]
 fn telemetry_counts_responses() {
-    let service = Service::new();
+    let service = RunningService::new();
     service.file("a", 100_000);
     let before = service.json("/.fathom/telemetry");
     let mut client = service.connect();
@@ -35,7 +35,7 @@ fn telemetry_counts_responses() {
 
 #[test]
 fn metrics_and_health_are_for_monitoring() {
-    let service = Service::new();
+    let service = RunningService::new();
     let mut client = service.connect();
     client.get("/none");
     assert_eq!(client.get("/.fathom/health").text(), "ok\n");
@@ -51,7 +51,7 @@ fn metrics_and_health_are_for_monitoring() {
 
 #[test]
 fn list_has_every_file() {
-    let service = Service::new();
+    let service = RunningService::new();
     let names = ["b", "a b/ü", "a b/c", "z/y/x"];
     for name in names {
         service.file(name, name.len());
@@ -68,7 +68,7 @@ fn list_has_every_file() {
 }
 
 /// Asks the service to change what is in memory; the bytes that are afterwards.
-fn change_cache(service: &Service, what: &str) -> Option<u64> {
+fn change_cache(service: &RunningService, what: &str) -> Option<u64> {
     let target = format!("/.fathom/{what}");
     let reply = service.connect().request("POST", &target, &["Content-Length: 0"]);
     assert_eq!(reply.status, 200);
@@ -79,8 +79,8 @@ fn change_cache(service: &Service, what: &str) -> Option<u64> {
 
 const CACHED_BYTES: u64 = (3 << 20) + 5000;
 
-fn cached_service() -> Service {
-    let service = Service::new();
+fn cached_service() -> RunningService {
+    let service = RunningService::new();
     for (name, bytes) in [("a", 3 << 20), ("sub/b", 5000), ("empty", 0)] {
         service.file(name, bytes);
     }
@@ -95,8 +95,8 @@ fn evict_and_warm_count_every_file() {
         assert!(resident.is_none_or(|bytes| bytes <= CACHED_BYTES), "{what}: {resident:?}");
         // It is known where the kernel says it of each file.
         let file = std::fs::File::open(service.path("a")).expect("a file");
-        let state = fathom_fileio::residency::of(&file).state;
-        let is_known = !matches!(state, fathom_fileio::residency::State::Unknown { .. });
+        let state = fathom_fileio::residency::residency_of(&file).state;
+        let is_known = !matches!(state, fathom_fileio::residency::ResidencyState::Unknown { .. });
         assert_eq!(resident.is_some(), is_known, "{what}");
     }
 }
@@ -111,7 +111,7 @@ fn evict_and_warm_are_proved() {
     }
     assert_eq!(change_cache(&service, "evict"), Some(0));
     let file = std::fs::File::open(service.path("a")).expect("a file");
-    assert_eq!(fathom_fileio::residency::of(&file).cached, 0);
+    assert_eq!(fathom_fileio::residency::residency_of(&file).cached, 0);
     assert_eq!(change_cache(&service, "warm"), Some(CACHED_BYTES));
 }
 
@@ -122,7 +122,7 @@ fn is_on_device(path: &std::path::Path) -> bool {
 #[test]
 #[ignore = "lab: what leaves memory is up to the kernel"]
 fn cold_service_evicts_after_each_response() {
-    let service = Service::with(|options| options.cold = true);
+    let service = RunningService::with(|options| options.cold = true);
     service.file("large", 3 << 20);
     service.file("small", 4096);
     if !is_on_device(&service.path("large")) {
@@ -134,10 +134,10 @@ fn cold_service_evicts_after_each_response() {
     for name in ["large", "small"] {
         let file = std::fs::File::open(service.path(name)).expect("a file");
         assert_eq!(client.get(&format!("/{name}")).status, 200);
-        while fathom_fileio::residency::of(&file).cached > 0 {
+        while fathom_fileio::residency::residency_of(&file).cached > 0 {
             // A look holds the pages for a moment: without a pause none could leave.
             let missed = &service.json("/.fathom/telemetry")["evictions_missed"];
-            let left = fathom_fileio::residency::of(&file);
+            let left = fathom_fileio::residency::residency_of(&file);
             assert!(missed == 0 || left.cached == 0, "{name}: {missed} missed, {left:?}");
         }
     }
@@ -145,7 +145,7 @@ fn cold_service_evicts_after_each_response() {
 
 #[test]
 fn methods_and_lengths_are_checked() {
-    let service = Service::new();
+    let service = RunningService::new();
     service.file("a", 1);
     for (method, target, fields, status, allow) in [
         ("POST", "/.fathom/evict", "X: y", 411, None),
@@ -163,7 +163,7 @@ fn methods_and_lengths_are_checked() {
 
 #[test]
 fn foreign_names_are_refused() {
-    let service = Service::with(|options| options.names = vec!["files.example".to_owned()]);
+    let service = RunningService::with(|options| options.names = vec!["files.example".to_owned()]);
     service.file("a", 1);
     let status = |target: &str, host: &str, origin: Option<&str>| {
         let origin = origin.map_or(String::new(), |origin| format!("Origin: {origin}\r\n"));
@@ -192,7 +192,7 @@ fn foreign_names_are_refused() {
 #[test]
 fn token_allows_any_name_for_files() {
     let token = Token::new("0123456789abcdef0123456789abcdef");
-    let service = Service::with(|options| options.token = Some(token));
+    let service = RunningService::with(|options| options.token = Some(token));
     service.file("a", 1);
     let mut client = service.connect();
     for (target, expected) in [("/a", 200), ("/.fathom/list", 403)] {
@@ -210,7 +210,7 @@ fn token_is_required_for_everything() {
     let path = folder.path().join("token");
     let token = token_from_file(&path).expect("a token");
     let text = std::fs::read_to_string(&path).expect("a file");
-    let service = Service::with(|options| options.token = Some(token));
+    let service = RunningService::with(|options| options.token = Some(token));
     service.file("a", 10);
     let right = format!("Authorization: Bearer {}", text.trim());
     let wrong = format!("Authorization: Bearer {}", "0".repeat(64));

@@ -17,14 +17,14 @@ pub(crate) const THEMES: [&str; 10] = [
 ];
 
 /// Words of the corpus that are only known at run time, with their values.
-pub(crate) type Words = [(&'static str, String)];
+pub(crate) type CorpusWords = [(&'static str, String)];
 
 /// What is sent, and what must be answered.
-pub(crate) struct Case {
+pub(crate) struct CorpusCase {
     pub(crate) theme: &'static str,
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) replies: Vec<Expected>,
+    pub(crate) replies: Vec<CorpusExpected>,
     /// Whether the connection ends after the last reply.
     pub(crate) close: bool,
     /// Body of the last reply; `None` for any.
@@ -34,21 +34,21 @@ pub(crate) struct Case {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Expected {
+pub(crate) struct CorpusExpected {
     pub(crate) status: u16,
     /// The reply has no body, whatever its length.
     pub(crate) is_head: bool,
 }
 
 /// All cases of a theme.
-pub(crate) fn theme(theme: &'static str, words: &Words) -> Vec<Case> {
+pub(crate) fn theme(theme: &'static str, words: &CorpusWords) -> Vec<CorpusCase> {
     let text = read(theme);
     let blocks = text.split("\n@ ").skip(1);
     blocks.map(|block| case(theme, block, words)).collect()
 }
 
 /// The targets, each with four methods.
-pub(crate) fn targets(words: &Words) -> Vec<Case> {
+pub(crate) fn targets(words: &CorpusWords) -> Vec<CorpusCase> {
     let text = read("targets");
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let rows = lines.map(|line| line.split(' ').collect::<Vec<_>>());
@@ -61,7 +61,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(folder.join(format!("{name}.txt"))).expect("a corpus")
 }
 
-fn target(row: &[&str], method: &str, words: &Words) -> Case {
+fn target(row: &[&str], method: &str, words: &CorpusWords) -> CorpusCase {
     let [name, status, target, rest @ ..] = row else { panic!("{row:?}") };
     let (is_malformed, of_get) = match status.strip_suffix('*') {
         Some(status) => (true, status),
@@ -77,11 +77,11 @@ fn target(row: &[&str], method: &str, words: &Words) -> Case {
     bytes.extend(decode(target, words));
     bytes.extend(b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     let body = rest.first().filter(|body| status == 200 && method == "GET" && **body != "*");
-    Case {
+    CorpusCase {
         theme: "targets",
         name: format!("{name} {method}"),
         bytes,
-        replies: vec![Expected { status, is_head: method == "HEAD" }],
+        replies: vec![CorpusExpected { status, is_head: method == "HEAD" }],
         close: matches!(status, 400 | 405 | 501),
         body: body.map(|body| body.as_bytes().to_vec()),
         has: Vec::new(),
@@ -89,7 +89,7 @@ fn target(row: &[&str], method: &str, words: &Words) -> Case {
     }
 }
 
-fn case(theme: &'static str, block: &str, words: &Words) -> Case {
+fn case(theme: &'static str, block: &str, words: &CorpusWords) -> CorpusCase {
     let mut lines = block.lines();
     let first = lines.next().unwrap_or_default();
     let [name, _clause, outcome] = first.split(" | ").collect::<Vec<_>>()[..] else {
@@ -99,7 +99,7 @@ fn case(theme: &'static str, block: &str, words: &Words) -> Case {
     let (statuses, connection) = outcome.rsplit_once(' ').expect("a status, and keep or close");
     let replies: Vec<_> = statuses.split(' ').map(expected).collect();
     let last = replies[replies.len() - 1];
-    let mut case = Case {
+    let mut case = CorpusCase {
         theme,
         name: name.to_owned(),
         bytes: Vec::new(),
@@ -135,15 +135,15 @@ fn case(theme: &'static str, block: &str, words: &Words) -> Case {
     case
 }
 
-fn expected(text: &str) -> Expected {
+fn expected(text: &str) -> CorpusExpected {
     let (status, is_head) = match text.strip_suffix("/head") {
         Some(status) => (status, true),
         None => (text, false),
     };
-    Expected { status: status.parse().expect("a status"), is_head }
+    CorpusExpected { status: status.parse().expect("a status"), is_head }
 }
 
-fn expect(case: &mut Case, text: &str, words: &Words) {
+fn expect(case: &mut CorpusCase, text: &str, words: &CorpusWords) {
     let decoded = |text: &str| String::from_utf8(decode(text, words)).expect("ASCII");
     match text.split_once(' ').unwrap_or((text, "")) {
         ("body", "*") => case.body = None,
@@ -158,14 +158,14 @@ fn expect(case: &mut Case, text: &str, words: &Words) {
 }
 
 /// A line with its end.
-fn sent(line: &str, words: &Words) -> Vec<u8> {
+fn sent(line: &str, words: &CorpusWords) -> Vec<u8> {
     match line.strip_suffix('\\') {
         Some(line) => decode(line, words),
         None => [decode(line, words), b"\r\n".to_vec()].concat(),
     }
 }
 
-fn decode(text: &str, words: &Words) -> Vec<u8> {
+fn decode(text: &str, words: &CorpusWords) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;
     while let Some((before, escape)) = rest.split_once('\\') {

@@ -2,11 +2,11 @@
 
 use fathom_measure::clock::monotonic_raw_ns;
 
-use crate::{Service, skipped};
+use crate::{RunningService, skipped};
 
 #[test]
 fn source_sends_the_bytes_asked_for() {
-    let service = Service::new();
+    let service = RunningService::new();
     let mut client = service.connect();
     let before = service.json("/.fathom/telemetry");
     for bytes in [0, 1, 300_000, 5_000_000] {
@@ -23,7 +23,7 @@ fn source_sends_the_bytes_asked_for() {
 
 #[test]
 fn device_is_read_for_the_time_asked_for() {
-    let service = Service::new();
+    let service = RunningService::new();
     let length = [&["Content-Length: 0"][..]].concat();
     let mut client = service.connect();
     let mut read = |ms: &str| client.request("POST", &format!("/.fathom/disk/{ms}"), &length);
@@ -51,7 +51,7 @@ fn device_is_read_for_the_time_asked_for() {
 
 #[test]
 fn doses_add_known_work_to_a_request() {
-    let service = Service::with(|options| options.threads = Some(1));
+    let service = RunningService::with(|options| options.threads = Some(1));
     let bytes = service.file("a", 100_000);
     let mut client = service.connect();
     let filled = client.request("GET", "/a", &["Fathom-Dose: wire_bytes=50000"]);
@@ -60,12 +60,13 @@ fn doses_add_known_work_to_a_request() {
     assert_eq!(client.request("GET", "/a", &part).body.len(), 10, "a part is as asked for");
     let head = client.request("HEAD", "/a", &["Fathom-Dose: wire_bytes=50000"]);
     assert_eq!(head.field("Content-Length"), Some("150000"), "as of GET");
-    let cpu_ns =
-        |service: &Service| service.json("/.fathom/telemetry")["cpu_ns"].as_u64().expect("a time");
+    let cpu_ns = |service: &RunningService| {
+        service.json("/.fathom/telemetry")["cpu_ns"].as_u64().expect("a time")
+    };
     let before_ns = cpu_ns(&service);
     (0..10).for_each(|_| drop(client.request("GET", "/a", &["Fathom-Dose: cpu_ns=5000000"])));
     assert!(cpu_ns(&service) - before_ns >= 50_000_000);
-    let read = |service: &Service| service.json("/.fathom/telemetry")["read_bytes"].as_u64();
+    let read = |service: &RunningService| service.json("/.fathom/telemetry")["read_bytes"].as_u64();
     let before = read(&service);
     assert_eq!(client.request("GET", "/a", &["Fathom-Dose: disk_bytes=1000000"]).body, bytes);
     let has_device = service.json("/.fathom/telemetry")["device"].is_object();
@@ -82,7 +83,7 @@ fn doses_add_known_work_to_a_request() {
 
 #[test]
 fn request_that_waits_for_a_lane_keeps_its_conditions() {
-    let service = Service::new();
+    let service = RunningService::new();
     let bytes = service.file("a", 100);
     let mut client = service.connect();
     for (fields, status) in [
@@ -109,7 +110,7 @@ fn request_that_waits_for_a_lane_keeps_its_conditions() {
 
 #[test]
 fn serial_section_has_one_request_at_a_time() {
-    let service = Service::with(|options| options.serial_ns = 5_000_000);
+    let service = RunningService::with(|options| options.serial_ns = 5_000_000);
     service.file("a", 10);
     let begun_ns = monotonic_raw_ns();
     std::thread::scope(|scope| {

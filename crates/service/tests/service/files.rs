@@ -3,13 +3,13 @@
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::{Service, skipped};
+use crate::{RunningService, skipped};
 
 const SIZES: [usize; 7] = [0, 1, 4096, (32 << 10) - 1, (32 << 10) + 1, 100_000, (2 << 20) + 1];
 
 #[test]
 fn files_of_all_sizes_arrive_unchanged() {
-    let service = Service::new();
+    let service = RunningService::new();
     let mut client = service.connect();
     for size in SIZES {
         let name = format!("{size}.bin");
@@ -29,7 +29,7 @@ fn files_of_all_sizes_arrive_unchanged() {
 #[test]
 fn cold_files_arrive_unchanged() {
     for cold in [false, true] {
-        let service = Service::with(|options| options.cold = cold);
+        let service = RunningService::with(|options| options.cold = cold);
         let sizes = [1, 4096, 100_000, (5 << 20) + 1];
         let files = sizes.map(|size| (size, service.file(&size.to_string(), size)));
         for _ in 0..3 {
@@ -44,7 +44,7 @@ fn cold_files_arrive_unchanged() {
 
 #[test]
 fn ranges_are_cut_from_the_file() {
-    let service = Service::new();
+    let service = RunningService::new();
     let bytes = service.file("a.css", 100_000);
     let mut client = service.connect();
     for (range, start, end) in [
@@ -71,7 +71,7 @@ fn ranges_are_cut_from_the_file() {
 
 #[test]
 fn validators_follow_the_file() {
-    let service = Service::new();
+    let service = RunningService::new();
     service.file("a", 10);
     fathom_lab::settle(&service.path("a"));
     let mut client = service.connect();
@@ -98,7 +98,7 @@ fn validators_follow_the_file() {
 
 #[test]
 fn absolute_symlinks_inside_are_not_followed() {
-    let service = Service::new();
+    let service = RunningService::new();
     service.file("file", 3);
     symlink(service.path("file"), service.path("absolute")).expect("a symlink");
     symlink("file", service.path("relative")).expect("a symlink");
@@ -108,7 +108,7 @@ fn absolute_symlinks_inside_are_not_followed() {
 
 #[test]
 fn index_page_omits_the_reserved_name() {
-    let service = Service::new();
+    let service = RunningService::new();
     for folder in [".fathom", "sub/.fathom"] {
         service.file(&format!("{folder}/file"), 3);
     }
@@ -120,7 +120,7 @@ fn index_page_omits_the_reserved_name() {
 
 #[test]
 fn folders_have_an_index_page() {
-    let service = Service::new();
+    let service = RunningService::new();
     service.file("<b> &.txt", 5);
     service.file("sub/x.txt", 1);
     let mut client = service.connect();
@@ -141,7 +141,7 @@ fn folders_have_an_index_page() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let service = Service::new();
+    let service = RunningService::new();
     let sizes = [70_000, 10, 0, 5 << 20, 4096];
     let files = sizes.map(|size| (size, service.file(&size.to_string(), size)));
     let mut client = service.connect();
@@ -163,7 +163,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn close_and_http_1_0_end_the_connection() {
-    let service = Service::new();
+    let service = RunningService::new();
     let bytes = service.file("a", 100_000);
     for (request, field) in [
         ("GET /a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", Some("close")),
@@ -189,7 +189,7 @@ fn close_and_http_1_0_end_the_connection() {
 
 #[test]
 fn curl_resumes_a_download() {
-    let service = Service::new();
+    let service = RunningService::new();
     let bytes = service.file("a b.bin", 300_000);
     let part = service.outside("part");
     std::fs::write(&part, &bytes[..123_457]).expect("a file");

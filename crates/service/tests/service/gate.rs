@@ -12,9 +12,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use fathom_service::token_from_file;
 use rustix::net::sockopt::set_socket_linger;
 
-use crate::Service;
-use crate::client::Client;
-use crate::corpus::{Case, THEMES, targets, theme};
+use crate::RunningService;
+use crate::client::LabClient;
+use crate::corpus::{CorpusCase, THEMES, targets, theme};
 use crate::traversal::CANARY;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -27,20 +27,20 @@ const SPLITTERS: usize = 4;
 const FAILED_MAX: usize = 8;
 
 /// A service with everything that the corpus asks for.
-pub(crate) struct Gate {
-    pub(crate) service: Service,
+pub(crate) struct ServiceGate {
+    pub(crate) service: RunningService,
     _socket: UnixListener,
     pub(crate) words: Vec<(&'static str, String)>,
 }
 
-impl Gate {
+impl ServiceGate {
     pub(crate) fn new(has_token: bool) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("token");
         fs::write(&path, TOKEN).expect("a file");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
         let token = token_from_file(&path).expect("a token");
-        let service = Service::with(|options| {
+        let service = RunningService::with(|options| {
             options.token = has_token.then_some(token);
             // Names of every form that the grammar allows.
             let names = ["files.example", "a-b_c~d!$&'()*+,;=", "%61bc", "my_host."];
@@ -60,14 +60,14 @@ impl Gate {
         gate
     }
 
-    fn connect(&self) -> Client {
+    fn connect(&self) -> LabClient {
         let client = self.service.connect();
         // Tens of thousands of connections would otherwise wait for minutes.
         set_socket_linger(&client.stream, Some(Duration::ZERO)).expect("an option");
         client
     }
 
-    fn cases(&self, has_token: bool) -> Vec<Case> {
+    fn cases(&self, has_token: bool) -> Vec<CorpusCase> {
         let of_token = |theme: &&str| (*theme == "authorization") == has_token;
         THEMES
             .iter()
@@ -87,7 +87,7 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for ServiceGate {
     fn drop(&mut self) {
         // A lane that waits for the writer of the FIFO, as none should, would never end.
         let _ = fs::File::options().read(true).write(true).open(self.service.path("fifo"));
@@ -95,7 +95,7 @@ impl Drop for Gate {
 }
 
 /// The served files, and what lies beside them.
-fn furnish(service: &Service) {
+fn furnish(service: &RunningService) {
     for (name, content) in [
         ("a", "0123456789"),
         ("empty", ""),
@@ -131,7 +131,7 @@ fn furnish(service: &Service) {
     links(service);
 }
 
-fn links(service: &Service) {
+fn links(service: &RunningService) {
     fs::create_dir(service.path("links")).expect("a folder");
     fs::hard_link(service.path("a"), service.path("links/hard")).expect("a link");
     let link = |target: &str, name: &str| {
@@ -174,13 +174,13 @@ fn links(service: &Service) {
     }
 }
 
-fn assert_good(client: &mut Client, name: &str) {
+fn assert_good(client: &mut LabClient, name: &str) {
     let reply = client.reply();
     assert_eq!((reply.status, &*reply.text()), (200, "good"), "the good request of {name}");
 }
 
 /// Reads the replies of a case and checks them.
-fn assert_answered(client: &mut Client, case: &Case) {
+fn assert_answered(client: &mut LabClient, case: &CorpusCase) {
     let name = &case.name;
     for (at, expected) in case.replies.iter().enumerate() {
         let method = if expected.is_head { "HEAD" } else { "GET" };
@@ -209,7 +209,7 @@ fn assert_answered(client: &mut Client, case: &Case) {
 }
 
 /// Checks that a good request is answered, or that nothing more is.
-fn assert_continued(client: &mut Client, case: &Case) {
+fn assert_continued(client: &mut LabClient, case: &CorpusCase) {
     match case.close {
         true => {
             let rest = client.rest();
@@ -220,16 +220,16 @@ fn assert_continued(client: &mut Client, case: &Case) {
 }
 
 /// Runs all cases and names those that fail, up to `FAILED_MAX`: a case may wait for a time-out.
-fn run_all(cases: &[Case], run: impl Fn(&Case)) -> Vec<String> {
+fn run_all(cases: &[CorpusCase], run: impl Fn(&CorpusCase)) -> Vec<String> {
     let failed = cases.iter().filter(|case| catch_unwind(AssertUnwindSafe(|| run(case))).is_err());
     failed.map(|case| format!("{}: {}", case.theme, case.name)).take(FAILED_MAX).collect()
 }
 
 /// Every case of a service without and of one with a token.
-fn run_everywhere(run: impl Fn(&Gate, &Case)) {
+fn run_everywhere(run: impl Fn(&ServiceGate, &CorpusCase)) {
     let mut failed = Vec::new();
     for has_token in [false, true] {
-        let gate = Gate::new(has_token);
+        let gate = ServiceGate::new(has_token);
         let mut cases = gate.cases(has_token);
         if !has_token {
             cases.extend(targets(&gate.words));
@@ -275,11 +275,11 @@ fn places(length: usize) -> Vec<usize> {
 }
 
 /// Sends a case on as many connections as it has places to be split.
-fn split(gate: &Gate, case: &Case, places: &[usize], open: &mut Vec<Client>) {
+fn split(gate: &ServiceGate, case: &CorpusCase, places: &[usize], open: &mut Vec<LabClient>) {
     while open.len() < places.len() {
         open.push(gate.connect());
     }
-    let mut used: Vec<Client> = open.drain(..places.len()).collect();
+    let mut used: Vec<LabClient> = open.drain(..places.len()).collect();
     for (client, &at) in used.iter_mut().zip(places) {
         client.send(&case.bytes[..at]);
     }
@@ -298,11 +298,11 @@ fn split(gate: &Gate, case: &Case, places: &[usize], open: &mut Vec<Client>) {
 
 /// Splits every case in some of its places, in others than cases of other lengths.
 fn split_all(step: usize) {
-    let gates = [Gate::new(false), Gate::new(true)];
+    let gates = [ServiceGate::new(false), ServiceGate::new(true)];
     let failed = std::thread::scope(|scope| {
         let gates = &gates;
         let splitter = |part: usize| {
-            let of_gate = |(gate, has_token): (&Gate, bool)| {
+            let of_gate = |(gate, has_token): (&ServiceGate, bool)| {
                 let cases = gate.cases(has_token).into_iter().skip(part).step_by(SPLITTERS);
                 let open = std::cell::RefCell::new(Vec::new());
                 run_all(&cases.collect::<Vec<_>>(), |case| {

@@ -3,18 +3,18 @@
 
 use std::io::Read as _;
 
-use crate::Service;
-use crate::client::Client;
+use crate::RunningService;
+use crate::client::LabClient;
 
 #[test]
 fn idle_connections_are_closed() {
-    let service = Service::with(|options| options.limits.idle_ns = 1);
+    let service = RunningService::with(|options| options.limits.idle_ns = 1);
     service.connect().assert_closed();
 }
 
 #[test]
 fn refused_requests_close_the_connection() {
-    let service = Service::new();
+    let service = RunningService::new();
     for request in [
         "GET / HTTP/1.1\nHost: a\n\n",
         "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n",
@@ -32,7 +32,7 @@ fn refused_requests_close_the_connection() {
 
 #[test]
 fn refusal_is_followed_by_an_end_not_a_reset() {
-    let service = Service::new();
+    let service = RunningService::new();
     let mut client = service.connect();
     let content = "x".repeat(300_000);
     client.send(format!(
@@ -45,7 +45,7 @@ fn refusal_is_followed_by_an_end_not_a_reset() {
 
 #[test]
 fn large_head_is_refused() {
-    let service = Service::new();
+    let service = RunningService::new();
     let mut client = service.connect();
     client.send(format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)));
     assert_eq!(client.reply().status, 431);
@@ -53,7 +53,7 @@ fn large_head_is_refused() {
 
 #[test]
 fn truncated_file_ends_its_connection_only() {
-    let service = Service::new();
+    let service = RunningService::new();
     let bytes = service.file("large", 64 << 20);
     let small = service.file("small", 10);
     let mut client = service.connect();
@@ -69,10 +69,10 @@ fn truncated_file_ends_its_connection_only() {
 
 #[test]
 fn slow_readers_do_not_delay_others() {
-    let service = Service::new();
+    let service = RunningService::new();
     service.file("large", 16 << 20);
     let small = service.file("small", 100);
-    let mut slow: Vec<Client> = (0..200).map(|_| service.connect()).collect();
+    let mut slow: Vec<LabClient> = (0..200).map(|_| service.connect()).collect();
     for client in &mut slow {
         client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }

@@ -11,34 +11,34 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use self::explain::{Difference, explain, stale};
-use self::observe::Outcome;
-use self::servers::{PROGRAMS, Peer};
-use crate::client::Client;
-use crate::corpus::{Case, THEMES, Words, targets, theme};
-use crate::gate::Gate;
+use self::explain::{ExplainDifference, explain, stale};
+use self::observe::ObserveOutcome;
+use self::servers::{PROGRAMS, ServerPeer};
+use crate::client::LabClient;
+use crate::corpus::{CorpusCase, CorpusWords, THEMES, targets, theme};
+use crate::gate::ServiceGate;
 use crate::skipped;
 
 /// Cases of one server that are sent at a time.
 const LANES: usize = 16;
 
 /// Whether a case has the same meaning elsewhere: without our own resources and tokens.
-fn is_comparable(case: &Case) -> bool {
+fn is_comparable(case: &CorpusCase) -> bool {
     let is_own = case.bytes.windows(9).any(|part| part == b"/.fathom/" || part == b"/.fathom%");
     !is_own && !matches!(case.theme, "authorization" | "control")
 }
 
-fn id(case: &Case) -> String {
+fn id(case: &CorpusCase) -> String {
     format!("{}/{}", case.theme, case.name.replace(' ', ":"))
 }
 
-fn all_cases(words: &Words) -> Vec<Case> {
+fn all_cases(words: &CorpusWords) -> Vec<CorpusCase> {
     THEMES.iter().flat_map(|name| theme(name, words)).chain(targets(words)).collect()
 }
 
 /// The cases of a server, with the ETag that it gives.
-fn comparable(address: SocketAddr, words: &Words) -> Vec<Case> {
-    let reply = Client::connect(address).request("HEAD", "/a", &[]);
+fn comparable(address: SocketAddr, words: &CorpusWords) -> Vec<CorpusCase> {
+    let reply = LabClient::connect(address).request("HEAD", "/a", &[]);
     let tag = reply.field("ETag").expect("a tag").to_owned();
     let mut words = words.to_vec();
     words
@@ -49,10 +49,10 @@ fn comparable(address: SocketAddr, words: &Words) -> Vec<Case> {
 }
 
 /// The outcomes of all cases, in order.
-fn observe(address: SocketAddr, cases: &[Case]) -> Vec<Outcome> {
+fn observe(address: SocketAddr, cases: &[CorpusCase]) -> Vec<ObserveOutcome> {
     let lane = |lane: usize| {
         let cases = cases.iter().enumerate().skip(lane).step_by(LANES);
-        cases.map(|(at, case)| (at, Outcome::of(address, case))).collect::<Vec<_>>()
+        cases.map(|(at, case)| (at, ObserveOutcome::observe(address, case))).collect::<Vec<_>>()
     };
     let lane = &lane;
     let mut outcomes: Vec<_> = std::thread::scope(|scope| {
@@ -65,14 +65,14 @@ fn observe(address: SocketAddr, cases: &[Case]) -> Vec<Outcome> {
 
 fn differences(
     peer: &'static str,
-    cases: &[Case],
-    ours: &[Outcome],
-    theirs: &[Outcome],
-) -> Vec<Difference> {
+    cases: &[CorpusCase],
+    ours: &[ObserveOutcome],
+    theirs: &[ObserveOutcome],
+) -> Vec<ExplainDifference> {
     let pairs = cases.iter().zip(ours.iter().zip(theirs));
-    let difference = |(case, (ours, theirs)): (&Case, (&Outcome, &Outcome))| {
+    let difference = |(case, (ours, theirs)): (&CorpusCase, (&ObserveOutcome, &ObserveOutcome))| {
         let (ours, theirs) = ours.difference(theirs)?;
-        Some(Difference { peer, case: id(case), ours, theirs })
+        Some(ExplainDifference { peer, case: id(case), ours, theirs })
     };
     pairs.filter_map(difference).collect()
 }
@@ -84,26 +84,26 @@ fn differences_from_peers_are_explained() {
         return skipped("no folder in FATHOM_PEERS; use `make http-peers`");
     };
     let folder = Path::new(&folder);
-    let gate = Gate::new(false);
+    let gate = ServiceGate::new(false);
     for folder in [folder, &gate.service.outside("")] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("a mode");
     }
     let served = gate.service.path("");
-    let peers = PROGRAMS.each_ref().map(|program| Peer::start(program, &served, folder));
+    let peers = PROGRAMS.each_ref().map(|program| ServerPeer::start(program, &served, folder));
     let ours = gate.service.server().addresses()[0];
     let cases = comparable(ours, &gate.words);
     let own = observe(ours, &cases);
     for (case, outcome) in cases.iter().zip(&own) {
         assert!(outcome.is_as_expected(case), "{}: {}", id(case), outcome.text(None));
     }
-    let of_peer = |peer: &Peer| observe(peer.address, &comparable(peer.address, &gate.words));
+    let of_peer = |peer: &ServerPeer| observe(peer.address, &comparable(peer.address, &gate.words));
     let of_peer = &of_peer;
-    let outcomes: Vec<Vec<Outcome>> = std::thread::scope(|scope| {
+    let outcomes: Vec<Vec<ObserveOutcome>> = std::thread::scope(|scope| {
         let threads = peers.each_ref().map(|peer| scope.spawn(move || of_peer(peer)));
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
     let of_peers = peers.iter().zip(&outcomes);
-    let all: Vec<Difference> =
+    let all: Vec<ExplainDifference> =
         of_peers.flat_map(|(peer, theirs)| differences(peer.name, &cases, &own, theirs)).collect();
     fs::write(
         folder.join("differences"),
@@ -123,7 +123,7 @@ fn differences_from_peers_are_explained() {
         stale.len(),
         stale.join("\n")
     );
-    let compared = page::Compared {
+    let compared = page::PageCompared {
         skipped: all_cases(&gate.words).into_iter().filter(|case| !is_comparable(case)).collect(),
         cases,
         own,
@@ -137,9 +137,9 @@ fn differences_from_peers_are_explained() {
 #[test]
 #[ignore = "lab: a server that waits is known by its silence"]
 fn service_does_not_differ_from_itself() {
-    let gates = [Gate::new(false), Gate::new(false), Gate::new(true)];
-    let address = |gate: &Gate| gate.service.server().addresses()[0];
-    let cases = |gate: &Gate| theme("framing", &gate.words);
+    let gates = [ServiceGate::new(false), ServiceGate::new(false), ServiceGate::new(true)];
+    let address = |gate: &ServiceGate| gate.service.server().addresses()[0];
+    let cases = |gate: &ServiceGate| theme("framing", &gate.words);
     let [ours, same, other] = gates.each_ref().map(|gate| observe(address(gate), &cases(gate)));
     let cases = cases(&gates[0]);
     assert!(cases.iter().zip(&ours).all(|(case, outcome)| outcome.is_as_expected(case)));
@@ -162,10 +162,10 @@ fn outcomes_of_any_server_are_read() {
         ("HTTP/1.1 200", "malformed wait"),
         ("", "wait"),
     ] {
-        let outcome = Outcome::read(answer.as_bytes());
+        let outcome = ObserveOutcome::read(answer.as_bytes());
         assert_eq!(outcome.text(None), expected);
     }
-    let with = |body| Outcome::read(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes());
+    let with = |body| ObserveOutcome::read(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes());
     let expected = ("200 wait".to_owned(), "200:other wait".to_owned());
     assert_eq!(with("one").difference(&with("two")), Some(expected));
     assert_eq!(with("one").difference(&with("one")), None);
@@ -173,7 +173,7 @@ fn outcomes_of_any_server_are_read() {
 
 #[test]
 fn unexplained_and_stale_are_found() {
-    let difference = |peer, case: &str, theirs: &str| Difference {
+    let difference = |peer, case: &str, theirs: &str| ExplainDifference {
         peer,
         case: case.to_owned(),
         ours: "400 close".to_owned(),

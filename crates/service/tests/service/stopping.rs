@@ -2,9 +2,9 @@
 
 use std::net::TcpStream;
 
-use fathom_service::{Ending, Options, Server, ServiceError};
+use fathom_service::{Options, ServerEnding, ServiceError, ServiceServer};
 
-use crate::Service;
+use crate::RunningService;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -13,12 +13,12 @@ fn refused(change: impl FnOnce(&mut Options)) -> ServiceError {
     let mut options = Options::new(folder.path());
     options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
     change(&mut options);
-    Server::start(options).map(drop).expect_err("it starts")
+    ServiceServer::start(options).map(drop).expect_err("it starts")
 }
 
 #[test]
 fn responses_finish_after_stop() {
-    let mut service = Service::new();
+    let mut service = RunningService::new();
     let bytes = service.file("large", 32 << 20);
     let address = service.server().addresses()[0];
     let mut idle = service.connect();
@@ -32,18 +32,18 @@ fn responses_finish_after_stop() {
     assert!(TcpStream::connect(address).is_err(), "it still listens");
     assert!(client.reply().body == bytes);
     client.assert_closed();
-    assert_eq!(stopping.join().expect("no panic"), Ending::default());
+    assert_eq!(stopping.join().expect("no panic"), ServerEnding::default());
 }
 
 #[test]
 fn unread_responses_are_cut_after_the_grace() {
-    let mut service = Service::new();
+    let mut service = RunningService::new();
     service.file("large", 64 << 20);
     let mut client = service.connect();
     client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(client.stream.peek(&mut [0]).expect("a response"), 1);
     let server = service.server.take().expect("it runs");
-    assert_eq!(server.stop(SECOND_NS / 10), Ending { cut: 1, ..Ending::default() });
+    assert_eq!(server.stop(SECOND_NS / 10), ServerEnding { cut: 1, ..ServerEnding::default() });
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn ipv6_is_served() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut options = Options::new(folder.path());
     options.listen = vec![listen];
-    match Server::start(options) {
+    match ServiceServer::start(options) {
         Err(ServiceError::Listen { .. }) => crate::skipped("no IPv6"),
         server => {
             let address = server.expect("it starts").addresses()[0];
@@ -67,7 +67,7 @@ fn impossible_services_do_not_start() {
     assert!(matches!(none, ServiceError::Folder { .. }), "{none}");
     let file = refused(|options| options.folder = "/proc/self/stat".into());
     assert!(matches!(file, ServiceError::Folder { .. }), "{file}");
-    let service = Service::new();
+    let service = RunningService::new();
     let taken = refused(|options| options.listen = service.server().addresses().to_vec());
     assert!(matches!(taken, ServiceError::Listen { .. }), "{taken}");
     for address in ["0.0.0.0:0", "[::]:0", "[::ffff:10.0.0.1]:0", "192.0.2.1:0"] {
@@ -82,7 +82,7 @@ fn impossible_services_do_not_start() {
 
 #[test]
 fn congestion_control_is_set() {
-    let service = Service::with(|options| options.congestion = Some("reno".to_owned()));
+    let service = RunningService::with(|options| options.congestion = Some("reno".to_owned()));
     assert_eq!(service.server().congestion(), "reno");
     assert_eq!(service.json("/.fathom/telemetry")["congestion"], "reno");
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, makedev, mknodat, renameat_with};
 
-use crate::client::Client;
-use crate::{Service, scaled, skipped, write_section};
+use crate::client::LabClient;
+use crate::{RunningService, scaled, skipped, write_section};
 
 pub(crate) const CANARY: &[u8] = b"canary";
 /// Requests sent at a time.
@@ -16,7 +16,7 @@ const PIPELINED: usize = 10;
 
 #[test]
 fn listing_has_nothing_from_outside() {
-    let service = Service::new();
+    let service = RunningService::new();
     service.file("sub/in", 3);
     fs::write(service.outside("canary"), CANARY).expect("a file");
     for (target, name) in [("../canary", "file"), ("..", "up"), ("/", "slash"), ("sub", "folder")] {
@@ -29,7 +29,7 @@ fn listing_has_nothing_from_outside() {
 
 #[test]
 fn devices_are_not_served() {
-    let service = Service::new();
+    let service = RunningService::new();
     for (name, minor) in [("null", 3), ("zero", 5), ("random", 8)] {
         let path = service.path(name);
         let mode = Mode::from_raw_mode(0o666);
@@ -52,7 +52,7 @@ fn unreadable_files_are_forbidden() {
         };
         // SAFETY: the call has no pointers. Without root it changes nothing.
         let act_as = |user: libc::uid_t| unsafe { libc::syscall(libc::SYS_setfsuid, user) };
-        let service = Service::with(|options| {
+        let service = RunningService::with(|options| {
             let root = &options.folder;
             fs::create_dir(root.join("closed")).expect("a folder");
             for name in ["a", "closed/in"] {
@@ -90,7 +90,7 @@ fn mounts_below_the_folder_are_not_entered() {
         // SAFETY: the path ends with NUL, and what is null is not used for this.
         let made = unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) };
         assert_eq!(made, 0, "a private namespace");
-        let service = Service::new();
+        let service = RunningService::new();
         let place = service.path("mount");
         fs::create_dir(&place).expect("a folder");
         let path = std::ffi::CString::new(place.as_os_str().as_encoded_bytes()).expect("no NUL");
@@ -116,7 +116,7 @@ struct Race {
 }
 
 /// The races below a folder of the service. `secret` and `outside` lie beside the served folder.
-fn races(service: &Service, folder: &str, number: usize) -> Vec<Race> {
+fn races(service: &RunningService, folder: &str, number: usize) -> Vec<Race> {
     let make = |path: &Path, content: &[u8]| {
         fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
         fs::write(path, content).expect("a file");
@@ -160,11 +160,11 @@ fn races(service: &Service, folder: &str, number: usize) -> Vec<Race> {
 
 /// Asks for the target while the paths are exchanged. Returns how often it was served, and how
 /// often not.
-fn run(service: &Service, race: &Race, rounds: usize) -> (usize, usize) {
+fn run(service: &RunningService, race: &Race, rounds: usize) -> (usize, usize) {
     let exchange = || {
         renameat_with(CWD, &race.one, CWD, &race.other, RenameFlags::EXCHANGE).expect("both");
     };
-    let answer = |client: &mut Client| {
+    let answer = |client: &mut LabClient| {
         let reply = client.reply();
         assert_ne!(reply.body, CANARY, "{}", race.target);
         assert!(matches!(reply.status, 200 | 404 | 500), "{}: {reply:?}", race.target);
@@ -188,7 +188,7 @@ fn run(service: &Service, race: &Race, rounds: usize) -> (usize, usize) {
             }
         });
         // Stops the exchange also when an assertion fails.
-        let _stop = Stop(&stop);
+        let _stop = TraversalStop(&stop);
         for _ in 0..rounds / PIPELINED {
             client.send(&request);
             served += (0..PIPELINED).map(|_| answer(&mut client)).sum::<usize>();
@@ -197,9 +197,9 @@ fn run(service: &Service, race: &Race, rounds: usize) -> (usize, usize) {
     })
 }
 
-pub(crate) struct Stop<'s>(pub(crate) &'s AtomicBool);
+pub(crate) struct TraversalStop<'s>(pub(crate) &'s AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for TraversalStop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -208,7 +208,7 @@ impl Drop for Stop<'_> {
 #[test]
 fn rename_races_never_lead_outside() {
     let rounds = scaled(400, 20_000);
-    let service = Service::new();
+    let service = RunningService::new();
     let folders = ["", "d/", "d/e/", "d/e/f/"];
     let races: Vec<Race> = folders
         .iter()

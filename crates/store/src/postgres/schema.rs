@@ -1,13 +1,13 @@
 //! The schema `fathom` of a database: its tables, their version, and how they are made.
 
 use crate::StoreError;
-use crate::database::{Access, Database};
+use crate::database::{Database, DatabaseAccess};
 use crate::tables::{APPLICATION_ID, POSTGRES_CHANGES, POSTGRES_OLDEST, POSTGRES_TABLES, VERSION};
 
 use super::Postgres;
 
 /// What is in the schema.
-enum Found {
+enum SchemaFound {
     /// No schema, or an empty one.
     Nothing,
     Store(u32),
@@ -17,17 +17,17 @@ enum Found {
 /// process sees all or nothing. Only one does it at a time.
 pub(super) fn create(database: &Postgres) -> Result<(), StoreError> {
     match read(database)? {
-        Found::Store(VERSION) => return Ok(()),
-        Found::Store(found) => check(database, found)?,
-        Found::Nothing => {}
+        SchemaFound::Store(VERSION) => return Ok(()),
+        SchemaFound::Store(found) => check(database, found)?,
+        SchemaFound::Nothing => {}
     }
     let any: &dyn Database = database;
-    any.transaction(Access::Write, || {
+    any.transaction(DatabaseAccess::Write, || {
         database.batch(&format!("SELECT pg_advisory_xact_lock({APPLICATION_ID})"))?;
         // Another process may have done it while this one waited for the lock.
         let from = match read(database)? {
-            Found::Store(found) => found,
-            Found::Nothing => {
+            SchemaFound::Store(found) => found,
+            SchemaFound::Nothing => {
                 let is_new = any.integer("SELECT to_regnamespace('fathom') IS NULL", &[])? != 0;
                 if is_new {
                     database.batch("CREATE SCHEMA fathom")?;
@@ -45,9 +45,9 @@ pub(super) fn create(database: &Postgres) -> Result<(), StoreError> {
 /// Makes sure that there is a store; migrates an older one.
 pub(super) fn require(database: &Postgres) -> Result<(), StoreError> {
     match read(database)? {
-        Found::Nothing => Err(StoreError::Missing { path: database.path.clone() }),
-        Found::Store(VERSION) => Ok(()),
-        Found::Store(_) => create(database),
+        SchemaFound::Nothing => Err(StoreError::Missing { path: database.path.clone() }),
+        SchemaFound::Store(VERSION) => Ok(()),
+        SchemaFound::Store(_) => create(database),
     }
 }
 
@@ -55,12 +55,12 @@ pub(super) fn require(database: &Postgres) -> Result<(), StoreError> {
 pub(super) fn examine(database: &Postgres) -> Result<(), StoreError> {
     let any: &dyn Database = database;
     let (query, reason) = match read(database)? {
-        Found::Store(found) => {
+        SchemaFound::Store(found) => {
             check(database, found)?;
             let query = "SELECT has_table_privilege('run', 'INSERT')";
             (query, "this role must not write to the tables of the schema fathom")
         }
-        Found::Nothing => {
+        SchemaFound::Nothing => {
             let query = "SELECT coalesce(
                 has_schema_privilege(to_regnamespace('fathom'), 'CREATE'),
                 has_database_privilege(current_database(), 'CREATE'))";
@@ -80,7 +80,7 @@ pub(super) fn examine(database: &Postgres) -> Result<(), StoreError> {
 /// The version, if it is older and can be migrated.
 pub(super) fn older(database: &Postgres) -> Result<Option<u32>, StoreError> {
     Ok(match read(database)? {
-        Found::Store(found) if (POSTGRES_OLDEST..VERSION).contains(&found) => Some(found),
+        SchemaFound::Store(found) if (POSTGRES_OLDEST..VERSION).contains(&found) => Some(found),
         _ => None,
     })
 }
@@ -93,16 +93,16 @@ fn check(database: &Postgres, found: u32) -> Result<(), StoreError> {
     }
 }
 
-fn read(database: &Postgres) -> Result<Found, StoreError> {
+fn read(database: &Postgres) -> Result<SchemaFound, StoreError> {
     let any: &dyn Database = database;
     if any.integer("SELECT to_regclass('fathom.store') IS NOT NULL", &[])? != 0 {
         let version = any.integer("SELECT version FROM store", &[])?.try_into();
         let version = version.unwrap_or_default();
-        return check(database, version).map(|()| Found::Store(version));
+        return check(database, version).map(|()| SchemaFound::Store(version));
     }
     let tables = "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('fathom')";
     match any.integer(tables, &[])? {
-        0 => Ok(Found::Nothing),
+        0 => Ok(SchemaFound::Nothing),
         _ => {
             let reason = "its schema `fathom` has tables of another program";
             Err(StoreError::not_a_store(&database.path, reason))

@@ -1,7 +1,7 @@
 //! The newest record of each case, and freeing space.
 
 use fathom_record::{Document, Host, Params, RunState};
-use fathom_store::{Keep, Search, Store};
+use fathom_store::{CaseSearch, Keep, Store};
 
 use crate::example;
 
@@ -32,18 +32,18 @@ pub(crate) fn newest_record_of_each_case_is_found() {
         ("00000000000000b2", &[0, 2], "there", "6.1"),
         ("00000000000000b1", &[7], "here", "6.2"),
     ]);
-    let found = |search: Search<'_>| -> Vec<String> {
+    let found = |search: CaseSearch<'_>| -> Vec<String> {
         let cases = store.newest_cases([METRIC, "os.syscall"], search).unwrap();
         let block = |params: &Params| params.integer("block").unwrap();
         cases.iter().map(|case| format!("{} {}", &case.run[14..], block(&case.params))).collect()
     };
-    let here = Search::of("here");
+    let here = CaseSearch::on_host("here");
     assert_eq!(found(here), ["b4 0", "b3 1", "b3 2", "b1 7"]);
-    assert_eq!(found(Search { numbers: true, ..here }), ["b4 0", "b3 1"], "7 is unavailable");
-    assert_eq!(found(Search::of("there")), ["b2 0", "b2 2"]);
+    assert_eq!(found(CaseSearch { numbers: true, ..here }), ["b4 0", "b3 1"], "7 is unavailable");
+    assert_eq!(found(CaseSearch::on_host("there")), ["b2 0", "b2 2"]);
     let mut like = example::host();
     like.kernel = "6.1".to_owned();
-    let on = |like: &Host| found(Search { host: "here", like: Some(like), numbers: false });
+    let on = |like: &Host| found(CaseSearch { host: "here", like: Some(like), numbers: false });
     assert_eq!(on(&like), ["b4 0", "b4 1", "b4 2"]);
     like.cpu.logical = 64;
     assert!(on(&like).is_empty(), "other hardware");

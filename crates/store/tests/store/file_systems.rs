@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use fathom_lab::disk::Disk;
-use fathom_lab::fuse::Mount;
+use fathom_lab::disk::LabDisk;
+use fathom_lab::fuse::FuseMount;
 use fathom_record::{Document, Outline};
 use fathom_store::{Store, StoreError};
 use rusqlite::Connection;
@@ -190,7 +190,7 @@ fn store_on_a_network_file_system_is_only_read() {
     let (_local, local_path, store) = example::store_with(RUN, 2);
     drop(store);
     let folder = tempfile::tempdir().unwrap();
-    let _mount = Mount::of_type(&Disk::new(), folder.path(), "fuse.sshfs").unwrap();
+    let _mount = FuseMount::of_type(&LabDisk::new(), folder.path(), "fuse.sshfs").unwrap();
     let [path, new] = ["fathom.db", "new.db"].map(|name| folder.path().join(name));
     std::fs::write(&path, std::fs::read(&local_path).unwrap()).unwrap();
     for path in [&path, &new] {

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use fathom_record::Document;
-use fathom_store::{OLDEST, Search, Store, StoreError, VERSION};
+use fathom_store::{CaseSearch, OLDEST, Store, StoreError, VERSION};
 
 use crate::example;
 
@@ -70,7 +70,7 @@ fn older_store_is_migrated_and_kept() {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing changed");
         let store = open(&path).unwrap();
         assert_eq!(store.document(&expected.run.id, true).unwrap(), expected);
-        let cases = store.newest_cases(["cpu.call"], Search::of("bench-3")).unwrap();
+        let cases = store.newest_cases(["cpu.call"], CaseSearch::on_host("bench-3")).unwrap();
         assert_eq!(cases.len(), 1);
         let copy = store.copy().unwrap().to_owned();
         assert_eq!(copy, folder.path().join("fathom.db.version-4"));

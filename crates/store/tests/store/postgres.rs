@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::rc::Rc;
 
-use fathom_lab::postgres::Postgres;
+use fathom_lab::postgres::LabPostgres;
 use fathom_record::RunState;
 use fathom_store::{OLDEST, Place, Store, StoreError, Taken, VERSION};
 
@@ -13,7 +13,7 @@ use crate::{cases, example, names, older, round_trip, writers};
 
 thread_local! {
     /// The server of [`on_server`], and how many databases it has.
-    static SERVER: RefCell<Option<(Rc<Postgres>, u32)>> = const { RefCell::new(None) };
+    static SERVER: RefCell<Option<(Rc<LabPostgres>, u32)>> = const { RefCell::new(None) };
 }
 
 /// A new database, within [`on_server`].
@@ -29,12 +29,12 @@ pub(crate) fn place(address: &str) -> Place {
     Place::parse(OsStr::new(address)).unwrap()
 }
 
-fn server() -> Option<Postgres> {
-    Postgres::start(None).map_err(|why| skipped(&why.to_string())).ok()
+fn server() -> Option<LabPostgres> {
+    LabPostgres::start(None).map_err(|why| skipped(&why.to_string())).ok()
 }
 
 /// What a test of both kinds of store needs.
-fn on_server(server: Rc<Postgres>, test: impl FnOnce()) {
+fn on_server(server: Rc<LabPostgres>, test: impl FnOnce()) {
     SERVER.set(Some((server, 0)));
     test();
     SERVER.set(None);
@@ -362,7 +362,7 @@ fn cut_transaction_is_whole_or_nothing() {
 #[test]
 fn login_needs_its_password_and_tls_its_certificate() {
     let certificate = fathom_testing::Certificate::of_names(&["localhost"]);
-    let server = Postgres::start(Some([&certificate.issuer_pem, &certificate.key_pem]));
+    let server = LabPostgres::start(Some([&certificate.issuer_pem, &certificate.key_pem]));
     let server = match server {
         Ok(server) => server,
         Err(why) => return skipped(&why.to_string()),

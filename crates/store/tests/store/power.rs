@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fathom_lab::disk::{Disk, Faults, Past, Survivors};
-use fathom_lab::fuse::Mount;
+use fathom_lab::disk::{Faults, LabDisk, Past, Survivors};
+use fathom_lab::fuse::FuseMount;
 use fathom_lab::seeded::Seeded;
 use fathom_record::RunState;
 use fathom_store::{Store, StoreError};
@@ -23,13 +23,13 @@ const PLACE: &str = "share/fathom/fathom.db";
 const RUNS: [&str; 2] = ["0000019514ab3c5d", "0000019514ab3c5e"];
 
 /// An acknowledged step, and the number of changes the disk had seen by then.
-struct Acknowledged {
+struct StoreAcknowledged {
     changes: usize,
-    step: Step,
+    step: PowerStep,
 }
 
 #[derive(Debug)]
-enum Step {
+enum PowerStep {
     Begun(&'static str),
     Added(&'static str),
     Ended(&'static str),
@@ -53,10 +53,10 @@ fn power_cut_with_a_rollback_journal_loses_nothing() {
 }
 
 fn cut_the_power(faults: Faults, beside: &str) {
-    let disk = Disk::recording();
+    let disk = LabDisk::recording();
     disk.misbehave(faults);
     let folder = tempfile::tempdir().unwrap();
-    let mount = Mount::new(&disk, folder.path()).unwrap();
+    let mount = FuseMount::new(&disk, folder.path()).unwrap();
     let acknowledged = write(&disk, &folder.path().join(PLACE));
     drop(mount);
     let changes = disk.changes();
@@ -68,7 +68,7 @@ fn cut_the_power(faults: Faults, beside: &str) {
         past.go_to(cut);
         seen |= past.last().contains(&format!("fathom.db-{beside}"));
         let steps = acknowledged.iter().take_while(|one| one.changes <= cut);
-        let steps: Vec<&Step> = steps.map(|one| &one.step).collect();
+        let steps: Vec<&PowerStep> = steps.map(|one| &one.step).collect();
         empty += usize::from(steps.is_empty());
         for survivors in [Survivors::None, Survivors::Some(seeds.any()), Survivors::All] {
             check(&past, survivors, &steps);
@@ -88,7 +88,7 @@ fn cut_the_power(faults: Faults, beside: &str) {
 }
 
 /// Two runs by two processes, each closing the store at its end.
-fn write(disk: &Disk, path: &Path) -> Vec<Acknowledged> {
+fn write(disk: &LabDisk, path: &Path) -> Vec<StoreAcknowledged> {
     let records = RECORDS[usize::from(soak())].to_string();
     let mut acknowledged = Vec::new();
     for run_id in RUNS {
@@ -99,12 +99,12 @@ fn write(disk: &Disk, path: &Path) -> Vec<Acknowledged> {
         let mut child = command.env("XDG_DATA_HOME", data).spawn().unwrap();
         for line in children::lines_of(&mut child) {
             let step = match line.split(' ').next() {
-                Some("begun") => Step::Begun(run_id),
-                Some("added") => Step::Added(run_id),
-                Some("ended") => Step::Ended(run_id),
+                Some("begun") => PowerStep::Begun(run_id),
+                Some("added") => PowerStep::Added(run_id),
+                Some("ended") => PowerStep::Ended(run_id),
                 _ => continue,
             };
-            acknowledged.push(Acknowledged { changes: disk.changes(), step });
+            acknowledged.push(StoreAcknowledged { changes: disk.changes(), step });
         }
         assert!(child.wait().unwrap().success(), "the writer failed, see above");
     }
@@ -113,7 +113,7 @@ fn write(disk: &Disk, path: &Path) -> Vec<Acknowledged> {
 
 /// After a power cut the store is complete and holds every acknowledged step, or is missing if
 /// there was none.
-fn check(past: &Past, survivors: Survivors, steps: &[&Step]) {
+fn check(past: &Past, survivors: Survivors, steps: &[&PowerStep]) {
     // In memory, where a sync is free.
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -134,20 +134,21 @@ fn check(past: &Past, survivors: Survivors, steps: &[&Step]) {
     example::is_whole(&path);
 }
 
-fn check_content(store: &Store, steps: &[&Step], samples: bool, after: &impl Fn() -> String) {
+fn check_content(store: &Store, steps: &[&PowerStep], samples: bool, after: &impl Fn() -> String) {
     for run_id in RUNS {
         let document = match store.document(run_id, samples) {
             Ok(document) => document,
             Err(StoreError::NoSuchRun { .. }) => {
-                let begun = steps.iter().any(|one| matches!(one, Step::Begun(id) if *id == run_id));
+                let begun =
+                    steps.iter().any(|one| matches!(one, PowerStep::Begun(id) if *id == run_id));
                 assert!(!begun, "run {run_id} is lost {}", after());
                 continue;
             }
             Err(error) => panic!("{error} {}", after()),
         };
-        let ended = steps.iter().any(|one| matches!(one, Step::Ended(id) if *id == run_id));
+        let ended = steps.iter().any(|one| matches!(one, PowerStep::Ended(id) if *id == run_id));
         assert!(!ended || document.run.state == RunState::Complete, "no end {}", after());
-        let added = steps.iter().filter(|one| matches!(one, Step::Added(id) if *id == run_id));
+        let added = steps.iter().filter(|one| matches!(one, PowerStep::Added(id) if *id == run_id));
         // In the order added, each once. There may be more: the changes are counted when the
         // acknowledgement arrives, and the writer continues meanwhile.
         let numbers: Vec<u64> = document.records.iter().map(example::number_of).collect();
@@ -163,9 +164,9 @@ fn check_content(store: &Store, steps: &[&Step], samples: bool, after: &impl Fn(
 #[test]
 fn slow_disk_is_awaited_and_bad_sector_named() {
     fathom_lab::isolate_mounts!();
-    let disk = Disk::new();
+    let disk = LabDisk::new();
     let folder = tempfile::tempdir().unwrap();
-    let _mount = Mount::new(&disk, folder.path()).unwrap();
+    let _mount = FuseMount::new(&disk, folder.path()).unwrap();
     let path = folder.path().join("fathom.db");
     drop(write(&disk, &path));
     let read = || {

@@ -5,23 +5,23 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
 use fathom_service::{ServiceError, Token};
-use fathom_ui::{HistoryOf, Options, Problem, RunsOf, Ui, View, Views};
+use fathom_ui::{HistoryOf, Problem, RunsOf, Ui, UiOptions, View, Views};
 
 /// Answers with the view that was asked for. Some names are known answers.
 #[derive(Default)]
-struct Echo {
+struct UiEcho {
     is_open: Mutex<bool>,
     opened: Condvar,
 }
 
-impl Echo {
+impl UiEcho {
     fn open(&self) {
         *self.is_open.lock().expect("a lock") = true;
         self.opened.notify_all();
     }
 }
 
-impl Views for Echo {
+impl Views for UiEcho {
     fn data(&self, view: &View) -> Result<String, Problem> {
         let line = "read the store: gone; bring it back".to_owned();
         match view {
@@ -45,14 +45,14 @@ const LARGE: usize = 22 << 20;
 const PAGE: &str = "<!doctype html>the page";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-fn options(token: Option<&str>) -> Options {
+fn options(token: Option<&str>) -> UiOptions {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let names = vec!["box.example".to_owned()];
-    Options { listen: vec![any], token: token.map(Token::new), names, page: PAGE, clock: || 0 }
+    UiOptions { listen: vec![any], token: token.map(Token::new), names, page: PAGE, clock: || 0 }
 }
 
 fn start(token: Option<&str>) -> (Ui, SocketAddr) {
-    let ui = Ui::start(options(token), Arc::new(Echo::default())).expect("it listens");
+    let ui = Ui::start(options(token), Arc::new(UiEcho::default())).expect("it listens");
     let address = ui.addresses()[0];
     (ui, address)
 }
@@ -246,8 +246,8 @@ fn data_need_the_token_and_the_page_none() {
 fn address_beyond_loopback_needs_a_token() {
     let any = SocketAddr::from(([0, 0, 0, 0], 0));
     let start = |token| {
-        let options = Options { listen: vec![any], ..options(token) };
-        Ui::start(options, Arc::new(Echo::default()))
+        let options = UiOptions { listen: vec![any], ..options(token) };
+        Ui::start(options, Arc::new(UiEcho::default()))
     };
     assert!(matches!(start(None), Err(ServiceError::NeedsToken { address }) if address == any));
     start(Some(TOKEN)).expect("it listens").stop();
@@ -256,8 +256,8 @@ fn address_beyond_loopback_needs_a_token() {
 #[test]
 fn used_address_is_refused() {
     let (ui, address) = start(None);
-    let again = Options { listen: vec![address], ..options(None) };
-    let again = Ui::start(again, Arc::new(Echo::default()));
+    let again = UiOptions { listen: vec![address], ..options(None) };
+    let again = Ui::start(again, Arc::new(UiEcho::default()));
     assert!(matches!(again, Err(ServiceError::Listen { .. })));
     ui.stop();
 }
@@ -327,7 +327,7 @@ fn unread_data_have_a_limit_for_all_clients() {
 
 #[test]
 fn few_requests_wait_for_the_store() {
-    let echo = Arc::new(Echo::default());
+    let echo = Arc::new(UiEcho::default());
     let ui = Ui::start(options(None), Arc::clone(&echo) as Arc<dyn Views>).expect("it listens");
     let address = ui.addresses()[0];
     let slow = "GET /api/run/slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -1,6 +1,6 @@
 //! Two runs, and several, side by side.
 
-use fathom_analysis::compare::{Answer, Needs, Noise, NoiseBy, Word, compare};
+use fathom_analysis::compare::{ComparisonAnswer, ComparisonWord, Needs, Noise, NoiseBy, compare};
 use fathom_analysis::differences::differences;
 use fathom_record::{
     Basis, Better, Cause, Document, Interval, Params, Record, State, Unit, Value, Verdict,
@@ -11,7 +11,7 @@ use super::runs::{bare, compared, comparison, record, run, summary};
 const NS: Unit = Unit::Nanoseconds;
 
 /// The word of a case of one metric.
-fn word(a: Record, b: Record) -> Word {
+fn word(a: Record, b: Record) -> ComparisonWord {
     compared(vec![a], vec![b]).rows[0].word
 }
 
@@ -19,16 +19,16 @@ fn word(a: Record, b: Record) -> Word {
 fn words_depend_on_direction_unit_and_processes() {
     let rate = Unit::BytesPerSecond;
     for (unit, a, b, processes, expected) in [
-        (NS, 100.0, 110.0, 10, Word::Slower),
-        (NS, 110.0, 100.0, 10, Word::Faster),
-        (rate, 100.0, 110.0, 10, Word::Faster),
-        (rate, 110.0, 100.0, 10, Word::Slower),
-        (Unit::Hertz, 100.0, 110.0, 10, Word::Changed),
-        (NS, 100.0, 100.1, 10, Word::Unchanged),
-        (NS, 100.0, 110.0, 7, Word::LooksSlower),
-        (rate, 100.0, 110.0, 7, Word::LooksFaster),
-        (Unit::Hertz, 100.0, 110.0, 5, Word::LooksChanged),
-        (NS, 100.0, 100.1, 5, Word::Unchanged),
+        (NS, 100.0, 110.0, 10, ComparisonWord::Slower),
+        (NS, 110.0, 100.0, 10, ComparisonWord::Faster),
+        (rate, 100.0, 110.0, 10, ComparisonWord::Faster),
+        (rate, 110.0, 100.0, 10, ComparisonWord::Slower),
+        (Unit::Hertz, 100.0, 110.0, 10, ComparisonWord::Changed),
+        (NS, 100.0, 100.1, 10, ComparisonWord::Unchanged),
+        (NS, 100.0, 110.0, 7, ComparisonWord::LooksSlower),
+        (rate, 100.0, 110.0, 7, ComparisonWord::LooksFaster),
+        (Unit::Hertz, 100.0, 110.0, 5, ComparisonWord::LooksChanged),
+        (NS, 100.0, 100.1, 5, ComparisonWord::Unchanged),
     ] {
         let word = word(record("x", unit, a, processes), record("x", unit, b, processes));
         assert_eq!(word, expected, "{a} → {b} {unit:?} of {processes} processes");
@@ -40,11 +40,11 @@ fn unchanged_needs_the_interval_within_two_per_cent() {
     let row = |a: Record, b: Record| compared(vec![a], vec![b]).rows.remove(0);
     let near = row(record("x", NS, 100.0, 40), record("x", NS, 101.5, 40));
     assert!(near.interval.unwrap()[0] > 1.0, "{near:?}");
-    assert_eq!((near.word, near.unchanged_within), (Word::Unchanged, Some(0.02)));
+    assert_eq!((near.word, near.unchanged_within), (ComparisonWord::Unchanged, Some(0.02)));
     let wide = row(scattered(), scattered());
     assert_eq!(
         (wide.word, wide.unchanged_within, wide.ratio),
-        (Word::Inconclusive, None, Some(1.0))
+        (ComparisonWord::Inconclusive, None, Some(1.0))
     );
 }
 
@@ -60,9 +60,13 @@ fn noise_limit_is_the_margin_without_kept_runs() {
         let row = compare(&five(1), &five(2), &noise, 7).rows.remove(0);
         (row.word, row.unchanged_within)
     };
-    assert_eq!(word(0.07), (Word::Unchanged, Some(0.07)));
-    assert_eq!(word(0.01), (Word::Inconclusive, None), "2 % at least, and no more");
-    assert_eq!(word(0.5), (Word::Inconclusive, None), "a margin above 30 % shows nothing");
+    assert_eq!(word(0.07), (ComparisonWord::Unchanged, Some(0.07)));
+    assert_eq!(word(0.01), (ComparisonWord::Inconclusive, None), "2 % at least, and no more");
+    assert_eq!(
+        word(0.5),
+        (ComparisonWord::Inconclusive, None),
+        "a margin above 30 % shows nothing"
+    );
 }
 
 #[test]
@@ -81,14 +85,14 @@ fn single_processes_are_compared_within_their_runs() {
     let factor = 1.25_f64.powf(2_f64.sqrt());
     let [low, high] = twice.interval.unwrap();
     assert!((low - 2.0 / factor).abs() < 1e-9 && (high - 2.0 * factor).abs() < 1e-9, "{twice:?}");
-    assert_eq!((twice.word, twice.ratio), (Word::LooksSlower, Some(2.0)));
+    assert_eq!((twice.word, twice.ratio), (ComparisonWord::LooksSlower, Some(2.0)));
     assert_eq!(row(run(2, 200.0, 10)).ratio, None, "of one process to ten");
     // Runs may differ by as much as the noise limit, and equality of one pair shows nothing.
     let word =
         |b, noise: &Noise| compare(&single(1, 100.0, [99.9, 100.1]), &b, noise, 7).rows[0].word;
-    assert_eq!(word(single(2, 109.0, [108.9, 109.1]), &noise), Word::Inconclusive);
-    assert_eq!(word(single(2, 111.0, [110.9, 111.1]), &noise), Word::LooksSlower);
-    assert_eq!(word(single(2, 100.0, [99.9, 100.1]), &noise), Word::Inconclusive);
+    assert_eq!(word(single(2, 109.0, [108.9, 109.1]), &noise), ComparisonWord::Inconclusive);
+    assert_eq!(word(single(2, 111.0, [110.9, 111.1]), &noise), ComparisonWord::LooksSlower);
+    assert_eq!(word(single(2, 100.0, [99.9, 100.1]), &noise), ComparisonWord::Inconclusive);
 }
 
 /// A record of five processes far apart.
@@ -100,14 +104,14 @@ fn scattered() -> Record {
 #[test]
 fn word_of_change_needs_eight_processes_on_each_side() {
     let b = |count| record("x", NS, 110.0, count);
-    assert_eq!(word(record("x", NS, 100.0, 8), b(7)), Word::LooksSlower);
-    assert_eq!(word(record("x", NS, 100.0, 8), b(8)), Word::Slower);
+    assert_eq!(word(record("x", NS, 100.0, 8), b(7)), ComparisonWord::LooksSlower);
+    assert_eq!(word(record("x", NS, 100.0, 8), b(8)), ComparisonWord::Slower);
 }
 
 #[test]
 fn sizes_do_not_become_faster() {
     let of = |bytes| Record { better: Better::Higher, ..record("x", Unit::Bytes, bytes, 5) };
-    assert_eq!(word(of(100.0), of(110.0)), Word::LooksBetter);
+    assert_eq!(word(of(100.0), of(110.0)), ComparisonWord::LooksBetter);
 }
 
 #[test]
@@ -116,7 +120,9 @@ fn run_compared_with_itself_does_not_change() {
     run.records.extend([record("y", NS, 5.0, 5), record("z", Unit::Hertz, 4e9, 10)]);
     let same = comparison(&[&run], &run);
     assert!(same.differences.is_empty() && same.only_a.is_empty() && same.only_b.is_empty());
-    assert!(same.rows.len() == 3 && same.rows.iter().all(|row| row.word == Word::Unchanged));
+    assert!(
+        same.rows.len() == 3 && same.rows.iter().all(|row| row.word == ComparisonWord::Unchanged)
+    );
 }
 
 #[test]
@@ -153,7 +159,7 @@ fn noisy_run_lets_changes_only_look_so() {
     assert_eq!([marks(&a, &noisy), marks(&noisy, &a)], [[false, true], [true, false]]);
     b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "autocorrelated");
     let comparison = comparison(&[&a], &b);
-    assert_eq!(comparison.rows[0].word, Word::LooksSlower);
+    assert_eq!(comparison.rows[0].word, ComparisonWord::LooksSlower);
     assert_eq!(comparison.b.noisy.as_deref(), Some("autocorrelated"));
 }
 
@@ -162,7 +168,7 @@ fn several_runs_are_one_side_with_all_their_processes() {
     let runs = [run(1, 100.0, 5), run(3, 100.2, 5), run(2, 99.9, 5)];
     let comparison = comparison(&runs.each_ref(), &run(9, 120.0, 10));
     let row = &comparison.rows[0];
-    assert_eq!((row.runs_a, row.processes_a, row.word), (3, 15, Word::Slower), "{row:?}");
+    assert_eq!((row.runs_a, row.processes_a, row.word), (3, 15, ComparisonWord::Slower), "{row:?}");
     assert!((row.a - 100.0).abs() < 0.2, "the median of all processes: {row:?}");
     assert_eq!(comparison.a.id, format!("{:016x}", 3), "the newest");
     let more: Vec<&str> = comparison.more_a.iter().map(|side| side.id.as_str()).collect();
@@ -174,12 +180,12 @@ fn spread_between_runs_of_a_is_noise() {
     let apart = [run(1, 95.0, 10), run(2, 100.0, 10), run(3, 105.0, 10)];
     let b = run(9, 108.0, 10);
     let row = comparison(&apart.each_ref(), &b).rows.remove(0);
-    assert_eq!((row.word, row.noise_by), (Word::Unchanged, Some(NoiseBy::A)), "{row:?}");
+    assert_eq!((row.word, row.noise_by), (ComparisonWord::Unchanged, Some(NoiseBy::A)), "{row:?}");
     // ln 95, ln 100 and ln 105 scatter by 0.050; t of 2 degrees is 4.30, and √(4/3) for one more.
     assert!((row.noise.unwrap() - 0.282).abs() < 0.005, "{row:?}");
     let alike = [run(1, 100.1, 10), run(2, 100.0, 10), run(3, 99.9, 10)];
     let row = comparison(&alike.each_ref(), &b).rows.remove(0);
-    assert_eq!(row.word, Word::Slower, "{row:?}");
+    assert_eq!(row.word, ComparisonWord::Slower, "{row:?}");
 }
 
 /// Runs that differ as whole runs, and in nothing else: a pool of their processes would take what
@@ -197,7 +203,7 @@ fn unchanged_machine_is_hardly_ever_called_changed() {
             };
             let a: Vec<Document> = (0..runs).map(|at| run(at, off(at), 10)).collect();
             let a: Vec<&Document> = a.iter().collect();
-            comparison(&a, &run(99, off(50), 10)).rows[0].word < Word::Unchanged
+            comparison(&a, &run(99, off(50), 10)).rows[0].word < ComparisonWord::Unchanged
         });
         changed.count() as f64 / worlds as f64
     };
@@ -266,13 +272,13 @@ fn change_with_cpus_elsewhere_only_looks_like_one() {
         (comparison.rows[0].word, comparison.rows[0].distances, gate.answer, needs)
     };
     let (word, distances, answer, needs) = with_distances(7.0, 60.0, |_| {});
-    assert_eq!((word, distances), (Word::LooksSlower, Some([7.0, 60.0])));
-    assert_eq!((answer, needs), (Answer::Undecided, Some(Needs::EqualDistance)));
+    assert_eq!((word, distances), (ComparisonWord::LooksSlower, Some([7.0, 60.0])));
+    assert_eq!((answer, needs), (ComparisonAnswer::Undecided, Some(Needs::EqualDistance)));
     let (word, distances, answer, _) = with_distances(50.0, 70.0, |_| {});
-    assert_eq!((word, distances, answer), (Word::Slower, None, Answer::Fail));
+    assert_eq!((word, distances, answer), (ComparisonWord::Slower, None, ComparisonAnswer::Fail));
     // Another host has other distances.
     let (word, distances, ..) = with_distances(7.0, 60.0, |run| run.host.id = Some("other".into()));
-    assert_eq!((word, distances), (Word::Slower, None));
+    assert_eq!((word, distances), (ComparisonWord::Slower, None));
 }
 
 #[test]

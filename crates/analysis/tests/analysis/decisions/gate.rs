@@ -1,6 +1,6 @@
 //! The gate: what counts, and the three answers.
 
-use fathom_analysis::compare::{Answer, Comparison, Gate, Needs, Noise, compare};
+use fathom_analysis::compare::{Comparison, ComparisonAnswer, Gate, Needs, Noise, compare};
 use fathom_record::{
     Basis, Better, Cause, Document, Interval, Outline, Record, State, Unit, Verdict,
 };
@@ -22,12 +22,12 @@ fn scattered(median: f64, by: f64) -> Record {
 #[test]
 fn loss_beyond_doubt_fails_and_a_possible_one_is_undecided() {
     for (b, processes, answer, needs) in [
-        (100.1, 10, Answer::Pass, None),
-        (70.0, 10, Answer::Pass, None),
-        (110.0, 10, Answer::Fail, None),
-        (105.05, 10, Answer::Undecided, Some(Needs::StoredRuns)),
-        (110.0, 5, Answer::Undecided, Some(Needs::Processes)),
-        (104.9, 10, Answer::Undecided, Some(Needs::Processes)),
+        (100.1, 10, ComparisonAnswer::Pass, None),
+        (70.0, 10, ComparisonAnswer::Pass, None),
+        (110.0, 10, ComparisonAnswer::Fail, None),
+        (105.05, 10, ComparisonAnswer::Undecided, Some(Needs::StoredRuns)),
+        (110.0, 5, ComparisonAnswer::Undecided, Some(Needs::Processes)),
+        (104.9, 10, ComparisonAnswer::Undecided, Some(Needs::Processes)),
     ] {
         let comparison = comparison(&[&run(1, 100.0, processes)], &run(2, b, processes));
         let gate = gate(&comparison, 0.05);
@@ -36,7 +36,7 @@ fn loss_beyond_doubt_fails_and_a_possible_one_is_undecided() {
         assert!((comparison.false_alarms - 0.05).abs() < 1e-9, "one interval of 95 %");
         // What is printed beside the answer is what it rests on.
         let possible = comparison.rows[0].interval.expect("an interval")[1] - 1.0;
-        assert_eq!(answer == Answer::Pass, possible <= 0.05, "{b} {processes}");
+        assert_eq!(answer == ComparisonAnswer::Pass, possible <= 0.05, "{b} {processes}");
         for one in gate.lost.iter().chain(&gate.undecided) {
             assert!((one.possible - possible).abs() < 1e-12, "{one:?}");
             assert!((one.loss - (b / 100.0 - 1.0)).abs() < 1e-9, "{one:?}");
@@ -49,7 +49,10 @@ fn low_quality_run_is_undecided() {
     let mut b = run(2, 150.0, 10);
     b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "autocorrelated");
     let gate = gate(&comparison(&[&run(1, 100.0, 10)], &b), 0.05);
-    assert_eq!((gate.answer, gate.undecided[0].needs), (Answer::Undecided, Some(Needs::QuietRun)));
+    assert_eq!(
+        (gate.answer, gate.undecided[0].needs),
+        (ComparisonAnswer::Undecided, Some(Needs::QuietRun))
+    );
 }
 
 /// Halved is worse by half, whatever the direction of better.
@@ -62,7 +65,12 @@ fn loss_is_a_share_of_the_rate_and_of_the_time() {
         let gate = gate(&comparison, limit);
         (gate.answer, gate.lost.len())
     });
-    let expected = [(Answer::Fail, 2), (Answer::Fail, 1), (Answer::Pass, 0), (Answer::Pass, 0)];
+    let expected = [
+        (ComparisonAnswer::Fail, 2),
+        (ComparisonAnswer::Fail, 1),
+        (ComparisonAnswer::Pass, 0),
+        (ComparisonAnswer::Pass, 0),
+    ];
     assert_eq!(answers, expected);
 }
 
@@ -72,15 +80,19 @@ fn wide_interval_counts_only_where_it_shows_a_loss() {
         gate(&compared(vec![scattered(100.0, 0.1)], vec![scattered(b, 0.1)]), limit)
     };
     let wide = gate(100.0, 0.05);
-    assert_eq!((wide.answer, wide.gateable), (Answer::Undecided, 0), "nothing can be decided");
+    assert_eq!(
+        (wide.answer, wide.gateable),
+        (ComparisonAnswer::Undecided, 0),
+        "nothing can be decided"
+    );
     let above = wide.not_gateable[0].above.expect("a limit");
     assert!(!wide.not_gateable[0].worse && above > 0.3, "{wide:?}");
     assert_eq!(gate(100.0, above - 0.001).gateable, 0);
     let [at, half_worse] = [gate(100.0, above + 0.001), gate(150.0, above + 0.001)];
-    assert_eq!((at.answer, at.gateable), (Answer::Pass, 1));
-    assert_eq!((half_worse.answer, half_worse.gateable), (Answer::Undecided, 1));
+    assert_eq!((at.answer, at.gateable), (ComparisonAnswer::Pass, 1));
+    assert_eq!((half_worse.answer, half_worse.gateable), (ComparisonAnswer::Undecided, 1));
     let thrice = gate(300.0, 0.05);
-    assert_eq!((thrice.answer, thrice.gateable), (Answer::Undecided, 1), "{thrice:?}");
+    assert_eq!((thrice.answer, thrice.gateable), (ComparisonAnswer::Undecided, 1), "{thrice:?}");
     assert_eq!(thrice.undecided[0].needs, Some(Needs::Processes));
 }
 
@@ -90,7 +102,10 @@ fn not_gateable_case_does_not_count() {
     let sound = || record("sound", NS, 100.0, 10);
     let (a, b) = (vec![sound(), scattered(100.0, 0.1)], vec![sound(), scattered(120.0, 0.1)]);
     let gate = gate(&compared(a, b), 0.05);
-    assert_eq!((gate.answer, gate.gateable, gate.not_gateable.len()), (Answer::Pass, 1, 1));
+    assert_eq!(
+        (gate.answer, gate.gateable, gate.not_gateable.len()),
+        (ComparisonAnswer::Pass, 1, 1)
+    );
 }
 
 /// Runs that differ by 4 % if nothing was changed.
@@ -101,11 +116,11 @@ fn stored_noise_decides_what_counts_also_unfiltered() {
         (10..20).map(|number| Outline::from(&run(number, level(number), 10))).collect();
     let a = run(1, 100.0, 10);
     for (b, limit, answer, gateable) in [
-        (100.1, 0.05, Answer::Pass, 1),
-        (100.1, 0.04, Answer::Undecided, 0),
-        (107.0, 0.05, Answer::Fail, 1),
-        (107.0, 0.04, Answer::Undecided, 0),
-        (110.0, 0.04, Answer::Fail, 1),
+        (100.1, 0.05, ComparisonAnswer::Pass, 1),
+        (100.1, 0.04, ComparisonAnswer::Undecided, 0),
+        (107.0, 0.05, ComparisonAnswer::Fail, 1),
+        (107.0, 0.04, ComparisonAnswer::Undecided, 0),
+        (110.0, 0.04, ComparisonAnswer::Fail, 1),
     ] {
         let b = run(2, b, 10);
         let noise = Noise::learn(&stored, std::slice::from_ref(&a), &b);
@@ -131,23 +146,27 @@ fn single_process_and_no_direction_are_not_gateable() {
     let of = |b| gate(&comparison(&[&single(1, 100.0)], &b), 0.05);
     assert_eq!(
         (of(single(2, 100.0)).answer, of(single(2, 100.0)).gateable),
-        (Answer::Undecided, 0)
+        (ComparisonAnswer::Undecided, 0)
     );
     assert_eq!(of(single(2, 200.0)).gateable, 1, "looks slower, far beyond its interval");
     let hertz = || vec![Record { better: Better::Neither, ..record("f", Unit::Hertz, 4e9, 10) }];
     let gate = gate(&compared(hertz(), hertz()), 0.05);
     assert_eq!((gate.gateable, gate.not_gateable[0].above), (0, None));
     let nothing: Comparison = comparison(&[&bare(1)], &bare(2));
-    assert_eq!(self::gate(&nothing, 0.05).answer, Answer::Undecided, "nothing was tested");
+    assert_eq!(
+        self::gate(&nothing, 0.05).answer,
+        ComparisonAnswer::Undecided,
+        "nothing was tested"
+    );
 }
 
 #[test]
 fn caller_decides_what_undecided_is() {
-    for answer in [Answer::Pass, Answer::Fail] {
+    for answer in [ComparisonAnswer::Pass, ComparisonAnswer::Fail] {
         let taken = |b: f64| {
             comparison(&[&run(1, 100.0, 5)], &run(2, b, 5)).gate(0.05, Some(answer)).taken()
         };
-        assert_eq!((taken(110.0), taken(100.0)), (answer, Answer::Pass));
+        assert_eq!((taken(110.0), taken(100.0)), (answer, ComparisonAnswer::Pass));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Histories of a metric.
 
-use fathom_analysis::history::{History, Series, history};
+use fathom_analysis::history::{History, HistorySeries, history};
 use fathom_record::{
     Cause, Document, Effort, Estimate, FarHost, Host, Outline, Params, Record, Reference,
     ReferenceBasis, State, Stratum, Unit, Verdict,
@@ -30,14 +30,14 @@ fn stepped() -> Vec<Document> {
     (0..20).map(one).collect()
 }
 
-fn of(host: &str, documents: &[Document]) -> History {
+fn history_of(host: &str, documents: &[Document]) -> History {
     let runs: Vec<Outline> = documents.iter().map(Outline::from).collect();
     history("os.syscall", host, &runs, &|_| true)
 }
 
 #[test]
 fn change_has_run_size_and_differences() {
-    let history = of("here", &stepped());
+    let history = history_of("here", &stepped());
     assert_eq!(history.series.len(), 2);
     for series in &history.series {
         let [change] = series.changes.as_slice() else { panic!("{:?}", series.changes) };
@@ -52,10 +52,10 @@ fn change_has_run_size_and_differences() {
 fn hosts_are_never_pooled_and_the_others_are_named() {
     let mut documents = stepped();
     documents.extend((20..26).map(|number| document(number, "elsewhere", "6.1", 500.0)));
-    let here = of("here", &documents);
+    let here = history_of("here", &documents);
     assert_eq!(here.series[0].points.len(), 20);
     assert_eq!(here.other_hosts, ["elsewhere"]);
-    let there = of("elsewhere", &documents);
+    let there = history_of("elsewhere", &documents);
     assert!(there.series[0].changes.is_empty() && there.series[0].points.len() == 6);
 }
 
@@ -65,7 +65,7 @@ fn hosts_with_one_name_have_two_histories() {
     for (number, document) in documents.iter_mut().enumerate() {
         document.host.id = Some(if number % 2 == 0 { "aaaaaaaa00" } else { "bbbbbbbb00" }.into());
     }
-    let one = of("aaaaaaaa00", &documents);
+    let one = history_of("aaaaaaaa00", &documents);
     assert_eq!((one.host.as_str(), one.host_id.as_str()), ("here (aaaaaaaa)", "aaaaaaaa00"));
     assert_eq!(one.series[0].points.len(), 10);
     assert_eq!(one.other_hosts, ["here (bbbbbbbb)"]);
@@ -78,7 +78,7 @@ fn renamed_host_has_one_history() {
         document.host.id = Some("aaaaaaaa00".to_owned());
         document.host.name = if number < 10 { "old" } else { "new" }.to_owned();
     }
-    let history = of("aaaaaaaa00", &documents);
+    let history = history_of("aaaaaaaa00", &documents);
     assert_eq!((history.host.as_str(), history.series[0].points.len()), ("new", 20));
     let named: Vec<&str> =
         history.series[0].changes[0].differences.iter().map(|one| one.what.as_str()).collect();
@@ -94,7 +94,7 @@ fn invalid_values_and_imposed_runs_make_no_change() {
         summary(document).median = 9000.0;
     }
     documents[7].run.imposed.push("FATHOM_SPIN=os.syscall=40%".to_owned());
-    let history = of("here", &documents);
+    let history = history_of("here", &documents);
     assert_eq!(history.imposed, [documents[7].run.id.clone()]);
     let series = &history.series[0];
     assert_eq!(series.points.iter().filter(|point| point.value.is_none()).count(), 2);
@@ -111,11 +111,11 @@ fn runs_with_an_emulated_end_are_left_out() {
     documents[8].far.push(far);
     let count = documents.len();
     let points = |history: &History| history.series[0].points.len();
-    let history = of("here", &documents);
+    let history = history_of("here", &documents);
     assert_eq!(history.emulated, [documents[6].run.id.clone()]);
     assert_eq!(points(&history), count - 1, "the far end of another case");
     documents[8].records[0].params = Params::one("to", "there");
-    let history = of("here", &documents);
+    let history = history_of("here", &documents);
     assert_eq!(history.emulated.len(), 2);
     assert_eq!(points(&history), count - 2);
     assert!(history.series.iter().all(|series| series.params.text("to").is_none()));
@@ -128,7 +128,7 @@ fn bounds_make_no_change() {
         let median = if number < 10 { -0.5 } else { 2600.0 };
         (summary(document).median, summary(document).bound) = (median, Some(2600.0));
     }
-    let series = &of("here", &documents).series[0];
+    let series = &history_of("here", &documents).series[0];
     assert!(series.changes.is_empty());
     assert!(series.points.iter().all(|it| (it.value, it.bound) == (None, Some(2600.0))));
 }
@@ -137,7 +137,7 @@ fn bounds_make_no_change() {
 fn value_of_an_interrupted_case_is_left_out() {
     let mut documents = stepped();
     documents[6].records[0].verdict = Verdict::because(State::Noisy, Cause::Interrupted, "2 of 5");
-    let points = &of("here", &documents).series[0].points;
+    let points = &history_of("here", &documents).series[0].points;
     assert!(points[6].cut_short && points[6].value.is_none() && points[5].value.is_some());
 }
 
@@ -149,8 +149,8 @@ fn far_ends_of_one_name_are_two_series() {
         let id = if number < 10 { "aaaaaaaa0000" } else { "bbbbbbbb0000" };
         document.far[0].host.id = Some(id.to_owned());
     }
-    let history = of("here", &documents);
-    let of_far = |it: &Series| Some((it.far.clone()?, it.points.len(), it.changes.len()));
+    let history = history_of("here", &documents);
+    let of_far = |it: &HistorySeries| Some((it.far.clone()?, it.points.len(), it.changes.len()));
     let series: Vec<_> = history.series.iter().filter_map(of_far).collect();
     let of_host = |id: &str| (format!("bench-4 ({id})"), 10, 0);
     assert_eq!(series, [of_host("aaaaaaaa"), of_host("bbbbbbbb")], "another host is no change");
@@ -166,14 +166,14 @@ fn series_never_mixes_strata() {
         (summary.stratum, summary.as_found) = (Stratum::ToItself, Some(as_found));
     }
     let first = |documents: &[Document]| {
-        let series = of("here", documents).series.remove(0);
+        let series = history_of("here", documents).series.remove(0);
         (series.stratum, series.points[0].value, series.points[15].value, series.changes.len())
     };
     assert_eq!(first(&documents), (Stratum::ToItself, Some(100.0), Some(110.0), 1));
     let one = summary(&mut documents[15]);
     (one.stratum, one.median) = (Stratum::AsFound, 220.0);
     assert_eq!(first(&documents), (Stratum::ToItself, Some(100.0), Some(220.0), 1));
-    assert!(of("here", &documents).series[0].points[15].slow, "left out");
+    assert!(history_of("here", &documents).series[0].points[15].slow, "left out");
     // Invalid runs do not affect the stratum.
     documents[15].records[0].verdict.state = State::Invalid;
     assert_eq!(first(&documents), (Stratum::ToItself, Some(100.0), None, 1));
@@ -204,7 +204,7 @@ fn slow_down(document: &mut Document, times: f64) {
 }
 
 fn changes(documents: &[Document]) -> Vec<(String, bool)> {
-    let series = of("here", documents).series.remove(0);
+    let series = history_of("here", documents).series.remove(0);
     series.changes.into_iter().map(|change| (change.run, change.as_found)).collect()
 }
 
@@ -213,7 +213,7 @@ fn slow_spell_is_left_out_of_the_detection() {
     let mut documents = at_full_speed((0..20).map(wobbling));
     documents[8..13].iter_mut().for_each(|one| slow_down(one, 1.3));
     assert!(changes(&documents).is_empty());
-    let series = of("here", &documents).series.remove(0);
+    let series = history_of("here", &documents).series.remove(0);
     assert_eq!(series.stratum, Stratum::ToItself);
     assert_eq!(series.points.iter().filter(|point| point.slow).count(), 5);
 }
@@ -233,7 +233,7 @@ fn core_that_stays_slow_is_a_change() {
 fn efforts_are_separate_series() {
     let mut documents = stepped();
     documents[10..].iter_mut().for_each(|one| one.run.effort = Effort::Thorough);
-    let history = of("here", &documents);
+    let history = history_of("here", &documents);
     assert_eq!(history.series.len(), 4);
     assert!(history.series.iter().all(|one| one.points.len() == 10 && one.changes.is_empty()));
 }
@@ -266,7 +266,7 @@ fn wandering_core_frequency_is_no_change() {
     for share in [1.0, 0.5] {
         let documents = with_core(values(share), core);
         assert!(changes(&documents).is_empty(), "{share}");
-        assert_eq!(of("here", &documents).series[0].explained, 2);
+        assert_eq!(history_of("here", &documents).series[0].explained, 2);
     }
     // The core explains neither a larger change nor one in the other direction.
     assert_eq!(changes(&with_core(values(2.0), core)).len(), 2);

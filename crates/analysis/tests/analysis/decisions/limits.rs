@@ -1,6 +1,6 @@
 //! The limits of comparisons and their margins.
 
-use fathom_analysis::compare::{Noise, NoiseBy, Word, compare};
+use fathom_analysis::compare::{ComparisonWord, Noise, NoiseBy, compare};
 use fathom_record::{Cause, Document, Outline, State, Unit, Verdict};
 
 use super::runs::{compared, comparison, record, run, summary};
@@ -12,7 +12,7 @@ fn exact(number: usize, medians: &[f64]) -> Document {
     run
 }
 
-fn word(a: &[f64], b: &[f64]) -> (Word, Option<f64>) {
+fn word(a: &[f64], b: &[f64]) -> (ComparisonWord, Option<f64>) {
     let row = comparison(&[&exact(1, a)], &exact(2, b)).rows.remove(0);
     (row.word, row.unchanged_within)
 }
@@ -20,11 +20,15 @@ fn word(a: &[f64], b: &[f64]) -> (Word, Option<f64>) {
 #[test]
 fn equal_processes_have_exact_ratios() {
     let at = |ratio: f64| word(&[100.0; 10], &[100.0 * ratio; 10]);
-    assert_eq!(at(1.0), (Word::Unchanged, Some(0.02)));
-    assert_eq!(at(1.019), (Word::Unchanged, Some(0.02)), "changed for certain, but by little");
-    assert_eq!(at(0.981), (Word::Unchanged, Some(0.02)));
-    assert_eq!(at(1.021).0, Word::Slower);
-    assert_eq!(at(0.979).0, Word::Faster);
+    assert_eq!(at(1.0), (ComparisonWord::Unchanged, Some(0.02)));
+    assert_eq!(
+        at(1.019),
+        (ComparisonWord::Unchanged, Some(0.02)),
+        "changed for certain, but by little"
+    );
+    assert_eq!(at(0.981), (ComparisonWord::Unchanged, Some(0.02)));
+    assert_eq!(at(1.021).0, ComparisonWord::Slower);
+    assert_eq!(at(0.979).0, ComparisonWord::Faster);
 }
 
 #[test]
@@ -51,9 +55,14 @@ fn rows_are_sorted_by_word_and_size() {
     let a = ["a", "b", "c", "d"].map(|metric| case(metric, 100.0));
     let b = [("a", 110.0), ("b", 150.0), ("c", 50.0), ("d", 100.0)].map(|(it, to)| case(it, to));
     let rows = compared(a.to_vec(), b.to_vec()).rows;
-    let order: Vec<(&str, Word)> = rows.iter().map(|row| (row.metric.as_str(), row.word)).collect();
-    let expected =
-        [("b", Word::Slower), ("a", Word::Slower), ("c", Word::Faster), ("d", Word::Unchanged)];
+    let order: Vec<(&str, ComparisonWord)> =
+        rows.iter().map(|row| (row.metric.as_str(), row.word)).collect();
+    let expected = [
+        ("b", ComparisonWord::Slower),
+        ("a", ComparisonWord::Slower),
+        ("c", ComparisonWord::Faster),
+        ("d", ComparisonWord::Unchanged),
+    ];
     assert_eq!(order, expected);
 }
 

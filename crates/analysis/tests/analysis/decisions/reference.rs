@@ -1,6 +1,8 @@
 //! Runs beside published figures.
 
-use fathom_analysis::reference::{Beneath, Beside, Figure, Missing, Published, Reference, beside};
+use fathom_analysis::reference::{
+    Beneath, Beside, Missing, Published, StudyFigure, StudyReference, beside,
+};
 use fathom_record::summary::Trimmed;
 use fathom_record::{
     Basis, Cause, Document, Interval, MetricId, Params, Prediction, Protocol, Record, State, Unit,
@@ -18,7 +20,7 @@ fn published(metric: &str, measured: f64) -> Published {
         hardware: None,
         software: None,
         predicted: None,
-        measured: Figure::Number(measured),
+        measured: StudyFigure::Number(measured),
         sd_percent: None,
         protocol: None,
         note: None,
@@ -26,8 +28,8 @@ fn published(metric: &str, measured: f64) -> Published {
     }
 }
 
-fn study(record: Vec<Published>) -> Reference {
-    Reference {
+fn study(record: Vec<Published>) -> StudyReference {
+    StudyReference {
         name: "study".to_owned(),
         title: String::new(),
         machine: String::new(),
@@ -161,7 +163,7 @@ fn first_run_with_a_number_gives_the_rows() {
     };
     assert_eq!(values(&runs), [Some(100.0), Some(200.0)]);
     assert_eq!(values(&runs[..2]), [None], "without a number the first run with the case");
-    let study = Reference {
+    let study = StudyReference {
         record: [
             figures(),
             vec![
@@ -172,14 +174,14 @@ fn first_run_with_a_number_gives_the_rows() {
         .concat(),
         ..study(Vec::new())
     };
-    let beneath = Beneath::of(&study, &runs);
+    let beneath = Beneath::from_reference(&study, &runs);
     let json = serde_json::to_value(&beneath).expect("JSON");
     let figures = json["figures"].as_array().expect("a list");
     assert_eq!(figures.len(), 1, "neither other work nor a metric that is gone");
     assert_eq!(figures[0]["like"], serde_json::json!([[], [0], [0, 1], [0]]));
     assert!(beneath.touches(&runs) && !beneath.touches(&runs[..1]));
     let other_unit = Document { records: vec![record("x", Unit::Bytes, 1.0, 5)], ..bare(5) };
-    let json = serde_json::to_value(Beneath::of(&study, &[other_unit])).expect("JSON");
+    let json = serde_json::to_value(Beneath::from_reference(&study, &[other_unit])).expect("JSON");
     assert_eq!(json["figures"][0]["like"], serde_json::json!([[]]));
     let other_metric = [Document { records: vec![record("y", Unit::Bytes, 1.0, 5)], ..bare(6) }];
     assert!(!beneath.touches(&other_metric));

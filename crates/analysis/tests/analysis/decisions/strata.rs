@@ -1,6 +1,6 @@
 //! Which visits are compared, and what the core's own speed explains.
 
-use fathom_analysis::compare::{Answer, Compared, Needs, Noise, Word, compare};
+use fathom_analysis::compare::{Compared, ComparisonAnswer, ComparisonWord, Needs, Noise, compare};
 use fathom_record::{
     Better, Cause, Document, Estimate, NotSelected, Outline, State, Stratum, Summary, Unit, Verdict,
 };
@@ -60,7 +60,7 @@ fn full_speed_is_compared_where_all_runs_have_it() {
     let (a, b) = (selected(1, 100.0, 150.0, 1.5), selected(2, 110.0, 130.0, 1.3));
     let full = row(&a, &b);
     assert_eq!(sides(&full), (Stratum::ToItself, 100.0, 110.0));
-    assert_eq!((full.word, full.visits_a, full.visits_b), (Word::Slower, 21, 21));
+    assert_eq!((full.word, full.visits_a, full.visits_b), (ComparisonWord::Slower, 21, 21));
     let found = as_found(2, 130.0, 1.3);
     assert_eq!(sides(&row(&a, &found)), (Stratum::AsFound, 150.0, 130.0));
     assert_eq!(sides(&row(&found, &a)), (Stratum::AsFound, 130.0, 150.0));
@@ -77,7 +77,7 @@ fn other_full_speed_of_one_core_is_compared_as_found() {
     assert_eq!(comparison(&[&a], &of_other_cpu).core, None, "another core");
     let comparison = comparison(&[&a], &b);
     assert_eq!(sides(&comparison.rows[0]), (Stratum::AsFound, 100.0, 151.0));
-    assert_eq!(comparison.rows[0].word, Word::Inconclusive, "the core explains it");
+    assert_eq!(comparison.rows[0].word, ComparisonWord::Inconclusive, "the core explains it");
     assert!((comparison.core.expect("it was slower") - 1.5).abs() < 1e-9);
     // Another core, or another setting of the machine, has a full speed of its own.
     let mut with_governor = b;
@@ -102,9 +102,9 @@ fn wandering_frequency_is_one_full_speed() {
     assert_eq!((explained.core, explained.rows[0].stratum), (None, Stratum::ToItself));
     assert_eq!(
         (explained.rows[0].word, explained.rows[0].is_spoiled()),
-        (Word::Inconclusive, true)
+        (ComparisonWord::Inconclusive, true)
     );
-    assert_eq!(at(107.0).rows[0].word, Word::Slower);
+    assert_eq!(at(107.0).rows[0].word, ComparisonWord::Slower);
 }
 
 #[test]
@@ -113,19 +113,22 @@ fn change_that_the_core_explains_is_inconclusive() {
     for (a, b, core) in [(&a, &b, 1.5), (&b, &a, 1.0 / 1.5)] {
         let row = row(a, b);
         assert!((row.core.expect("a change of speed") - core).abs() < 1e-9, "{row:?}");
-        assert_eq!((row.word, row.is_spoiled()), (Word::Inconclusive, true), "{row:?}");
+        assert_eq!((row.word, row.is_spoiled()), (ComparisonWord::Inconclusive, true), "{row:?}");
     }
     // Where nothing changed for certain, it explains nothing.
     let mut wide = as_found(2, 101.0, 1.5);
     let estimate = summary(&mut wide).as_found.as_mut().expect("an estimate");
     estimate.process_medians = (0..10).map(|at| 80.0 + 4.5 * f64::from(at)).collect();
     let wide = row(&a, &wide);
-    assert_eq!((wide.word, wide.is_spoiled()), (Word::Inconclusive, false), "{wide:?}");
+    assert_eq!((wide.word, wide.is_spoiled()), (ComparisonWord::Inconclusive, false), "{wide:?}");
     let gate = comparison(&[&a], &b).gate(0.05, None);
-    assert_eq!((gate.answer, gate.undecided[0].needs), (Answer::Undecided, Some(Needs::EqualCore)));
+    assert_eq!(
+        (gate.answer, gate.undecided[0].needs),
+        (ComparisonAnswer::Undecided, Some(Needs::EqualCore))
+    );
     // The same change on a core that was as fast is a change.
     let same = row(&a, &as_found(2, 150.0, 1.004));
-    assert_eq!((same.word, same.core), (Word::Slower, None));
+    assert_eq!((same.word, same.core), (ComparisonWord::Slower, None));
 }
 
 #[test]
@@ -136,11 +139,15 @@ fn change_beyond_the_core_is_not_hidden() {
         run
     };
     let row = row(&two_cpus(1, 100.0, 1.0), &two_cpus(2, 300.0, 1.9));
-    assert_eq!((row.word, row.is_spoiled()), (Word::Slower, false), "{row:?}");
+    assert_eq!((row.word, row.is_spoiled()), (ComparisonWord::Slower, false), "{row:?}");
     // Faster, though the core was slower: nothing of that is the core.
     let faster = self::row(&two_cpus(1, 100.0, 1.0), &two_cpus(2, 80.0, 1.9));
-    assert_eq!(faster.word, Word::Faster, "{faster:?}");
-    for (of_b, word) in [(70.0, Word::Inconclusive), (40.0, Word::Slower), (130.0, Word::Faster)] {
+    assert_eq!(faster.word, ComparisonWord::Faster, "{faster:?}");
+    for (of_b, word) in [
+        (70.0, ComparisonWord::Inconclusive),
+        (40.0, ComparisonWord::Slower),
+        (130.0, ComparisonWord::Faster),
+    ] {
         let [a, b] = [(1, 100.0, 1.0), (2, of_b, 1.5)].map(|(number, rate, slower)| {
             let mut run = as_found(number, rate, slower);
             (run.records[0].unit, run.records[0].better) = (Unit::PerSecond, Better::Higher);
@@ -157,9 +164,9 @@ fn noisy_run_leaves_full_speed_its_words() {
         run
     };
     let (a, b) = (selected(1, 100.0, 100.0, 1.0), selected(2, 120.0, 120.0, 1.0));
-    assert_eq!(row(&a, &noisy(b)).word, Word::Slower);
+    assert_eq!(row(&a, &noisy(b)).word, ComparisonWord::Slower);
     let found = as_found(2, 120.0, 1.0);
-    assert_eq!(row(&a, &noisy(found)).word, Word::LooksSlower);
+    assert_eq!(row(&a, &noisy(found)).word, ComparisonWord::LooksSlower);
 }
 
 /// Kept runs of an unchanged machine that differ by 3 % at full speed and by 8 % unfiltered.
@@ -177,11 +184,15 @@ fn noise_is_learnt_for_each_stratum() {
         (row.word, row.unchanged_within.map(|share| (1000.0 * share).round()))
     };
     let full = |number, median| selected(number, median, median, 1.0);
-    assert_eq!(word(full(1, 100.0), full(2, 102.5)), (Word::Unchanged, Some(30.0)));
-    assert_eq!(word(full(1, 100.0), full(2, 105.0)), (Word::Slower, None));
+    assert_eq!(word(full(1, 100.0), full(2, 102.5)), (ComparisonWord::Unchanged, Some(30.0)));
+    assert_eq!(word(full(1, 100.0), full(2, 105.0)), (ComparisonWord::Slower, None));
     let found = |number, median| as_found(number, median, 1.0);
-    assert_eq!(word(found(1, 100.0), found(2, 105.0)), (Word::Unchanged, Some(80.0)));
-    assert_eq!(word(found(1, 100.0), found(2, 112.0)), (Word::Slower, None));
+    assert_eq!(word(found(1, 100.0), found(2, 105.0)), (ComparisonWord::Unchanged, Some(80.0)));
+    assert_eq!(word(found(1, 100.0), found(2, 112.0)), (ComparisonWord::Slower, None));
     let between = word(found(1, 100.0), found(2, 107.9));
-    assert_eq!(between, (Word::Unchanged, Some(136.0)), "its interval reaches beyond the noise");
+    assert_eq!(
+        between,
+        (ComparisonWord::Unchanged, Some(136.0)),
+        "its interval reaches beyond the noise"
+    );
 }

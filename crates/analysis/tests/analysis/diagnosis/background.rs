@@ -2,9 +2,9 @@
 
 use fathom_record::Severity::{Good, Note, Warning};
 
-use super::fixture::{Machine, after, finds, is_unknown};
+use super::fixture::{FixtureMachine, after, finds, is_unknown};
 
-fn damon(actions: &str) -> impl FnOnce(&mut Machine) {
+fn damon(actions: &str) -> impl FnOnce(&mut FixtureMachine) {
     let actions = Some(actions.to_owned());
     move |m| m.host.memory.damon = actions
 }

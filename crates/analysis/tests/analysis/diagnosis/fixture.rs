@@ -8,13 +8,13 @@ use fathom_record::run::ClockFacts;
 use fathom_record::{Condition, Finding, Host, Severity};
 
 #[derive(Clone, Default)]
-pub(crate) struct Machine {
+pub(crate) struct FixtureMachine {
     pub(crate) host: Host,
     pub(crate) condition: Condition,
     pub(crate) clock: ClockState,
 }
 
-impl Machine {
+impl FixtureMachine {
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let (host, condition, clock) = (&self.host, &self.condition, &self.clock);
         diagnose(&Subject { host, condition, clock })
@@ -26,21 +26,26 @@ impl Machine {
 }
 
 /// The finding of the rule `id` on the quiet machine after a change.
-pub(crate) fn after(id: &str, change: impl FnOnce(&mut Machine)) -> Finding {
+pub(crate) fn after(id: &str, change: impl FnOnce(&mut FixtureMachine)) -> Finding {
     let mut machine = quiet();
     change(&mut machine);
     machine.finding(id)
 }
 
 /// Asserts severity and text of the rule `id` after a change.
-pub(crate) fn finds(id: &str, severity: Severity, words: &str, change: impl FnOnce(&mut Machine)) {
+pub(crate) fn finds(
+    id: &str,
+    severity: Severity,
+    words: &str,
+    change: impl FnOnce(&mut FixtureMachine),
+) {
     let finding = after(id, change);
     assert_eq!((finding.severity, finding.unknown), (severity, false), "{finding:?}");
     assert!(finding.found.contains(words), "`{words}` is missing: {finding:?}");
 }
 
 /// Asserts that the finding of the rule `id` is unknown after a change.
-pub(crate) fn is_unknown(id: &str, change: impl FnOnce(&mut Machine)) {
+pub(crate) fn is_unknown(id: &str, change: impl FnOnce(&mut FixtureMachine)) {
     let finding = after(id, change);
     assert_eq!((finding.severity, finding.unknown), (Severity::Note, true), "{finding:?}");
     assert!(has_reason(&finding), "{finding:?}");
@@ -60,8 +65,8 @@ pub(crate) fn look(cpus: Vec<CpuShares>) -> Option<Look> {
 }
 
 /// A typical cloud machine: two CPUs, no governor, no hardware counters, an unprivileged user.
-pub(crate) fn quiet() -> Machine {
-    Machine { host: host(), condition: condition(), clock: clock() }
+pub(crate) fn quiet() -> FixtureMachine {
+    FixtureMachine { host: host(), condition: condition(), clock: clock() }
 }
 
 fn host() -> Host {

@@ -4,9 +4,9 @@ use fathom_record::Fix;
 use fathom_record::Severity::{Good, Note, Severe, Warning};
 use fathom_record::diagnosis::Acceptable;
 
-use super::fixture::{Machine, after, finds, is_unknown, look, quiet, shares};
+use super::fixture::{FixtureMachine, after, finds, is_unknown, look, quiet, shares};
 
-fn refused(read_ns: f64, resolution_ns: f64) -> impl FnOnce(&mut Machine) {
+fn refused(read_ns: f64, resolution_ns: f64) -> impl FnOnce(&mut FixtureMachine) {
     move |m| {
         let clock = m.clock.facts.as_mut().unwrap();
         clock.source = "monotonic_raw".to_owned();
@@ -25,7 +25,7 @@ fn rejected_counter_is_rated_by_its_substitute() {
         clock.refused = Some("stamps are out of order by up to 40 ticks".to_owned());
         clock.details.insert("out_of_order_ticks".to_owned(), 40.0);
     });
-    let standing = |m: &mut Machine| {
+    let standing = |m: &mut FixtureMachine| {
         m.clock.facts = None;
         m.clock.failure = Some("0 ticks in 50 ms".to_owned());
     };
@@ -36,7 +36,7 @@ fn rejected_counter_is_rated_by_its_substitute() {
 #[test]
 fn calibration_is_rated_by_its_repeatability() {
     let ppm = |ppm: f64| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             let clock = m.clock.facts.as_mut().unwrap();
             clock.details.insert("calibration_repeat_ppm".to_owned(), ppm);
         }
@@ -67,7 +67,7 @@ fn ondemand_governor_is_a_warning() {
     assert!(unread.found.contains("virtual machine"), "{unread:?}");
     let governed = |governor: &str| {
         let governor = governor.to_owned();
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             m.host.cpu.governor = Some(governor);
             m.host.cpu.frequency_driver = Some("intel_pstate".to_owned());
         }
@@ -87,7 +87,7 @@ fn ondemand_governor_is_a_warning() {
 #[test]
 fn busy_sibling_is_a_warning() {
     let pair = |busy: f64| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             m.host.cpu.smt = Some(true);
             m.host.cpu.siblings = vec![vec![0, 4], vec![1, 5]];
             m.condition.look = look(vec![shares(1, 0.0, 0.0), shares(5, busy, 0.0)]);
@@ -139,7 +139,7 @@ fn hardware_properties_are_notes() {
 fn isolated_cpus_are_named() {
     let isolated = |cpus: &[u32], chosen: u32| {
         let cpus = cpus.to_vec();
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             (m.host.cpu.isolated, m.condition.cpu) = (Some(cpus), Some(chosen));
         }
     };
@@ -150,14 +150,15 @@ fn isolated_cpus_are_named() {
     finds(id, Good, "isolcpus: CPU 2-3", isolated(&[2, 3], 1));
     finds(id, Good, "nohz_full: CPU 1", |m| m.host.cpu.nohz_full = Some(vec![1]));
     is_unknown(id, |m| m.host.cpu.isolated = None);
-    let four = |m: &mut Machine| (m.host.cpu.logical, m.host.cpu.isolated) = (4, Some(vec![2, 3]));
+    let four =
+        |m: &mut FixtureMachine| (m.host.cpu.logical, m.host.cpu.isolated) = (4, Some(vec![2, 3]));
     finds("cpus-allowed", Note, "CPU 0-1 of 4 (isolcpus)", four);
 }
 
 #[test]
 fn missing_files_are_not_missing_features() {
-    let no_sys = |m: &mut Machine| m.condition.sys_readable = false;
-    let found = |id: &str, change: fn(&mut Machine)| {
+    let no_sys = |m: &mut FixtureMachine| m.condition.sys_readable = false;
+    let found = |id: &str, change: fn(&mut FixtureMachine)| {
         let finding = after(id, |m| {
             no_sys(m);
             m.host.virtualization = Some("none".to_owned());
@@ -167,7 +168,7 @@ fn missing_files_are_not_missing_features() {
         finding.found
     };
     for (id, change) in [
-        ("damon", (|m| m.host.memory = Default::default()) as fn(&mut Machine)),
+        ("damon", (|m| m.host.memory = Default::default()) as fn(&mut FixtureMachine)),
         ("cpu-governor", |_| {}),
         ("cpu-boost", |_| {}),
         ("zswap", |m| m.host.memory.zswap.enabled = None),
@@ -194,7 +195,7 @@ fn missing_files_are_not_missing_features() {
 #[test]
 fn pressure_that_is_off_is_not_called_a_build() {
     let off = |line: &'static str| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             m.condition.pressure.clear();
             m.condition.pressure_missing = Some("psi=0 on the kernel command line".to_owned());
             m.condition.counters_missing.push("pressure (/proc/pressure)".to_owned());
@@ -212,10 +213,10 @@ fn pressure_that_is_off_is_not_called_a_build() {
 #[test]
 fn remedies_change_something() {
     let nothing = |why| Some(Fix::Nothing { why });
-    let root = |m: &mut Machine| m.condition.permissions.root = Some(true);
+    let root = |m: &mut FixtureMachine| m.condition.permissions.root = Some(true);
     assert_eq!(after("drop-caches", |_| {}).remedy, Some(Fix::BecomeRootToDropCaches));
     assert_eq!(after("drop-caches", root).remedy, nothing(Acceptable::Forbidden));
-    let runs = |m: &mut Machine| m.host.memory.damon = Some("unknown actions".to_owned());
+    let runs = |m: &mut FixtureMachine| m.host.memory.damon = Some("unknown actions".to_owned());
     assert_eq!(after("damon", runs).remedy, Some(Fix::ReadDamonAsRoot));
     let by_root = after("damon", |m| {
         runs(m);
@@ -223,9 +224,9 @@ fn remedies_change_something() {
     });
     assert_eq!(by_root.remedy, nothing(Acceptable::Forbidden));
     // The clock source is as fast as any, or that of an emulator.
-    let slow = |m: &mut Machine| refused(500.0, 1.0)(m);
+    let slow = |m: &mut FixtureMachine| refused(500.0, 1.0)(m);
     assert_eq!(after("clock-counter", slow).remedy, nothing(Acceptable::KernelClock));
-    let hpet = |m: &mut Machine| m.host.clocksource = Some("hpet".to_owned());
+    let hpet = |m: &mut FixtureMachine| m.host.clocksource = Some("hpet".to_owned());
     let see = Fix::SeeFinding { id: "clock-source".to_owned() };
     let of_hpet = after("clock-counter", |m| {
         slow(m);
@@ -249,7 +250,7 @@ fn remedies_change_something() {
 fn restricted_cpus_are_reported() {
     let allowed = |allowed: &[u32], logical: u32| {
         let allowed = allowed.to_vec();
-        move |m: &mut Machine| (m.host.cpu.allowed, m.host.cpu.logical) = (allowed, logical)
+        move |m: &mut FixtureMachine| (m.host.cpu.allowed, m.host.cpu.logical) = (allowed, logical)
     };
     finds("cpus-allowed", Note, "one CPU", allowed(&[0], 1));
     finds("cpus-allowed", Warning, "CPU 3 of 8", allowed(&[3], 8));
@@ -266,7 +267,7 @@ fn memory_is_rated_by_available_bytes() {
     finds("memory-available", Good, "7.0 GiB of 8.0 GiB", |_| {});
     is_unknown("memory-available", |m| m.host.memory.available_bytes = None);
     let swap = |used: u64, moved: u64| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             m.host.memory.swap_bytes = Some(2 << 30);
             m.condition.swap_used_bytes = Some(used);
             m.condition.look.as_mut().unwrap().swapped_pages = Some(moved);
@@ -288,7 +289,7 @@ fn memory_is_rated_by_available_bytes() {
 #[test]
 fn unreadable_kernel_files_are_severe() {
     let files = |proc: bool, sys: bool| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             (m.condition.proc_readable, m.condition.sys_readable) = (proc, sys);
         }
     };

@@ -4,7 +4,7 @@ use fathom_record::Fix;
 use fathom_record::Severity::{Good, Note, Severe, Warning};
 use fathom_record::condition::{QuotaSight, StorePlace};
 
-use super::fixture::{Machine, after, finds, is_unknown, look, shares};
+use super::fixture::{FixtureMachine, after, finds, is_unknown, look, shares};
 
 #[test]
 fn busy_cpu_is_a_warning() {
@@ -44,7 +44,7 @@ fn load_pressure_and_uptime_are_reported() {
         ("io", 0.25, 0.5, "I/O 50 %"),
     ] {
         let waits = |share: f64| {
-            move |m: &mut Machine| *m.condition.pressure.get_mut(kind).unwrap() = share
+            move |m: &mut FixtureMachine| *m.condition.pressure.get_mut(kind).unwrap() = share
         };
         finds("pressure", Good, "memory", waits(good));
         finds("pressure", Warning, words, waits(bad));
@@ -95,7 +95,7 @@ fn hidden_quota_is_unknown_until_throttled() {
 #[test]
 fn cgroup_limits_are_rated_by_what_is_left() {
     let memory = |bytes: u64| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             m.host.cgroup.memory_limit_bytes = Some(bytes);
             m.condition.cgroup_memory_bytes = Some(100 << 20);
         }
@@ -110,7 +110,7 @@ fn cgroup_limits_are_rated_by_what_is_left() {
 #[test]
 fn process_limit_counts_what_is_left() {
     let processes = |now: u64| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             m.condition.limits.processes = Some(100);
             m.condition.limits.processes_now = Some(now);
         }
@@ -125,8 +125,9 @@ fn process_limit_counts_what_is_left() {
     });
     is_unknown("limit-processes", |m| m.condition.limits.processes_now = None);
     finds("limit-files", Warning, "256 files", |m| m.condition.limits.files = Some(256));
-    let space =
-        |bytes: u64| move |m: &mut Machine| m.condition.limits.address_space_bytes = Some(bytes);
+    let space = |bytes: u64| {
+        move |m: &mut FixtureMachine| m.condition.limits.address_space_bytes = Some(bytes)
+    };
     finds("limit-address-space", Warning, "300 MiB", space(300 << 20));
     finds("limit-address-space", Good, "unlimited", |_| {});
     finds("limit-locked-memory", Note, "64 KiB", |m| {
@@ -150,7 +151,7 @@ fn missing_permissions_are_notes() {
     });
     is_unknown("io-uring", |m| m.condition.permissions.io_uring = None);
     let counters = |paranoid: Option<i32>| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             m.condition.permissions.pmu = Some(true);
             m.condition.permissions.perf_event_paranoid = paranoid;
         }

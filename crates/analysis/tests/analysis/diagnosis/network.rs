@@ -4,7 +4,7 @@ use fathom_record::Fix;
 use fathom_record::Severity::{Good, Note, Warning};
 use fathom_record::host::BufferSizes;
 
-use super::fixture::{Machine, after, finds, is_unknown, link};
+use super::fixture::{FixtureMachine, after, finds, is_unknown, link};
 
 #[test]
 fn loopback_that_is_down_is_a_warning() {
@@ -18,7 +18,7 @@ fn loopback_that_is_down_is_a_warning() {
 fn pacing_congestion_control_is_a_note() {
     let control = |name: &str| {
         let name = Some(name.to_owned());
-        move |m: &mut Machine| m.host.tcp.congestion = name
+        move |m: &mut FixtureMachine| m.host.tcp.congestion = name
     };
     finds("tcp-congestion", Good, "cubic", |_| {});
     finds("tcp-congestion", Note, "bbr, with pacing", control("bbr"));
@@ -31,7 +31,7 @@ fn pacing_congestion_control_is_a_note() {
 fn smaller_socket_buffer_decides() {
     let buffers = |receive: u64, send: u64| {
         let of = |max_bytes| Some(BufferSizes { max_bytes, ..BufferSizes::default() });
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             (m.host.tcp.receive_buffer, m.host.tcp.send_buffer) = (of(receive), of(send));
         }
     };
@@ -47,7 +47,7 @@ fn smaller_socket_buffer_decides() {
 #[test]
 fn accept_queue_is_rated_by_its_limit() {
     let id = "accept-queue";
-    let max = |max: u32| move |m: &mut Machine| m.host.tcp.accept_queue_max = Some(max);
+    let max = |max: u32| move |m: &mut FixtureMachine| m.host.tcp.accept_queue_max = Some(max);
     finds(id, Good, "up to 4096 connections", |_| {});
     finds(id, Good, "1024", max(1024));
     finds(id, Note, "1023", max(1023));
@@ -59,8 +59,9 @@ fn accept_queue_is_rated_by_its_limit() {
 
 #[test]
 fn local_ports_are_counted_and_compared_with_time_wait() {
-    let ports =
-        |first: u16, last: u16| move |m: &mut Machine| m.host.tcp.ports = Some([first, last]);
+    let ports = |first: u16, last: u16| {
+        move |m: &mut FixtureMachine| m.host.tcp.ports = Some([first, last])
+    };
     finds("local-ports", Good, "28232, from 32768 to 60999", |_| {});
     finds("local-ports", Good, "16384,", ports(10_001, 26_384));
     finds("local-ports", Note, "16383,", ports(10_001, 26_383));
@@ -71,7 +72,7 @@ fn local_ports_are_counted_and_compared_with_time_wait() {
     is_unknown("local-ports", |m| m.host.tcp.ports = None);
 
     let waiting = |count: u64| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             (m.condition.time_wait, m.host.tcp.ports) = (Some(count), Some([1, 10_000]));
         }
     };
@@ -88,7 +89,7 @@ fn local_ports_are_counted_and_compared_with_time_wait() {
 #[test]
 fn disabled_offloads_are_named() {
     finds("offloads", Good, "eth0: tso, gso, gro on", |_| {});
-    let off = |m: &mut Machine| {
+    let off = |m: &mut FixtureMachine| {
         let route = &mut m.host.default_route;
         (route.tso, route.gso, route.gro) = (Some(false), None, Some(false));
     };
@@ -114,13 +115,13 @@ fn disabled_offloads_are_named() {
 
 #[test]
 fn unusual_mtu_is_a_note() {
-    let main = |mtu: u32| move |m: &mut Machine| m.host.network[0] = link("eth0", mtu);
+    let main = |mtu: u32| move |m: &mut FixtureMachine| m.host.network[0] = link("eth0", mtu);
     finds("mtu", Good, "eth0 1500, lo 65536", |_| {});
     finds("mtu", Warning, "eth0 1279", main(1279));
     finds("mtu", Note, "eth0 1280", main(1280));
     finds("mtu", Note, "eth0 1499", main(1499));
     finds("mtu", Note, "eth0 1501", main(1501));
-    let many = |m: &mut Machine| {
+    let many = |m: &mut FixtureMachine| {
         m.host.network = (1..=9).map(|number| link(&format!("eth{number}"), 1500)).collect();
     };
     finds("mtu", Good, "eth8 1500, …", many);
@@ -131,7 +132,7 @@ fn unusual_mtu_is_a_note() {
     assert_eq!(after("mtu", main(9000)).remedy, Some(fix));
 
     // The default route's interface is judged, others are compared with it.
-    let beside = |mtu: u32| move |m: &mut Machine| m.host.network.push(link("tun0", mtu));
+    let beside = |mtu: u32| move |m: &mut FixtureMachine| m.host.network.push(link("tun0", mtu));
     finds("mtu", Good, "tun0 1500", beside(1500));
     finds("mtu", Note, "eth0 1500, lo 65536, tun0 1000", beside(1000));
     assert!(after("mtu", beside(1000)).effect.contains("interfaces differ"));

@@ -5,14 +5,14 @@ use fathom_record::Severity::{self, Good, Note, Severe, Warning};
 use fathom_record::condition::{CpuShares, QuotaSight};
 use fathom_record::diagnosis::Acceptable;
 
-use super::fixture::{Machine, after, finds, is_unknown, look, quiet, shares};
+use super::fixture::{FixtureMachine, after, finds, is_unknown, look, quiet, shares};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// Asserts the severity of a rule and the whole text it found.
 #[track_caller]
-fn exactly(id: &str, severity: Severity, text: &str, change: impl FnOnce(&mut Machine)) {
+fn exactly(id: &str, severity: Severity, text: &str, change: impl FnOnce(&mut FixtureMachine)) {
     let finding = after(id, change);
     assert_eq!((finding.severity, finding.found.as_str()), (severity, text), "{id}");
 }
@@ -21,7 +21,7 @@ fn exactly(id: &str, severity: Severity, text: &str, change: impl FnOnce(&mut Ma
 #[track_caller]
 fn rates<T: Copy + std::fmt::Debug>(
     id: &str,
-    set: impl Fn(&mut Machine, T),
+    set: impl Fn(&mut FixtureMachine, T),
     rows: &[(T, Severity)],
 ) {
     for (value, severity) in rows {
@@ -36,11 +36,11 @@ fn rates<T: Copy + std::fmt::Debug>(
 
 #[test]
 fn limits_of_load_belong_to_the_lower_severity() {
-    let busy = |m: &mut Machine, share| m.condition.look = look(vec![shares(1, share, 0.0)]);
+    let busy = |m: &mut FixtureMachine, share| m.condition.look = look(vec![shares(1, share, 0.0)]);
     rates("cpu-busy", busy, &[(0.2, Good), (0.21, Warning), (0.5, Warning), (0.51, Severe)]);
-    let load = |m: &mut Machine, one| m.condition.load_average = Some([one, 9.0, 9.0]);
+    let load = |m: &mut FixtureMachine, one| m.condition.load_average = Some([one, 9.0, 9.0]);
     rates("load-average", load, &[(1.4, Good), (1.41, Note), (4.0, Note), (4.1, Warning)]);
-    let uptime = |m: &mut Machine, seconds| m.host.uptime_s = Some(seconds);
+    let uptime = |m: &mut FixtureMachine, seconds| m.host.uptime_s = Some(seconds);
     let rows = [(59.9, Warning), (60.0, Note), (299.9, Note), (300.0, Good)];
     rates("uptime", uptime, &rows);
     assert_eq!(after("uptime", |m| uptime(m, 59.0)).remedy, Some(Fix::WaitAfterBoot));
@@ -55,7 +55,7 @@ fn limits_of_load_belong_to_the_lower_severity() {
     ] {
         assert_eq!(after("uptime", |m| uptime(m, seconds)).found, text);
     }
-    let of_one_cpu = |m: &mut Machine| {
+    let of_one_cpu = |m: &mut FixtureMachine| {
         (m.host.cpu.logical, m.condition.runnable) = (1, Some(3));
         m.condition.load_average = Some([0.5; 3]);
     };
@@ -67,7 +67,7 @@ fn limits_of_load_belong_to_the_lower_severity() {
 #[test]
 fn busy_lists_eight_allowed_cpus() {
     let many = |cpus: u32| {
-        move |m: &mut Machine| {
+        move |m: &mut FixtureMachine| {
             m.host.cpu.allowed = (0..cpus).collect();
             m.condition.look = look((0..=cpus).map(|cpu| shares(cpu, 0.0, 0.0)).collect());
         }
@@ -80,7 +80,7 @@ fn busy_lists_eight_allowed_cpus() {
 
 #[test]
 fn limits_of_steal_belong_to_the_lower_severity() {
-    let steal = |m: &mut Machine, (share, ticks): (f64, u64)| {
+    let steal = |m: &mut FixtureMachine, (share, ticks): (f64, u64)| {
         m.condition.look = look(vec![CpuShares { ticks, ..shares(1, 0.5, share) }]);
     };
     let rows = [
@@ -95,7 +95,7 @@ fn limits_of_steal_belong_to_the_lower_severity() {
         ((0.25, 12), Warning),
     ];
     rates("cpu-steal", steal, &rows);
-    let boot = |m: &mut Machine, (busy, steal): (f64, f64)| {
+    let boot = |m: &mut FixtureMachine, (busy, steal): (f64, f64)| {
         let boot = m.condition.since_boot.as_mut().unwrap();
         (boot.busy, boot.steal) = (busy, Some(steal));
     };
@@ -104,7 +104,7 @@ fn limits_of_steal_belong_to_the_lower_severity() {
     let text = "0 % of CPU time; 50 % of busy time since boot: low now, but not always";
     exactly("cpu-steal", Warning, text, |m| boot(m, (0.5, 0.25)));
     // Steal is weighed by the ticks of each CPU, and a CPU without ticks does not count.
-    let weighed = |m: &mut Machine| {
+    let weighed = |m: &mut FixtureMachine| {
         let cpu = |cpu, steal, ticks| CpuShares { steal, ticks, ..shares(cpu, 0.5, 0.0) };
         m.host.cpu.allowed = vec![0, 1, 2];
         m.condition.look =
@@ -116,7 +116,7 @@ fn limits_of_steal_belong_to_the_lower_severity() {
 
 #[test]
 fn limits_of_the_cgroup_belong_to_the_better_severity() {
-    let quota = |m: &mut Machine, cpus| m.host.cgroup.cpu_quota = Some(cpus);
+    let quota = |m: &mut FixtureMachine, cpus| m.host.cgroup.cpu_quota = Some(cpus);
     let rows = [(0.51, Warning), (0.99, Warning), (1.0, Note), (1.99, Note), (2.0, Good)];
     rates("cgroup-cpu-quota", quota, &rows);
     exactly("cgroup-cpu-quota", Note, "1.00 CPU; throttled periods unknown", |m| {
@@ -124,7 +124,7 @@ fn limits_of_the_cgroup_belong_to_the_better_severity() {
         (m.condition.throttling.throttled_periods, m.condition.throttling.periods) =
             (Some(0), Some(0));
     });
-    let throttled = |m: &mut Machine, (throttled, periods): (u64, u64)| {
+    let throttled = |m: &mut FixtureMachine, (throttled, periods): (u64, u64)| {
         quota(m, 1.5);
         (m.condition.throttling.throttled_periods, m.condition.throttling.periods) =
             (Some(throttled), Some(periods));
@@ -139,11 +139,11 @@ fn limits_of_the_cgroup_belong_to_the_better_severity() {
             m.condition.throttling.throttled_ns = Some(500_000_000);
         },
     );
-    let memory = |m: &mut Machine, bytes| m.host.cgroup.memory_limit_bytes = Some(bytes);
+    let memory = |m: &mut FixtureMachine, bytes| m.host.cgroup.memory_limit_bytes = Some(bytes);
     rates("cgroup-memory", memory, &[(GIB - 1, Warning), (GIB, Good)]);
     exactly("cgroup-memory", Good, "no memory limit", |_| {});
     exactly("cgroup-pids", Good, "no limit on processes", |_| {});
-    let room = |m: &mut Machine, room: u64| {
+    let room = |m: &mut FixtureMachine, room: u64| {
         (m.host.cgroup.pids_max, m.condition.pids) = (Some(1_000), Some(1_000 - room));
     };
     let rows = [(15, Severe), (16, Warning), (127, Warning), (128, Good)];
@@ -172,7 +172,7 @@ fn allowed_cpus_name_what_restricts_them() {
 
 #[test]
 fn limits_of_the_clock_belong_to_the_better_severity() {
-    let refused = |m: &mut Machine, (read_ns, resolution_ns): (f64, f64)| {
+    let refused = |m: &mut FixtureMachine, (read_ns, resolution_ns): (f64, f64)| {
         let clock = m.clock.facts.as_mut().unwrap();
         (clock.source, clock.refused) = ("monotonic_raw".to_owned(), Some("hpet".to_owned()));
         (clock.read_ns, clock.resolution_ns) = (read_ns, resolution_ns);
@@ -199,7 +199,7 @@ fn limits_of_the_clock_belong_to_the_better_severity() {
             format!("hardware counter rejected: hpet; monotonic_raw instead, {text}")
         );
     }
-    let ppm = |m: &mut Machine, ppm| {
+    let ppm = |m: &mut FixtureMachine, ppm| {
         let clock = m.clock.facts.as_mut().unwrap();
         clock.details.insert("calibration_repeat_ppm".to_owned(), ppm);
     };
@@ -214,7 +214,7 @@ fn limits_of_the_clock_belong_to_the_better_severity() {
 
 #[test]
 fn limits_of_memory_belong_to_the_better_severity() {
-    let available = |m: &mut Machine, bytes| m.host.memory.available_bytes = Some(bytes);
+    let available = |m: &mut FixtureMachine, bytes| m.host.memory.available_bytes = Some(bytes);
     let rows = [
         (64 * MIB - 1, Severe),
         (64 * MIB, Warning),
@@ -237,7 +237,7 @@ fn limits_of_memory_belong_to_the_better_severity() {
 
 #[test]
 fn limits_of_a_process_belong_to_the_better_severity() {
-    let processes = |m: &mut Machine, free: u64| {
+    let processes = |m: &mut FixtureMachine, free: u64| {
         (m.condition.limits.processes, m.condition.limits.processes_now) =
             (Some(1_000), Some(1_000 - free));
     };
@@ -246,14 +246,15 @@ fn limits_of_a_process_belong_to_the_better_severity() {
     let severe = after("limit-processes", |m| processes(m, 15));
     assert_eq!(severe.found, "1000 processes and threads, 985 in use by this user, 15 free");
     assert_eq!(severe.remedy, Some(Fix::RaiseProcessLimit { to: 985 + 512 }));
-    let files = |m: &mut Machine, files| m.condition.limits.files = Some(files);
+    let files = |m: &mut FixtureMachine, files| m.condition.limits.files = Some(files);
     let rows = [(63, Severe), (64, Warning), (1_023, Warning), (1_024, Good)];
     rates("limit-files", files, &rows);
-    let space = |m: &mut Machine, bytes| m.condition.limits.address_space_bytes = Some(bytes);
+    let space =
+        |m: &mut FixtureMachine, bytes| m.condition.limits.address_space_bytes = Some(bytes);
     let rows =
         [(128 * MIB - 1, Severe), (128 * MIB, Warning), (4 * GIB - 1, Warning), (4 * GIB, Good)];
     rates("limit-address-space", space, &rows);
-    let locked = |m: &mut Machine, bytes| m.condition.limits.locked_bytes = Some(bytes);
+    let locked = |m: &mut FixtureMachine, bytes| m.condition.limits.locked_bytes = Some(bytes);
     rates("limit-locked-memory", locked, &[(8 * MIB - 1, Note), (8 * MIB, Good)]);
     exactly("limit-locked-memory", Good, "64 KiB; not enforced: cap_ipc_lock is exempt", |m| {
         locked(m, 64 << 10);
@@ -263,7 +264,7 @@ fn limits_of_a_process_belong_to_the_better_severity() {
 
 #[test]
 fn topology_is_described_for_the_measured_cpu() {
-    let pair = |m: &mut Machine, busy| {
+    let pair = |m: &mut FixtureMachine, busy| {
         (m.host.cpu.smt, m.host.cpu.siblings) = (Some(true), vec![vec![1, 5, 6]]);
         m.condition.look = look(vec![shares(5, busy, 0.0), shares(6, 0.0, 0.0)]);
     };
@@ -278,7 +279,7 @@ fn topology_is_described_for_the_measured_cpu() {
     exactly("cpu-numa", Good, "one node", |_| {});
     let far = after("cpu-numa", |m| m.host.cpu.numa = [(0, vec![0]), (1, vec![1])].into());
     assert_eq!(far.remedy, Some(Fix::BindMemory { node: Some(1) }));
-    let bare_metal = |m: &mut Machine| m.host.virtualization = Some("none".to_owned());
+    let bare_metal = |m: &mut FixtureMachine| m.host.virtualization = Some("none".to_owned());
     for (id, guest, metal) in [
         ("cpu-governor", "virtual machine: the host", "no cpufreq driver"),
         ("cpu-boost", "not visible to a guest", "not reported by the cpufreq driver"),
@@ -290,7 +291,7 @@ fn topology_is_described_for_the_measured_cpu() {
 
 #[test]
 fn each_permission_is_enough_by_itself() {
-    let able = |m: &mut Machine, capability: &str| {
+    let able = |m: &mut FixtureMachine, capability: &str| {
         m.condition.permissions.pmu = Some(true);
         m.condition.permissions.capabilities = vec![capability.to_owned()];
     };

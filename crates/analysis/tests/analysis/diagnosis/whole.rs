@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fathom_analysis::diagnosis::{rules, worst};
 use fathom_record::Severity;
 
-use super::fixture::{Machine, has_reason, quiet};
+use super::fixture::{FixtureMachine, has_reason, quiet};
 
 #[test]
 fn quiet_virtual_machine_has_notes_only() {
@@ -18,7 +18,7 @@ fn quiet_virtual_machine_has_notes_only() {
 
 #[test]
 fn unknown_facts_are_notes() {
-    let findings = Machine::default().findings();
+    let findings = FixtureMachine::default().findings();
     assert_eq!(findings.len(), rules().count(), "one finding per rule");
     let severe: BTreeSet<&str> = findings
         .iter()
@@ -76,7 +76,7 @@ fn findings_above_good_have_a_remedy() {
     machine.host.uptime_s = Some(5.0);
     machine.condition.another_run = Some(true);
     machine.condition.load_average = Some([50.0; 3]);
-    for machine in [machine, quiet(), Machine::default()] {
+    for machine in [machine, quiet(), FixtureMachine::default()] {
         for finding in machine.findings() {
             let is_wanted = finding.severity > Severity::Good && !finding.unknown;
             assert_eq!(finding.remedy.is_some(), is_wanted, "{finding:?}");

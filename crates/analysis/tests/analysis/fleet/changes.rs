@@ -1,7 +1,7 @@
 //! Two groups of hosts side by side.
 
-use fathom_analysis::compare::Word;
-use fathom_analysis::fleet::{GroupComparison, Limits, compare_groups};
+use fathom_analysis::compare::ComparisonWord;
+use fathom_analysis::fleet::{FleetLimits, GroupComparison, compare_groups};
 use fathom_record::{Cause, Document, State, Verdict};
 
 use super::synthetic::{deviation, fleet, time};
@@ -19,7 +19,7 @@ fn group(hosts: usize, [all, one]: [f64; 2]) -> Vec<Document> {
 
 fn compared(a: &[Document], b: &[Document]) -> GroupComparison {
     let [a, b] = [a, b].map(|runs| runs.iter().collect::<Vec<_>>());
-    compare_groups((&a, &b), ["before", "after"], &Limits::default(), 1)
+    compare_groups((&a, &b), ["before", "after"], &FleetLimits::default(), 1)
 }
 
 #[test]
@@ -28,11 +28,11 @@ fn small_change_of_all_hosts_is_found_by_pairs() {
     let found = compared(&a, &b);
     let row = &found.whole.rows[0];
     // 3 % less than hosts differ by.
-    assert_eq!((row.metric.as_str(), row.word), ("os.a", Word::Slower));
+    assert_eq!((row.metric.as_str(), row.word), ("os.a", ComparisonWord::Slower));
     let [low, high] = row.interval.unwrap();
     assert!((row.ratio.unwrap() - 1.03).abs() < 0.002 && low > 1.02 && high < 1.04, "{row:?}");
     assert_eq!((row.processes_a, row.processes_b), (20, 20));
-    assert_eq!(found.whole.rows[1].word, Word::Unchanged);
+    assert_eq!(found.whole.rows[1].word, ComparisonWord::Unchanged);
     assert_eq!(found.whole.a.host, "20 hosts: node[1-20]");
     // The host that changed most, by its own uncertainty.
     let first = &found.hosts[0];
@@ -52,7 +52,7 @@ fn hosts_in_one_group_only_are_named() {
         (vec!["node1".into(), "node12".into()], vec!["new1".into()])
     );
     assert_eq!(found.hosts.len(), 10);
-    assert!(found.whole.rows.iter().all(|row| row.word == Word::Unchanged));
+    assert!(found.whole.rows.iter().all(|row| row.word == ComparisonWord::Unchanged));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn other_hosts_are_compared_by_the_medians() {
     let found = compared(&a, &b);
     assert!(found.hosts.is_empty());
     let row = &found.whole.rows[0];
-    assert_eq!(row.word, Word::Slower);
+    assert_eq!(row.word, ComparisonWord::Slower);
     assert!((row.ratio.unwrap() - 1.3).abs() < 0.01);
     let [low, high] = row.interval.unwrap();
     assert!(high - low > 0.02, "hosts differ: {low} {high}");
@@ -73,7 +73,11 @@ fn invalid_numbers_and_few_hosts_prove_nothing() {
     let (a, mut b) = (group(4, [1.0, 1.0]), group(4, [1.3, 1.0]));
     let found = compared(&a, &b);
     assert!(
-        found.whole.rows.iter().all(|row| row.word == Word::Inconclusive && row.ratio.is_none())
+        found
+            .whole
+            .rows
+            .iter()
+            .all(|row| row.word == ComparisonWord::Inconclusive && row.ratio.is_none())
     );
     for record in b.iter_mut().flat_map(|run| &mut run.records) {
         record.verdict = Verdict::because(State::Invalid, Cause::WrongWork, "wrong");

@@ -1,6 +1,6 @@
 //! What is drawn of many hosts: strips, and matrices of numbers between them.
 
-use fathom_analysis::fleet::{Matrix, Subject, strips};
+use fathom_analysis::fleet::{FleetSubject, Matrix, strips};
 use fathom_record::{Better, Cause, Document, FarHost, Params, State, Unit, Verdict};
 
 use super::synthetic::{deviation, fleet, judged, time};
@@ -12,13 +12,13 @@ fn strip_has_the_number_and_state_of_each_host() {
     hosts[2].records[0].verdict = Verdict::because(State::Failed, Cause::Crashed, "gone");
     hosts[3].records.clear();
     let runs: Vec<&Document> = hosts.iter().collect();
-    let subject = Subject {
+    let subject = FleetSubject {
         metric: hosts[0].records[0].metric.clone(),
         params: Params::none(),
         far: None,
         cases: None,
     };
-    let other = Subject { params: Params::one("x", 1), ..subject.clone() };
+    let other = FleetSubject { params: Params::one("x", 1), ..subject.clone() };
     let drawn = strips(&runs, &|_, newest| {
         assert_eq!(newest.len(), 7);
         vec![other.clone(), subject.clone()]

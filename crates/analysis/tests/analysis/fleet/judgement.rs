@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::compare::Word;
-use fathom_analysis::fleet::{Limits, judge};
+use fathom_analysis::compare::ComparisonWord;
+use fathom_analysis::fleet::{FleetLimits, judge};
 use fathom_record::{Better, Cause, Document, Prediction, State, Unit, Verdict};
 
 use super::synthetic::{deviation, fleet, group, judged, time};
@@ -26,13 +26,13 @@ fn slow_host_is_named_with_its_ratio() {
     let odd = &group.odd[0];
     assert_eq!((odd.host.as_str(), odd.numbers.len(), odd.facts.len()), ("node3", 1, 0));
     let number = &odd.numbers[0];
-    assert_eq!((number.word, number.subject.metric.as_str()), (Word::Slower, "os.a"));
+    assert_eq!((number.word, number.subject.metric.as_str()), (ComparisonWord::Slower, "os.a"));
     assert!((number.ratio - 1.19).abs() < 0.01 && number.z > 10.0, "{number:?}");
     assert!((number.value.unwrap() / number.usual.unwrap() - number.ratio).abs() < 1e-9);
     assert!(group.not_judged.is_empty());
     // A host that is faster is odd, too.
     let fast = self::group(&one_slow(20, 0.8));
-    assert_eq!(fast.odd[0].numbers[0].word, Word::Faster);
+    assert_eq!(fast.odd[0].numbers[0].word, ComparisonWord::Faster);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn small_effects_are_not_odd_however_certain() {
     };
     assert!(group(&tight(1.025)).odd.is_empty(), "below 3 %");
     assert_eq!(group(&tight(1.035)).odd.len(), 1);
-    let limits = Limits::from([("os.a", 0.1)]);
+    let limits = FleetLimits::from([("os.a", 0.1)]);
     let odd = |times: f64| {
         let fleet = tight(times);
         judge(&fleet.iter().collect::<Vec<_>>(), &limits).groups[0].odd.len()
@@ -183,7 +183,7 @@ fn newest_run_of_a_host_counts_and_clones_are_two_hosts() {
 fn noisy_run_makes_its_host_look_slower_only() {
     let mut fleet = one_slow(20, 1.2);
     fleet[2].run.verdict = Verdict::because(State::Noisy, Cause::Drift, "drifted");
-    assert_eq!(group(&fleet).odd[0].numbers[0].word, Word::LooksSlower);
+    assert_eq!(group(&fleet).odd[0].numbers[0].word, ComparisonWord::LooksSlower);
 }
 
 #[test]

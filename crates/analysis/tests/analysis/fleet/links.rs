@@ -149,10 +149,10 @@ fn few_hosts_and_divided_networks_are_not_judged() {
 #[test]
 fn only_valid_records_have_a_number_of_a_link() {
     let mut record = time("network.tcp.rtt", 2e4);
-    assert_eq!(Directed::of(1, 1, &record), None, "itself");
-    assert!(Directed::of(1, 2, &record).is_some());
+    assert_eq!(Directed::between(1, 1, &record), None, "itself");
+    assert!(Directed::between(1, 2, &record).is_some());
     record.verdict = Verdict::because(State::Noisy, Cause::Spread, "wide");
-    assert_eq!(Directed::of(1, 2, &record), None);
+    assert_eq!(Directed::between(1, 2, &record), None);
     assert_eq!(Directed::new(1, 2, 0.0, 0.1), None);
     assert_eq!(Directed::new(1, 2, f64::NAN, 0.1), None);
 }

@@ -1,6 +1,6 @@
 //! Synthetic fleets.
 
-use fathom_analysis::fleet::{Group, Judgement, Limits, judge};
+use fathom_analysis::fleet::{FleetLimits, Group, Judgement, judge};
 use fathom_record::{Document, Record, Unit};
 
 use crate::decisions::runs::bare;
@@ -29,7 +29,7 @@ pub(super) fn fleet(hosts: usize, records: impl Fn(usize) -> Vec<Record>) -> Vec
 }
 
 pub(super) fn judged(fleet: &[Document]) -> Judgement {
-    judge(&fleet.iter().collect::<Vec<_>>(), &Limits::default())
+    judge(&fleet.iter().collect::<Vec<_>>(), &FleetLimits::default())
 }
 
 /// The only group of a fleet.

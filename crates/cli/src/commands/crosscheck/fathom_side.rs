@@ -2,13 +2,18 @@
 
 use std::path::Path;
 
-use fathom_peers::{Invocation, On, Ours, Output, Place, Row, RunError};
+use fathom_peers::{Invocation, On, Ours, Output, PeerPlace, Row, RunError};
 use fathom_record::{Document, Verdict};
 
 /// Removed from the environment, so that the results of a crosscheck are not stored.
 const STORE_VARIABLES: &[&str] = &["HOME", "XDG_DATA_HOME", "FATHOM_STORE"];
 
-pub(super) fn command(row: &Row, program: &Path, cpu: u32, place: Option<&Place>) -> Invocation {
+pub(super) fn command(
+    row: &Row,
+    program: &Path,
+    cpu: u32,
+    place: Option<&PeerPlace>,
+) -> Invocation {
     let words = match (row.ours, place) {
         (Ours::File(words), Some(place)) => {
             let mut words = words(place, &row.params);

@@ -2,10 +2,10 @@
 
 use std::fs::File;
 
-use fathom_metric::Disk;
-use fathom_peers::{DATA_BYTES, Place, Row, SERVED_BYTES};
+use fathom_metric::MetricDisk;
+use fathom_peers::{DATA_BYTES, PeerPlace, Row, SERVED_BYTES};
 
-use super::super::scratch_folder::{Request, RunFolder, TestFiles, fill, size};
+use super::super::scratch_folder::{RunFolder, ScratchFolderRequest, TestFiles, fill, size};
 use crate::arguments::crosscheck::CrosscheckArguments;
 use crate::interrupt::Interrupt;
 
@@ -20,17 +20,17 @@ pub(super) fn prepare(
     arguments: &CrosscheckArguments,
     rows: &[&Row],
     interrupt: &Interrupt,
-) -> anyhow::Result<TestFiles<Place>> {
+) -> anyhow::Result<TestFiles<PeerPlace>> {
     if !rows.iter().any(|row| row.needs_files()) {
         return Ok(TestFiles::none("no row needs files"));
     }
     let reads_data = rows.iter().any(|row| row.reads_data);
     let data_bytes = if reads_data { DATA_BYTES } else { 0 };
     let folder = arguments.folder.as_deref();
-    let request = Request {
+    let request = ScratchFolderRequest {
         folder,
         allow_memory: arguments.allow_memory,
-        disk: Disk { large: data_bytes, own: WRITTEN_BYTES },
+        disk: MetricDisk { large: data_bytes, own: WRITTEN_BYTES },
         required: folder.is_some(),
         subject: "Rows with files",
     };
@@ -47,7 +47,7 @@ pub(super) fn prepare(
     };
     TestFiles::prepare(&request, &amount, |parent| {
         let folder = RunFolder::new(parent, 0, interrupt)?;
-        let place = Place::at(folder.path());
+        let place = PeerPlace::at(folder.path());
         if reads_data {
             fill(&File::create_new(&place.data)?, DATA_BYTES, interrupt)?;
         }

@@ -7,8 +7,10 @@ use std::sync::atomic::AtomicBool;
 use fathom_fileio::folder::space;
 use fathom_fileio::residency;
 use fathom_measure::process::Running;
-use fathom_measure::sampler::Missing;
-use fathom_peers::{Invocation, On, Ours, Output, Place, Row, RunError, Runner, Stalls, free_port};
+use fathom_measure::sampler::ResourceMissing;
+use fathom_peers::{
+    Invocation, On, Ours, Output, PeerPlace, Row, RunError, Runner, Stalls, free_port,
+};
 use fathom_record::{Activity, CrossRow, Turn, Verdict, system_cause};
 
 use super::super::scratch_folder::{missing_text, size};
@@ -21,7 +23,7 @@ const FATHOM_LIMIT_NS: u64 = 120_000_000_000;
 const LIMIT_FACTOR: f64 = 4.0;
 
 /// The settings of all rows.
-pub(super) struct Bench<'s> {
+pub(super) struct PairBench<'s> {
     pub(super) interrupt: &'s Interrupt,
     pub(super) program: PathBuf,
     pub(super) cpu: u32,
@@ -34,24 +36,24 @@ pub(super) struct Bench<'s> {
     pub(super) allow_memory: bool,
     pub(super) pairs: u32,
     /// The test files, or why there are none.
-    pub(super) place: Result<Place, Missing>,
+    pub(super) place: Result<PeerPlace, ResourceMissing>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum PairSide {
     Ours,
     Theirs,
 }
 
 /// The order within a pair: A B, then B A, so that a linear drift affects both sides alike.
-fn sides(pair: u32) -> [Side; 2] {
+fn sides(pair: u32) -> [PairSide; 2] {
     match pair % 2 {
-        0 => [Side::Ours, Side::Theirs],
-        _ => [Side::Theirs, Side::Ours],
+        0 => [PairSide::Ours, PairSide::Theirs],
+        _ => [PairSide::Theirs, PairSide::Ours],
     }
 }
 
-impl Bench<'_> {
+impl PairBench<'_> {
     /// Runs the pairs of a row, and `before` with the number of each.
     pub(super) fn run(&self, row: &Row, into: &mut CrossRow, mut before: impl FnMut(u32)) {
         if let Err(error) = self.check_room(row) {
@@ -116,7 +118,7 @@ impl Bench<'_> {
     }
 
     pub(super) fn our_command(&self, row: &Row, port: u16) -> Invocation {
-        let place = self.files(row).ok().flatten().map(|place| Place { port, ..place.clone() });
+        let place = self.files(row).ok().flatten().map(|place| PeerPlace { port, ..place.clone() });
         let mut command = fathom_side::command(row, &self.program, self.cpu, place.as_ref());
         if self.allow_memory && command.arguments.iter().any(|word| word == "--folder") {
             command.arguments.push("--allow-memory".to_owned());
@@ -127,8 +129,8 @@ impl Bench<'_> {
     /// The peer's commands for a row; empty without the files that it needs.
     fn peer_commands(&self, row: &Row, port: u16) -> Vec<Invocation> {
         let Ok(place) = self.files(row) else { return Vec::new() };
-        let place = place.cloned().unwrap_or_else(|| Place::at("".as_ref()));
-        (row.commands)(&Place { port, ..place })
+        let place = place.cloned().unwrap_or_else(|| PeerPlace::at("".as_ref()));
+        (row.commands)(&PeerPlace { port, ..place })
     }
 
     /// The peer's commands for a shell, its server first.
@@ -137,7 +139,7 @@ impl Bench<'_> {
             (On::One | On::Two, [cpu]) => format!("taskset -c {cpu} {invocation}"),
             _ => invocation.to_string(),
         };
-        let shown = Place { fathom: "fathom".to_owned(), ..self.place_at(self.port) };
+        let shown = PeerPlace { fathom: "fathom".to_owned(), ..self.place_at(self.port) };
         let server = row.server.as_ref().map(|server| server(&shown));
         let server = server.map(|it| pinned(&self.server_cpus(row.on), &it.invocation) + " &");
         let cpus = self.client_cpus(row.on);
@@ -145,7 +147,7 @@ impl Bench<'_> {
         server.into_iter().chain(commands.iter().map(|it| pinned(&cpus, it))).collect()
     }
 
-    fn files(&self, row: &Row) -> Result<Option<&Place>, RunError> {
+    fn files(&self, row: &Row) -> Result<Option<&PeerPlace>, RunError> {
         if !row.needs_files() {
             return Ok(None);
         }
@@ -161,8 +163,8 @@ impl Bench<'_> {
         let (mut ours, mut theirs) = (Default::default(), PeerResult::default());
         for side in sides(pair) {
             match side {
-                Side::Ours => ours = self.ours(row)?,
-                Side::Theirs => theirs = self.theirs(row)?,
+                PairSide::Ours => ours = self.ours(row)?,
+                PairSide::Theirs => theirs = self.theirs(row)?,
             }
         }
         let (ours, verdict) = ours;
@@ -210,17 +212,20 @@ impl Bench<'_> {
     }
 
     /// Starts the server of a row, if it has one.
-    fn serve(&self, row: &Row, port: u16) -> Result<Option<Served>, RunError> {
+    fn serve(&self, row: &Row, port: u16) -> Result<Option<PairServed>, RunError> {
         let Some(server) = &row.server else { return Ok(None) };
         let serving = self.runner(self.server_cpus(row.on), self.limit_ns);
         let running = serving.serve(&server(&self.place_at(port)))?;
-        Ok(Some(Served { _stalls: row.stalls.then(|| Stalls::of(&running)), _running: running }))
+        Ok(Some(PairServed {
+            _stalls: row.stalls.then(|| Stalls::from_server(&running)),
+            _running: running,
+        }))
     }
 
-    fn place_at(&self, port: u16) -> Place {
+    fn place_at(&self, port: u16) -> PeerPlace {
         let place = self.place.as_ref().ok().cloned();
         let fathom = self.program.display().to_string();
-        Place { port, fathom, ..place.unwrap_or_else(|| Place::at("".as_ref())) }
+        PeerPlace { port, fathom, ..place.unwrap_or_else(|| PeerPlace::at("".as_ref())) }
     }
 
     /// Reads the data into the page cache, and removes the file that is to be written, now and when
@@ -235,7 +240,7 @@ impl Bench<'_> {
                 std::fs::File::open(&place.data).map_err(|error| failed("open the data", error))?;
             let residency = residency::warm(&data, &AtomicBool::new(false))
                 .map_err(|error| failed("read the data into memory", error.into()))?;
-            if residency.state != residency::State::Warm {
+            if residency.state != residency::ResidencyState::Warm {
                 let text = "the data does not stay in the page cache: free some memory";
                 return Err(RunError::Failed(text.to_owned()));
             }
@@ -245,7 +250,7 @@ impl Bench<'_> {
 }
 
 /// A server of a turn, killed when this is dropped.
-struct Served {
+struct PairServed {
     // Dropped first: its signals must not reach another process.
     _stalls: Option<Stalls>,
     _running: Running,
@@ -285,8 +290,8 @@ mod tests {
 
     #[test]
     fn drift_affects_both_sides_alike() {
-        let order: Vec<Side> = (0..2).flat_map(sides).collect();
-        assert_eq!(order, [Side::Ours, Side::Theirs, Side::Theirs, Side::Ours]);
+        let order: Vec<PairSide> = (0..2).flat_map(sides).collect();
+        assert_eq!(order, [PairSide::Ours, PairSide::Theirs, PairSide::Theirs, PairSide::Ours]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The rows that the command line selects.
 
-use fathom_peers::{Machine, PEERS, Peer, Row};
+use fathom_peers::{PEERS, Peer, PeerMachine, Row};
 
 use crate::exit::{OrUsage, UsageError};
 use crate::remedy::did_you_mean;
@@ -16,7 +16,7 @@ pub(super) struct Selection {
 ///
 /// # Errors
 /// A word that selects no row.
-pub(super) fn select(words: &[String], machine: &Machine) -> anyhow::Result<Vec<Selection>> {
+pub(super) fn select(words: &[String], machine: &PeerMachine) -> anyhow::Result<Vec<Selection>> {
     let words: Result<Vec<CaseSelector>, _> =
         words.iter().map(|word| CaseSelector::parse(word)).collect();
     let words = words.or_usage()?;
@@ -44,7 +44,7 @@ fn selects(word: &CaseSelector, peer: &dyn Peer, row: &Row) -> bool {
 }
 
 /// The error for a word that selects no row, with the nearest names.
-fn unknown(word: &CaseSelector, machine: &Machine) -> String {
+fn unknown(word: &CaseSelector, machine: &PeerMachine) -> String {
     let rows: Vec<Row> = PEERS.iter().flat_map(|peer| peer.rows(machine)).collect();
     if let Some(row) = rows.iter().find(|row| row.metric == word.name) {
         let cases = rows.iter().filter(|other| other.metric == row.metric);
@@ -68,7 +68,7 @@ mod tests {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let mut host = fathom_record::Host::default();
         host.cpu.allowed = vec![0, 1];
-        let all = select(&words, &Machine { host: &host, cpu: 1 })?;
+        let all = select(&words, &PeerMachine { host: &host, cpu: 1 })?;
         let of =
             |one: Selection| one.rows.into_iter().map(move |row| (one.peer.name(), row.case()));
         Ok(all.into_iter().flat_map(of).collect())

@@ -6,11 +6,11 @@ use fathom_report::crosscheck as table;
 
 use crate::arguments::crosscheck::CrosscheckArguments;
 use crate::exit::Status;
-use crate::terminal::{self, Output};
+use crate::terminal::{self, TerminalOutput};
 
 /// Prints a crosscheck while it runs.
-pub(super) struct View {
-    output: Output,
+pub(super) struct CrosscheckView {
+    output: TerminalOutput,
     width: usize,
     json: bool,
     verbose: bool,
@@ -19,10 +19,10 @@ pub(super) struct View {
     peer: String,
 }
 
-impl View {
+impl CrosscheckView {
     pub(super) fn new(arguments: &CrosscheckArguments) -> Self {
         let CrosscheckArguments { json, verbose, pairs, .. } = *arguments;
-        let (output, width) = (Output::new(), terminal::width());
+        let (output, width) = (TerminalOutput::new(), terminal::width());
         Self { output, width, json, verbose, pairs, peer: String::new() }
     }
 

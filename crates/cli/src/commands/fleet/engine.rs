@@ -32,7 +32,7 @@ const HOST_FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Where members come from.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum EngineSource {
     /// Others start so many.
     ByHand(usize),
     /// The nodes of this allocation.
@@ -43,8 +43,8 @@ pub(super) enum Source {
     },
 }
 
-impl Source {
-    pub(super) fn of(arguments: &GatherArguments) -> anyhow::Result<Self> {
+impl EngineSource {
+    pub(super) fn from_arguments(arguments: &GatherArguments) -> anyhow::Result<Self> {
         if arguments.push && arguments.hosts.is_none() {
             usage_error!("--push copies by ssh: add --hosts");
         }
@@ -113,7 +113,7 @@ struct Started {
 /// The started members, and those to start.
 #[derive(Debug)]
 pub(super) struct Engine {
-    source: Source,
+    source: EngineSource,
     token: String,
     /// Where members join.
     join: String,
@@ -127,13 +127,13 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn new(source: Source, token: &Token, join: String) -> anyhow::Result<Self> {
+    pub(super) fn new(source: EngineSource, token: &Token, join: String) -> anyhow::Result<Self> {
         let token = String::from_utf8_lossy(token.bytes()).into_owned();
         let program = this_program().context("find this program")?;
         let (waiting, input) = match &source {
-            Source::ByHand(_) => (VecDeque::new(), None),
-            Source::Slurm(nodes) => ([nodes.clone()].into(), None),
-            Source::Ssh { hosts, push } => {
+            EngineSource::ByHand(_) => (VecDeque::new(), None),
+            EngineSource::Slurm(nodes) => ([nodes.clone()].into(), None),
+            EngineSource::Ssh { hosts, push } => {
                 let copied = push.then_some(program.as_path());
                 let each = hosts.iter().map(|host| vec![host.clone()]);
                 (each.collect(), Some(input(&token, copied)?))
@@ -188,7 +188,7 @@ impl Engine {
     }
 
     fn program_name(&self) -> &'static str {
-        if matches!(self.source, Source::Slurm(_)) { "srun" } else { "ssh" }
+        if matches!(self.source, EngineSource::Slurm(_)) { "srun" } else { "ssh" }
     }
 
     /// The kernel ends it with this process.
@@ -196,8 +196,8 @@ impl Engine {
         let errors = ErrorFile::new()?;
         let command = || {
             let mut command = match &self.source {
-                Source::Ssh { push, .. } => self.ssh(&nodes[0], *push)?,
-                Source::Slurm(_) | Source::ByHand(_) => self.srun(nodes.len()),
+                EngineSource::Ssh { push, .. } => self.ssh(&nodes[0], *push)?,
+                EngineSource::Slurm(_) | EngineSource::ByHand(_) => self.srun(nodes.len()),
             };
             command.stdout(Stdio::null()).stderr(errors.stdio()?);
             Ok(command)
@@ -243,8 +243,8 @@ impl Engine {
             one.process.terminate(GRACE_NS);
         }
         let nodes = match &self.source {
-            Source::ByHand(_) => &[][..],
-            Source::Slurm(nodes) | Source::Ssh { hosts: nodes, .. } => nodes,
+            EngineSource::ByHand(_) => &[][..],
+            EngineSource::Slurm(nodes) | EngineSource::Ssh { hosts: nodes, .. } => nodes,
         };
         let missing = nodes.iter().filter(|node| !joined.contains(*node));
         let silent = || "did not connect in time".to_owned();
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn token_is_in_no_argument() {
         for push in [false, true] {
-            let source = Source::Ssh { hosts: vec!["a".to_owned()], push };
+            let source = EngineSource::Ssh { hosts: vec!["a".to_owned()], push };
             let engine = Engine::new(source, &Token::new("secret"), "h:1".to_owned()).unwrap();
             for command in [engine.ssh("a", push).unwrap(), engine.srun(3)] {
                 let arguments: Vec<_> = command.get_args().collect();

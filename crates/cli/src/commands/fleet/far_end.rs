@@ -6,9 +6,9 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 
 use anyhow::Context as _;
-use fathom_far::{Program, nonce};
+use fathom_far::{ProcessProgram, nonce};
 use fathom_fleet::ChildLine;
-use fathom_service::{Options, Server, token_from_file};
+use fathom_service::{Options, ServiceServer, token_from_file};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::arguments::fleet::FarEndArguments;
@@ -23,10 +23,10 @@ const GRACE_NS: u64 = 1_000_000_000;
 pub(super) fn serve(arguments: &FarEndArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen().context("listen to signals")?;
     let token = Some(token_from_file(&arguments.token_file)?);
-    let far = Some(Program::this().context("find this program")?);
+    let far = Some(ProcessProgram::this().context("find this program")?);
     let folder = std::env::temp_dir().join(format!("fathom-far-end-{}", &nonce()?[..12]));
     DirBuilder::new().mode(0o700).create(&folder).context("make a folder")?;
-    let server = Server::start(Options {
+    let server = ServiceServer::start(Options {
         listen: vec![SocketAddr::new(arguments.listen, 0)],
         token,
         threads: Some(1),

@@ -3,14 +3,14 @@
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
-use fathom_fleet::{Outcome, Plan, WorkOf, coordinate};
+use fathom_fleet::{CoordinatorPlan, PlanOutcome, WorkOf, coordinate};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::host;
 use fathom_record::quantity::{counted, quantity};
 use fathom_record::{Document, Unit};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use super::engine::{Engine, Source};
+use super::engine::{Engine, EngineSource};
 use super::gathering::Gathering;
 use super::known_hosts::KnownHosts;
 use super::listening::{OneTime, listen};
@@ -26,7 +26,7 @@ const JOIN_NS: u64 = 120_000_000_000;
 const JOIN_BY_HAND_NS: u64 = 600_000_000_000;
 
 /// What members are gathered for.
-pub(super) struct Request<'r> {
+pub(super) struct GatherRequest<'r> {
     pub(super) gather: &'r GatherArguments,
     /// Where their runs are stored; nowhere if absent.
     pub(super) store: Option<&'r StoreArguments>,
@@ -42,7 +42,7 @@ pub(super) struct Request<'r> {
 }
 
 pub(super) struct Gathered {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: PlanOutcome,
     /// What was delivered and stored, without what is neither judged nor merged.
     pub(super) runs: Vec<Document>,
     /// The nodes that did not join, and why.
@@ -52,14 +52,14 @@ pub(super) struct Gathered {
 }
 
 /// Starts members, or waits for them, and returns when all have delivered or are lost.
-pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
+pub(super) fn gather(request: &GatherRequest<'_>) -> anyhow::Result<Gathered> {
     let interrupt = Interrupt::listen().context("listen to signals")?;
     raise_open_files();
-    let source = Source::of(request.gather)?;
+    let source = EngineSource::from_arguments(request.gather)?;
     let (listener, join) = listen(request.gather, &source)?;
     let one_time = OneTime::new(&source)?;
     let expected = source.members();
-    let is_by_hand = matches!(source, Source::ByHand(_));
+    let is_by_hand = matches!(source, EngineSource::ByHand(_));
     if is_by_hand {
         let members = counted(expected, "member");
         terminal::warn(&format!("waiting for {members}; start on each host:"));
@@ -69,7 +69,7 @@ pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
         }
     }
     let usual_ns = if is_by_hand { JOIN_BY_HAND_NS } else { JOIN_NS };
-    let plan = Plan {
+    let plan = CoordinatorPlan {
         token: one_time.token.clone(),
         expected,
         join_ns: request.gather.join_time.map_or(usual_ns, |time| time.as_nanos() as u64),

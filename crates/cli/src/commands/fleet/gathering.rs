@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::typical;
-use fathom_fleet::{Audience, Counts, Join, Joined, Skew};
+use fathom_fleet::{CoordinatorAudience, Join, Joined, PlanCounts, Skew};
 use fathom_record::{Document, Host, Record, RunState};
 
 use super::bare;
@@ -13,7 +13,7 @@ use super::engine::Engine;
 use super::known_hosts::KnownHosts;
 use crate::commands::documents;
 use crate::commands::run_store::RunStore;
-use crate::terminal::{self, Output, PERCENT_BAR};
+use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
 
 /// Lines on connections that did not become members, at most: anyone can open one.
 const REFUSALS_MAX: usize = 10;
@@ -25,7 +25,7 @@ pub(super) struct Gathering {
     label: String,
     /// The command whose runs are delivered, if it is not `fathom run`.
     procedure: Option<&'static str>,
-    output: Output,
+    output: TerminalOutput,
     /// Names of those that were lost.
     lost: BTreeSet<String>,
     /// What the engine calls those that joined.
@@ -49,7 +49,7 @@ impl Gathering {
             hosts,
             label,
             procedure,
-            output: Output::new(),
+            output: TerminalOutput::new(),
             lost: BTreeSet::new(),
             nodes: BTreeSet::new(),
             runs: Vec::new(),
@@ -97,7 +97,7 @@ impl Gathering {
     }
 }
 
-impl Audience for Gathering {
+impl CoordinatorAudience for Gathering {
     fn examine(&mut self, join: &mut Join, is_local: bool) -> Result<(), String> {
         let warning = self.hosts.examine(join, is_local)?;
         warning.iter().for_each(|warning| self.warn(warning));
@@ -141,7 +141,7 @@ impl Audience for Gathering {
         }
     }
 
-    fn tick(&mut self, counts: &Counts) -> usize {
+    fn tick(&mut self, counts: &PlanCounts) -> usize {
         let failed = self.engine.tick(&self.nodes);
         for (node, reason) in &failed {
             self.warn(&format!("{node} does not join: {reason}"));
@@ -156,7 +156,7 @@ impl Audience for Gathering {
 
 impl Gathering {
     /// `12 of 40 joined, 8 measuring, 3 done, 1 lost: node7`.
-    fn progress(&self, counts: &Counts) -> String {
+    fn progress(&self, counts: &PlanCounts) -> String {
         let mut parts = vec![format!("{} of {} joined", counts.joined, self.engine.expected())];
         let mut add = |count: usize, what: &str, names: &BTreeSet<String>| {
             let names = fold(names.iter().map(String::as_str));
@@ -220,7 +220,7 @@ mod tests {
 
     use super::*;
     use crate::arguments::StoreArguments;
-    use crate::commands::fleet::engine::Source;
+    use crate::commands::fleet::engine::EngineSource;
 
     /// A run of a host.
     fn run(name: &str, id: &str) -> Document {
@@ -244,7 +244,8 @@ mod tests {
     }
 
     fn gathering(folder: &std::path::Path) -> Gathering {
-        let engine = Engine::new(Source::ByHand(2), &Token::new("t"), "h:1".to_owned()).unwrap();
+        let engine =
+            Engine::new(EngineSource::ByHand(2), &Token::new("t"), "h:1".to_owned()).unwrap();
         let arguments = StoreArguments { store: Some(folder.join("s.db")), no_migrate: false };
         let store = RunStore::open(&arguments, &Host::default()).unwrap();
         Gathering::new(engine, store, KnownHosts::read(None), "group".to_owned(), None)

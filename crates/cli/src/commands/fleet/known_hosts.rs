@@ -2,7 +2,7 @@
 //! another host would replace the newest numbers of that host.
 
 use fathom_fleet::Join;
-use fathom_measure::host::{self, Reader};
+use fathom_measure::host::{self, HostReader};
 use fathom_record::Host;
 use fathom_record::host::NAME_VARIABLE;
 use fathom_store::Store;
@@ -18,7 +18,7 @@ pub(super) struct KnownHosts {
 impl KnownHosts {
     /// This host, and those of the store.
     pub(super) fn read(store: Option<Store>) -> Self {
-        Self { here: host::read(), boot_id: boot_id(&Reader::live()), store }
+        Self { here: host::read(), boot_id: boot_id(&HostReader::live()), store }
     }
 
     /// Gives a member the id by its name if its own id is that of another host; the warning. This
@@ -61,7 +61,7 @@ impl KnownHosts {
 }
 
 /// The id of the running kernel; empty if it cannot be read.
-pub(super) fn boot_id(reader: &Reader) -> String {
+pub(super) fn boot_id(reader: &HostReader) -> String {
     reader.text(BOOT_ID).unwrap_or_default().trim().to_owned()
 }
 

@@ -13,7 +13,7 @@ use fathom_fleet::{MEMBERS_MAX, TOKEN};
 use fathom_measure::host;
 use fathom_record::shell_word;
 
-use super::engine::Source;
+use super::engine::EngineSource;
 use crate::arguments::fleet::GatherArguments;
 use crate::exit::usage_error;
 
@@ -23,16 +23,16 @@ const NODES_MAX: usize = 8;
 /// The listener, and what members join.
 pub(super) fn listen(
     arguments: &GatherArguments,
-    source: &Source,
+    source: &EngineSource,
 ) -> anyhow::Result<(TcpListener, String)> {
     let towards = match source {
-        Source::ByHand(_) => None,
-        Source::Slurm(nodes) => towards(nodes.iter().cloned()),
-        Source::Ssh { hosts, .. } => towards(hosts.iter().map(|host| real_name(host))),
+        EngineSource::ByHand(_) => None,
+        EngineSource::Slurm(nodes) => towards(nodes.iter().cloned()),
+        EngineSource::Ssh { hosts, .. } => towards(hosts.iter().map(|host| real_name(host))),
     };
     let address = match (arguments.listen, source, towards) {
         (Some(address), ..) => address,
-        (None, Source::ByHand(_), _) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        (None, EngineSource::ByHand(_), _) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         (None, _, Some(own)) => SocketAddr::from((own, 0)),
         (None, source, None) => usage_error!("{}", unknown_hosts(source)),
     };
@@ -49,18 +49,18 @@ pub(super) fn listen(
 }
 
 /// No host has an address, so that there is none to which they connect.
-fn unknown_hosts(source: &Source) -> String {
+fn unknown_hosts(source: &EngineSource) -> String {
     match source {
-        Source::Ssh { hosts, .. } if hosts.len() == 1 => format!(
+        EngineSource::Ssh { hosts, .. } if hosts.len() == 1 => format!(
             "--hosts {name}: no file {name}, and the address of a host {name} cannot be looked up; \
              if only ssh knows it, add --listen ADDR, the address of this host that it reaches",
             name = hosts[0]
         ),
         source => {
             let first = match source {
-                Source::Ssh { hosts, .. } => hosts.first(),
-                Source::Slurm(nodes) => nodes.first(),
-                Source::ByHand(_) => None,
+                EngineSource::Ssh { hosts, .. } => hosts.first(),
+                EngineSource::Slurm(nodes) => nodes.first(),
+                EngineSource::ByHand(_) => None,
             };
             let first = first.map_or("a host", String::as_str);
             format!(
@@ -104,7 +104,7 @@ pub(super) struct OneTime {
 
 impl OneTime {
     /// The token of the environment, or a new one. In a file if others start the members.
-    pub(super) fn new(source: &Source) -> anyhow::Result<Self> {
+    pub(super) fn new(source: &EngineSource) -> anyhow::Result<Self> {
         if let Some(text) = std::env::var_os(TOKEN).filter(|text| !text.is_empty()) {
             let token = text.to_str().and_then(Token::parse);
             let token = token.ok_or_else(|| anyhow!("{TOKEN} is not one line of ASCII"))?;
@@ -112,7 +112,7 @@ impl OneTime {
         }
         let secret = nonce()?;
         let mut one = Self { token: Token::new(&secret), file: None };
-        if matches!(source, Source::ByHand(_)) {
+        if matches!(source, EngineSource::ByHand(_)) {
             let folder = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
             let folder = folder.map_or_else(std::env::temp_dir, PathBuf::from);
             let path = folder.join(format!("fathom-fleet-{}.token", &nonce()?[..12]));

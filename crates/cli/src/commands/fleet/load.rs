@@ -1,16 +1,16 @@
 //! `fathom fleet load`: gathers the shares of a load, and prints and stores what they are together.
 
 use anyhow::bail;
-use fathom_fleet::{Ended, LoadShare, Work};
-use fathom_load::{Load, LoadOrder, Member};
+use fathom_fleet::{Ended, FleetWork, LoadShare};
+use fathom_load::{LoadOptions, LoadOrder, MergeMember};
 use fathom_metric::{Ending, Procedure, ProcedureError, Recorder};
 use fathom_record::{FarHost, Record};
 
-use super::gather::{Gathered, Request, gather};
+use super::gather::{GatherRequest, Gathered, gather};
 use super::run::random_label;
-use super::summary::Summary;
+use super::summary::FleetSummary;
 use crate::arguments::MemberOptions;
-use crate::arguments::by_hand::{Load as LoadWord, ProcedureArguments, Word as _};
+use crate::arguments::by_hand::{ByHandLoad as LoadWord, ProcedureArguments, Word as _};
 use crate::arguments::fleet::FleetLoadArguments;
 use crate::commands::by_hand::{by_hand, command_error};
 use crate::exit::{Status, UsageError};
@@ -22,7 +22,7 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
     let token = fathom_load::token(load).map_err(command_error)?;
     let label = label.clone().map_or_else(random_label, Ok)?;
     let command = LoadWord::command();
-    let gathered = gather(&Request {
+    let gathered = gather(&GatherRequest {
         gather: members,
         store: Some(&output.store),
         label: label.clone(),
@@ -33,10 +33,11 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
         work: &|_, place, members| {
             let (place, of, token) = (place as u32, members.len() as u32, token.clone());
             let LoadOrder { url, options } = order.clone().for_members(of);
-            Some(Work::Load(LoadShare { url, options, place, of, token }))
+            Some(FleetWork::Load(LoadShare { url, options, place, of, token }))
         },
     })?;
-    let summary = Summary::of(&gathered, Some(&label)).words() + &format!("; label {label}");
+    let summary =
+        FleetSummary::from_gathered(&gathered, Some(&label)).words() + &format!("; label {label}");
     if gathered.runs.is_empty() {
         if gathered.outcome.is_stopped {
             terminal::warn(&summary);
@@ -46,7 +47,7 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
     }
     let whole = order.for_members(gathered.outcome.members.len() as u32).whole(load);
     let is_stopped = gathered.outcome.is_stopped;
-    let merged = Merged::of(gathered, whole.map_err(UsageError)?, summary);
+    let merged = Merged::from_gathered(gathered, whole.map_err(UsageError)?, summary);
     let status = by_hand(&ProcedureArguments {
         command,
         procedure: Box::new(merged),
@@ -60,15 +61,15 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
 
 /// A load that its members have made.
 struct Merged {
-    load: Load,
-    members: Vec<Member>,
+    load: LoadOptions,
+    members: Vec<MergeMember>,
     far: Vec<FarHost>,
     /// Who came.
     summary: String,
 }
 
 impl Merged {
-    fn of(gathered: Gathered, load: Load, summary: String) -> Self {
+    fn from_gathered(gathered: Gathered, load: LoadOptions, summary: String) -> Self {
         let Gathered { outcome, runs, .. } = gathered;
         let run_of = |name: &str| runs.iter().find(|run| run.host.name == name);
         let mut ends = outcome.members.iter().filter_map(|ended| run_of(&ended.member.name));
@@ -83,10 +84,10 @@ impl Merged {
     }
 }
 
-fn member(ended: Ended, records: Option<Vec<Record>>) -> Member {
+fn member(ended: Ended, records: Option<Vec<Record>>) -> MergeMember {
     let Ended { member, skew, lost } = ended;
     let why = lost.unwrap_or_else(|| "it delivered nothing".to_owned());
-    Member {
+    MergeMember {
         name: member.name,
         records: records.ok_or(why),
         start_ns: skew.map_or(0.0, |skew| skew.ns),
@@ -104,7 +105,7 @@ impl Procedure for Merged {
         false
     }
 
-    fn judge(&self, records: &[Record]) -> Vec<fathom_analysis::limits::Judged> {
+    fn judge(&self, records: &[Record]) -> Vec<fathom_analysis::limits::LimitJudged> {
         self.load.judge(records)
     }
 

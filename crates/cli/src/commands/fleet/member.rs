@@ -4,8 +4,8 @@ use std::env::var;
 
 use anyhow::{Context as _, anyhow};
 use fathom_far::{FarError, Token};
-use fathom_fleet::{Ending, Join, Local, Membership, Order, TOKEN, serve};
-use fathom_measure::host::Reader;
+use fathom_fleet::{FleetOrder, Join, Local, MemberEnding, Membership, TOKEN, serve};
+use fathom_measure::host::HostReader;
 use fathom_measure::process::this_program;
 use fathom_record::Unit;
 use fathom_record::host::{NAME_VARIABLE, is_name};
@@ -31,7 +31,7 @@ pub(in super::super) fn member(arguments: &MemberArguments) -> anyhow::Result<St
     let addresses = fathom_http::resolve(host, *port).with_context(|| format!("look up {host}"))?;
     let (join, name) = join(arguments)?;
     let facts = join.host.clone();
-    let to_arguments = |order: &Order, local: &Local<'_>| {
+    let to_arguments = |order: &FleetOrder, local: &Local<'_>| {
         let by_name = Some(facts.name.as_str()).filter(|_| order.by_name);
         order::arguments(order, local, &facts, name.as_deref().or(by_name))
     };
@@ -50,8 +50,8 @@ pub(in super::super) fn member(arguments: &MemberArguments) -> anyhow::Result<St
     };
     let ending = serve(&membership, std::os::fd::AsFd::as_fd(&interrupt));
     match ending.with_context(|| format!("member of {host}:{port}"))? {
-        Ending::Done => Ok(Status::Success),
-        Ending::Stopped => Ok(Status::Interrupted),
+        MemberEnding::Done => Ok(Status::Success),
+        MemberEnding::Stopped => Ok(Status::Interrupted),
     }
 }
 
@@ -70,7 +70,7 @@ fn token(arguments: &MemberArguments) -> anyhow::Result<Token> {
 fn join(arguments: &MemberArguments) -> anyhow::Result<(Join, Option<String>)> {
     let node = |text: String| Some(text).filter(|text| is_name(text));
     let node = arguments.node.clone().or_else(|| var(NODE).ok()).and_then(node);
-    let reader = Reader::live();
+    let reader = HostReader::live();
     let mut host = reader.read();
     let is_named = host.origins.get("name").is_some_and(|origin| origin == NAME_VARIABLE);
     let name = match is_named {
@@ -80,12 +80,12 @@ fn join(arguments: &MemberArguments) -> anyhow::Result<(Join, Option<String>)> {
         false => node.clone().filter(|node| !is_same_host(node, &host.name)),
     };
     if let Some(name) = name.as_deref().filter(|_| !is_named) {
-        host = Reader::live().named(name).read();
+        host = HostReader::live().named(name).read();
     }
     if host.name.is_empty() {
         usage_error!("this host has no name: set {NAME_VARIABLE}");
     }
-    let named_id = Reader::live().named(&host.name).read().id;
+    let named_id = HostReader::live().named(&host.name).read().id;
     // Where each fact comes from is in the document of the run.
     host.origins.clear();
     let rank = RANKS.iter().find_map(|name| var(name).ok()?.parse().ok());

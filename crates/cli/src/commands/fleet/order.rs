@@ -2,7 +2,7 @@
 //! asks for must be known here, and no text of it becomes an option.
 
 use fathom_engine::Plan;
-use fathom_fleet::{LoadShare, Local, Order, PairOrder, RunOrder, Work};
+use fathom_fleet::{FleetOrder, FleetWork, LoadShare, Local, PairOrder, RunOrder};
 use fathom_load::{LoadOrder, Share};
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Protocol};
@@ -15,7 +15,7 @@ use crate::remedy::with_remedy;
 /// # Errors
 /// Why the order is refused.
 pub(super) fn arguments(
-    order: &Order,
+    order: &FleetOrder,
     local: &Local<'_>,
     host: &Host,
     name: Option<&str>,
@@ -25,8 +25,8 @@ pub(super) fn arguments(
     let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
     let remote = |to: &dyn std::fmt::Display| format!("--remote={to}");
     let run = match &order.work {
-        Work::Facts => return Err("facts need no order".to_owned()),
-        Work::Load(load) => {
+        FleetWork::Facts => return Err("facts need no order".to_owned()),
+        FleetWork::Load(load) => {
             // After the command, before what the order names.
             let (command, rest) = of_load(load)?;
             add(&[&command, "--json", "--samples", "--member"]);
@@ -34,18 +34,18 @@ pub(super) fn arguments(
             words.extend(rest);
             return Ok(words);
         }
-        Work::Serve => {
+        FleetWork::Serve => {
             add(&["fleet", "far-end", "--listen", &local.address.to_string()]);
             words.extend(token_file(local)?);
             return Ok(words);
         }
-        Work::Run(run) => {
+        FleetWork::Run(run) => {
             check(run, host)?;
             // Samples of each pair of many hosts would fill the store.
             add(&["run", "--json", "--member", "--samples"]);
             run
         }
-        Work::Pair(PairOrder { run, to, .. }) => {
+        FleetWork::Pair(PairOrder { run, to, .. }) => {
             check_pair(run, host)?;
             add(&["run", "--json", "--member", "--remote-only", &remote(to)]);
             words.extend(token_file(local)?);
@@ -119,13 +119,13 @@ mod tests {
 
     use super::*;
 
-    fn order(metrics: &[&str], together: bool) -> Order {
+    fn order(metrics: &[&str], together: bool) -> FleetOrder {
         let metrics = metrics.iter().map(|text| (*text).to_owned()).collect();
-        let work = Work::Run(RunOrder { metrics, effort: Effort::Quick, only: true });
-        Order { work, by_name: false, together }
+        let work = FleetWork::Run(RunOrder { metrics, effort: Effort::Quick, only: true });
+        FleetOrder { work, by_name: false, together }
     }
 
-    fn line(order: &Order, name: Option<&str>) -> Result<String, String> {
+    fn line(order: &FleetOrder, name: Option<&str>) -> Result<String, String> {
         let local =
             Local { address: [10, 0, 0, 1].into(), token_file: Some("/proc/7/fd/3".as_ref()) };
         arguments(order, &local, &Host::default(), name).map(|words| words.join(" "))
@@ -141,11 +141,11 @@ mod tests {
         assert_eq!(together, format!("--host-name=node 7 {run} --wait-start --quick --"));
     }
 
-    fn pair(metrics: &[&str]) -> Order {
-        let Work::Run(run) = order(metrics, false).work else { unreachable!() };
+    fn pair(metrics: &[&str]) -> FleetOrder {
+        let FleetWork::Run(run) = order(metrics, false).work else { unreachable!() };
         let (to, name) = ("10.0.0.2:40000".parse().unwrap(), "b".to_owned());
-        let work = Work::Pair(PairOrder { run, to, name });
-        Order { work, by_name: false, together: false }
+        let work = FleetWork::Pair(PairOrder { run, to, name });
+        FleetOrder { work, by_name: false, together: false }
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         let expected = "--host-name=a run --json --member --remote-only --remote=10.0.0.2:40000 \
                         --token-file /proc/7/fd/3 --time 20s --quick --only -- network.tcp.rtt";
         assert_eq!(line(&pair(&["network.tcp.rtt"]), Some("a")).unwrap(), expected);
-        let serve = Order { work: Work::Serve, by_name: false, together: false };
+        let serve = FleetOrder { work: FleetWork::Serve, by_name: false, together: false };
         let expected = "fleet far-end --listen 10.0.0.1 --token-file /proc/7/fd/3";
         assert_eq!(line(&serve, None).unwrap(), expected);
         for (wrong, why) in [
@@ -184,7 +184,7 @@ mod tests {
             let refused = line(&order(&["cpu.call", wrong], false), None);
             assert!(refused.is_err(), "{wrong}: {refused:?}");
         }
-        let facts = Order { work: Work::Facts, by_name: false, together: false };
+        let facts = FleetOrder { work: FleetWork::Facts, by_name: false, together: false };
         assert!(line(&facts, None).is_err());
         // A name is a value, whatever it begins with.
         assert!(is_name("--tune"));

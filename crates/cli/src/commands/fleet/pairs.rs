@@ -3,16 +3,16 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use fathom_analysis::fleet::{Round, WHOLE_MAX, tournament};
+use fathom_analysis::fleet::{TournamentRound, WHOLE_MAX, tournament};
 use fathom_far::nonce;
-use fathom_fleet::{PairOrder, Present, RunOrder, Work};
+use fathom_fleet::{FleetWork, PairOrder, Present, RunOrder};
 use fathom_measure::host;
 use fathom_record::Document;
 
-use super::gather::{Gathered, Request, gather};
+use super::gather::{GatherRequest, Gathered, gather};
 use super::order::check_pair;
 use super::run::{finish, random_label};
-use super::summary::{Pairs, Summary};
+use super::summary::{FleetPairs, FleetSummary};
 use crate::arguments::fleet::FleetPairsArguments;
 use crate::commands::named;
 use crate::exit::{Status, usage_error};
@@ -37,7 +37,7 @@ pub(in super::super) fn pairs(arguments: &FleetPairsArguments) -> anyhow::Result
     let rounds_max = arguments.rounds.map_or(usize::MAX, usize::from);
     let tours = Tours { run, rounds_max, seed, rounds: OnceCell::new() };
     let label = arguments.label.clone().map_or_else(random_label, Ok)?;
-    let gathered = gather(&Request {
+    let gathered = gather(&GatherRequest {
         gather: &arguments.gather,
         store: Some(&arguments.output.store),
         label: label.clone(),
@@ -47,7 +47,8 @@ pub(in super::super) fn pairs(arguments: &FleetPairsArguments) -> anyhow::Result
         rounds: &|members| tours.steps(members),
         work: &|step, place, members| tours.work(step, place, members),
     })?;
-    let summary = Summary::of(&gathered, Some(&label)).and_pairs(tours.outcome(&gathered));
+    let summary =
+        FleetSummary::from_gathered(&gathered, Some(&label)).and_pairs(tours.outcome(&gathered));
     finish(&gathered, summary, &arguments.output, true)
 }
 
@@ -58,11 +59,11 @@ struct Tours {
     rounds_max: usize,
     seed: u64,
     /// Of those that have joined, whose number no longer changes.
-    rounds: OnceCell<Vec<Round>>,
+    rounds: OnceCell<Vec<TournamentRound>>,
 }
 
 impl Tours {
-    fn rounds(&self, members: usize) -> &[Round] {
+    fn rounds(&self, members: usize) -> &[TournamentRound] {
         self.rounds.get_or_init(|| {
             let mut rounds = tournament(members, self.seed);
             rounds.truncate(self.rounds_max);
@@ -83,18 +84,23 @@ impl Tours {
     }
 
     /// `None` for a member that serves, waits, or has lost the other one of its pair.
-    fn work(&self, step: usize, place: usize, members: &[Option<Present<'_>>]) -> Option<Work> {
+    fn work(
+        &self,
+        step: usize,
+        place: usize,
+        members: &[Option<Present<'_>>],
+    ) -> Option<FleetWork> {
         if step == 0 {
-            return Some(Work::Serve);
+            return Some(FleetWork::Serve);
         }
         let [_, to] = self.directions(step, members.len()).find(|[from, _]| *from == place)?;
         let Present { name, serves } = members[to]?;
         let (run, name) = (self.run.clone(), name.to_owned());
-        Some(Work::Pair(PairOrder { run, to: serves?, name }))
+        Some(FleetWork::Pair(PairOrder { run, to: serves?, name }))
     }
 
     /// Which pairs were measured.
-    fn outcome(&self, gathered: &Gathered) -> Pairs {
+    fn outcome(&self, gathered: &Gathered) -> FleetPairs {
         let members = &gathered.outcome.members;
         let rounds = self.rounds(members.len());
         let names = |[from, to]: [usize; 2]| [from, to].map(|at| members[at].member.name.as_str());
@@ -106,7 +112,7 @@ impl Tours {
             .iter()
             .map(|it| ((it.round, it.place), it.reason.as_str()))
             .collect();
-        let mut pairs = Pairs {
+        let mut pairs = FleetPairs {
             rounds: rounds.len(),
             all_rounds: members.len().saturating_sub(1) + members.len() % 2,
             is_sample: members.len() > WHOLE_MAX,
@@ -187,10 +193,10 @@ mod tests {
         let mut members = ["a", "b", "c", "d"].map(|name| Some(Present { name, serves }));
         let to =
             |step, place, members: &[Option<Present<'_>>]| match tours.work(step, place, members) {
-                Some(Work::Pair(pair)) => Some(pair.name),
+                Some(FleetWork::Pair(pair)) => Some(pair.name),
                 _ => None,
             };
-        assert_eq!(tours.work(0, 3, &members), Some(Work::Serve));
+        assert_eq!(tours.work(0, 3, &members), Some(FleetWork::Serve));
         let of_step = |step, members: &[Option<Present<'_>>]| {
             [0, 1, 2, 3].map(|place| to(step, place, members))
         };

@@ -3,15 +3,15 @@
 use anyhow::bail;
 use fathom_engine::Plan;
 use fathom_far::nonce;
-use fathom_fleet::{RunOrder, Work};
+use fathom_fleet::{FleetWork, RunOrder};
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, Protocol, Run, SCHEMA_VERSION};
 use fathom_report::Layout;
 use fathom_report::fleet::render;
 
-use super::gather::{Gathered, Request, gather};
-use super::summary::Summary;
+use super::gather::{GatherRequest, Gathered, gather};
+use super::summary::FleetSummary;
 use super::{judgement, of_judgement};
 use crate::arguments::fleet::{FactsArguments, FleetOutput, FleetRunArguments};
 use crate::commands::{named, setup};
@@ -26,9 +26,9 @@ pub(in super::super) fn run(arguments: &FleetRunArguments) -> anyhow::Result<Sta
     let (asked, host) = (metrics.clone(), host::read());
     let plan = Plan::new(&REGISTRY, asked, effort, Protocol::Median, 0, &host);
     plan.and_then(|plan| plan.without_by_hand(&REGISTRY)).or_usage()?;
-    let work = Work::Run(RunOrder { metrics, effort, only: arguments.only });
+    let work = FleetWork::Run(RunOrder { metrics, effort, only: arguments.only });
     let label = arguments.label.clone().map_or_else(random_label, Ok)?;
-    let gathered = gather(&Request {
+    let gathered = gather(&GatherRequest {
         gather: &arguments.gather,
         store: Some(&arguments.output.store),
         label: label.clone(),
@@ -38,11 +38,11 @@ pub(in super::super) fn run(arguments: &FleetRunArguments) -> anyhow::Result<Sta
         rounds: &|_| 1,
         work: &|_, _, _| Some(work.clone()),
     })?;
-    finish(&gathered, Summary::of(&gathered, Some(&label)), &arguments.output, true)
+    finish(&gathered, FleetSummary::from_gathered(&gathered, Some(&label)), &arguments.output, true)
 }
 
 pub(super) fn facts(arguments: &FactsArguments) -> anyhow::Result<Status> {
-    let mut gathered = gather(&Request {
+    let mut gathered = gather(&GatherRequest {
         gather: &arguments.gather,
         store: None,
         label: String::new(),
@@ -50,17 +50,17 @@ pub(super) fn facts(arguments: &FactsArguments) -> anyhow::Result<Status> {
         together: false,
         at_once: usize::MAX,
         rounds: &|_| 1,
-        work: &|_, _, _| Some(Work::Facts),
+        work: &|_, _, _| Some(FleetWork::Facts),
     })?;
     let here = gathered.outcome.members.iter().filter(|it| it.lost.is_none());
     gathered.runs = here.map(|it| facts_of(&it.member.host)).collect();
-    finish(&gathered, Summary::of(&gathered, None), &arguments.output, false)
+    finish(&gathered, FleetSummary::from_gathered(&gathered, None), &arguments.output, false)
 }
 
 /// Prints who came and the judgement.
 pub(super) fn finish(
     gathered: &Gathered,
-    summary: Summary,
+    summary: FleetSummary,
     output: &FleetOutput,
     numbers: bool,
 ) -> anyhow::Result<Status> {

@@ -12,7 +12,7 @@ use super::gather::Gathered;
 use crate::commands::counted;
 
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Summary {
+pub(super) struct FleetSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     members: Members,
@@ -21,12 +21,12 @@ pub(super) struct Summary {
     start: Option<Start>,
     /// Of members that measured to each other.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pairs: Option<Pairs>,
+    pairs: Option<FleetPairs>,
 }
 
 /// Pairs of members, each way counted.
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Pairs {
+pub(super) struct FleetPairs {
     pub(super) rounds: usize,
     /// So many in which each two meet.
     pub(super) all_rounds: usize,
@@ -43,7 +43,7 @@ pub(super) struct MissingPair {
     reason: String,
 }
 
-impl Pairs {
+impl FleetPairs {
     pub(super) fn miss(&mut self, [from, to]: [&str; 2], reason: String) {
         let [from, to] = [from, to].map(str::to_owned);
         self.not_measured.push(MissingPair { from, to, reason });
@@ -88,13 +88,13 @@ impl Pairs {
 struct Members {
     joined: usize,
     delivered: usize,
-    lost: Vec<Missing>,
+    lost: Vec<FleetMissing>,
     /// Hosts whose members did not come.
-    absent: Vec<Missing>,
+    absent: Vec<FleetMissing>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-struct Missing {
+struct FleetMissing {
     host: String,
     reason: String,
 }
@@ -113,16 +113,18 @@ struct Start {
 #[derive(Serialize)]
 pub(super) struct Judged<'j> {
     #[serde(flatten)]
-    summary: &'j Summary,
+    summary: &'j FleetSummary,
     #[serde(flatten)]
     judgement: &'j Judgement,
 }
 
-impl Summary {
-    pub(super) fn of(gathered: &Gathered, label: Option<&str>) -> Self {
+impl FleetSummary {
+    pub(super) fn from_gathered(gathered: &Gathered, label: Option<&str>) -> Self {
         let members = &gathered.outcome.members;
-        let lost =
-            |host: &str, reason: &str| Missing { host: host.to_owned(), reason: reason.to_owned() };
+        let lost = |host: &str, reason: &str| FleetMissing {
+            host: host.to_owned(),
+            reason: reason.to_owned(),
+        };
         let mut skews: Vec<f64> = Vec::new();
         let mut error_ns: f64 = 0.0;
         for skew in members.iter().filter_map(|it| it.skew) {
@@ -139,7 +141,7 @@ impl Summary {
         let all_lost = members
             .iter()
             .filter_map(|it| Some(lost(&it.member.name, it.lost.as_deref()?)))
-            .collect::<Vec<Missing>>();
+            .collect::<Vec<FleetMissing>>();
         let absent = gathered.absent.iter().map(|(node, reason)| lost(node, reason)).collect();
         let members = Members {
             joined: members.len(),
@@ -150,7 +152,7 @@ impl Summary {
         Self { label: label.map(str::to_owned), members, start, pairs: None }
     }
 
-    pub(super) fn and_pairs(self, pairs: Pairs) -> Self {
+    pub(super) fn and_pairs(self, pairs: FleetPairs) -> Self {
         Self { pairs: Some(pairs), ..self }
     }
 
@@ -213,7 +215,7 @@ impl Summary {
 }
 
 /// `node[3,17-19] (connection closed), web1 (no sign of life for 30 s)`.
-fn by_reason(missing: &[Missing]) -> String {
+fn by_reason(missing: &[FleetMissing]) -> String {
     let mut hosts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for one in missing {
         hosts.entry(&one.reason).or_default().push(&one.host);
@@ -224,7 +226,7 @@ fn by_reason(missing: &[Missing]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_fleet::{Ended, Joined, Outcome, Skew};
+    use fathom_fleet::{Ended, Joined, PlanOutcome, Skew};
     use fathom_record::Host;
 
     use super::*;
@@ -238,7 +240,7 @@ mod tests {
 
     fn gathered(members: Vec<Ended>, absent: &[(&str, &str)]) -> Gathered {
         let absent = absent.iter().map(|(node, why)| ((*node).to_owned(), (*why).to_owned()));
-        let outcome = Outcome { members, failures: Vec::new(), is_stopped: false };
+        let outcome = PlanOutcome { members, failures: Vec::new(), is_stopped: false };
         Gathered { outcome, runs: Vec::new(), absent: absent.collect(), has_failed: false }
     }
 
@@ -248,26 +250,26 @@ mod tests {
         let whole = |at| ended(&format!("n{at}"), None, None);
         let mut members: Vec<Ended> = (1..=9).map(whole).collect();
         assert_eq!(
-            Summary::of(&gathered(Vec::new(), &[]), Some("x")).words(),
+            FleetSummary::from_gathered(&gathered(Vec::new(), &[]), Some("x")).words(),
             "0 members joined, 0 delivered"
         );
         members.extend([ended("n12", silent, None), ended("n10", silent, None)]);
         members.push(ended("n11", Some("connection closed"), None));
         let absent = [("n13", "ssh: refused"), ("n14", "ssh: refused")];
-        let summary = Summary::of(&gathered(members, &absent), Some("x"));
+        let summary = FleetSummary::from_gathered(&gathered(members, &absent), Some("x"));
         let words = "12 members joined, 9 delivered, 3 lost: n11 (connection closed), n[10,12] (no \
                      sign of life for 30 s), 2 did not join: n[13-14] (ssh: refused)";
         assert_eq!(summary.words(), words);
         // Facts are not delivered.
         let facts = gathered(vec![ended("a", None, None)], &[]);
-        assert_eq!(Summary::of(&facts, None).words(), "1 member joined");
+        assert_eq!(FleetSummary::from_gathered(&facts, None).words(), "1 member joined");
     }
 
     #[test]
     fn start_has_median_and_highest_skew() {
         let skews = [-400_000.0, 100_000.0, 30_000.0];
         let members = skews.iter().map(|ns| ended("a", None, Some(*ns))).collect();
-        let summary = Summary::of(&gathered(members, &[]), Some("x y"));
+        let summary = FleetSummary::from_gathered(&gathered(members, &[]), Some("x y"));
         let layout = Layout { width: 200, ..Layout::default() };
         let screen = "3 members joined, 3 delivered\n3 started together: 0.100 ms from the \
                       announced time in the median, 0.400 ms at most (± 0.020 ms)\n\n";
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn pairs_without_numbers_are_folded_by_reason() {
-        let mut pairs = Pairs {
+        let mut pairs = FleetPairs {
             rounds: 5,
             all_rounds: 5,
             is_sample: false,
@@ -293,7 +295,7 @@ mod tests {
                      to n4 (a member was lost), n4 to n[1-2] (a member was lost), n2 to n3 \
                      (connection refused)";
         assert_eq!(pairs.words(), words);
-        let sampled = Pairs {
+        let sampled = FleetPairs {
             rounds: 63,
             all_rounds: 99,
             is_sample: true,
@@ -301,7 +303,8 @@ mod tests {
             not_measured: Vec::new(),
         };
         assert!(sampled.words().ends_with("in 63 rounds of 99, drawn at random"));
-        let summary = Summary::of(&gathered(Vec::new(), &[]), Some("x")).and_pairs(pairs);
+        let summary =
+            FleetSummary::from_gathered(&gathered(Vec::new(), &[]), Some("x")).and_pairs(pairs);
         assert!(summary.is_any_pair_missing());
     }
 }

@@ -141,18 +141,18 @@ fn change(value: &mut Value, random: &mut Random) {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct FuzzCounts {
     refused_by_parser: u32,
     refused_by_store: u32,
     stored: u32,
 }
 
-fn fuzz(mutations: u32) -> Counts {
+fn fuzz(mutations: u32) -> FuzzCounts {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = Store::open(&folder.path().join("runs.db")).expect("a store");
     let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(20_260_101));
     let whole: Document = serde_json::from_str(WHOLE).expect("a document");
-    let mut counts = Counts::default();
+    let mut counts = FuzzCounts::default();
     for _ in 0..mutations {
         let Ok(documents) = documents::read(mutated(&mut random).as_slice(), "mutated") else {
             counts.refused_by_parser += 1;
@@ -207,7 +207,7 @@ fn mutated_document_is_refused_or_stored_whole() {
         "{counts:?}"
     );
     if let Some(folder) = std::env::var_os("FATHOM_SOAK") {
-        let Counts { refused_by_parser, refused_by_store, stored } = counts;
+        let FuzzCounts { refused_by_parser, refused_by_store, stored } = counts;
         let section = format!(
             "## Mutated documents\n\n{mutations} documents, by seed: flipped bits, truncation, \
              missing and duplicate parts, other values and types, numbers of thousands of \

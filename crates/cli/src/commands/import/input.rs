@@ -12,7 +12,7 @@ use jiff::Timestamp;
 /// So much is read to recognise the format.
 const BEGINNING: u64 = 64 << 10;
 
-pub(super) struct Input {
+pub(super) struct ImportInput {
     pub(super) name: String,
     path: PathBuf,
     beginning: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Input {
     written: Option<Timestamp>,
 }
 
-impl Input {
+impl ImportInput {
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         if path == Path::new("-") {

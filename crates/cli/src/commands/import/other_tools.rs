@@ -3,10 +3,10 @@
 use std::io::Read;
 
 use anyhow::{Context, anyhow, bail};
-use fathom_import::{About, Format, Parsed, Source, document};
+use fathom_import::{DocumentAbout, DocumentSource, Format, Parsed, document};
 use fathom_store::Store;
 
-use super::input::Input;
+use super::input::ImportInput;
 use crate::arguments::ImportArguments;
 use crate::commands::{counted, print_done, setup, stored_run};
 use crate::exit::{Status, UsageError, usage_error};
@@ -16,7 +16,7 @@ const BYTES_MAX: u64 = 64 << 20;
 
 /// The tool that wrote the files; `None` for runs of Fathom.
 pub(super) fn format(
-    inputs: &[Input],
+    inputs: &[ImportInput],
     arguments: &ImportArguments,
 ) -> Result<Option<Format>, UsageError> {
     if let Some(format) = arguments.format {
@@ -42,18 +42,19 @@ pub(super) fn format(
 
 pub(super) fn import(
     format: Format,
-    inputs: Vec<Input>,
+    inputs: Vec<ImportInput>,
     arguments: &ImportArguments,
 ) -> anyhow::Result<Status> {
-    let written = inputs.iter().map(Input::written).max().unwrap_or_default();
+    let written = inputs.iter().map(ImportInput::written).max().unwrap_or_default();
     let mut sources = Vec::new();
     for mut input in inputs {
         let parsed = parsed(format, &mut input)?;
-        sources.push(Source { name: input.name, parsed });
+        sources.push(DocumentSource { name: input.name, parsed });
     }
     let (label, host) = (arguments.label.clone(), arguments.host.clone());
-    let document = document(&sources, &About { format, tool: setup::tool(), label, host, written })
-        .map_err(|conflict| anyhow!("import: {conflict}"))?;
+    let document =
+        document(&sources, &DocumentAbout { format, tool: setup::tool(), label, host, written })
+            .map_err(|conflict| anyhow!("import: {conflict}"))?;
     let place = stored_run::store_place(&arguments.store)?;
     let is_new = stored_run::announced(Store::open(&place)?).import(&document)?;
     let (run, tool) = (&document.run.id, format.name());
@@ -66,7 +67,7 @@ pub(super) fn import(
     print_done(&format!("{done}. `fathom show {run}` shows it.\n"))
 }
 
-fn parsed(format: Format, input: &mut Input) -> anyhow::Result<Parsed> {
+fn parsed(format: Format, input: &mut ImportInput) -> anyhow::Result<Parsed> {
     let mut bytes = Vec::new();
     let read = input.reader()?.take(BYTES_MAX + 1).read_to_end(&mut bytes);
     let name = &input.name;

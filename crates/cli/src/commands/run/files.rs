@@ -2,9 +2,9 @@
 
 use fathom_engine::Plan;
 use fathom_measure::sampler::Files;
-use fathom_metric::Disk;
+use fathom_metric::MetricDisk;
 
-use super::super::scratch_folder::{Request, RunFolder, TestFiles, size};
+use super::super::scratch_folder::{RunFolder, ScratchFolderRequest, TestFiles, size};
 use crate::arguments::RunArguments;
 use crate::interrupt::Interrupt;
 
@@ -20,7 +20,7 @@ pub(super) fn prepare(
     let Some((disk, required)) = needed(plan) else {
         return Ok(TestFiles::none("no metric of this run needs files"));
     };
-    let request = Request {
+    let request = ScratchFolderRequest {
         folder: arguments.folder.as_deref(),
         allow_memory: arguments.allow_memory,
         disk,
@@ -42,12 +42,13 @@ pub(super) fn prepare(
 }
 
 /// The maximum that the probes of the plan need, and whether such a probe was requested by name.
-fn needed(plan: &Plan) -> Option<(Disk, bool)> {
+fn needed(plan: &Plan) -> Option<(MetricDisk, bool)> {
     let mut needed = None;
     for unit in &plan.units {
         let Some(disk) = unit.entry.about().disk else { continue };
-        let (so_far, requested) = needed.unwrap_or((Disk::default(), false));
-        let most = Disk { large: so_far.large.max(disk.large), own: so_far.own.max(disk.own) };
+        let (so_far, requested) = needed.unwrap_or((MetricDisk::default(), false));
+        let most =
+            MetricDisk { large: so_far.large.max(disk.large), own: so_far.own.max(disk.own) };
         needed = Some((most, requested || !(unit.needed || plan.asked.is_empty())));
     }
     needed
@@ -60,13 +61,13 @@ mod tests {
     use fathom_record::{Effort, Host, Protocol};
 
     use super::*;
-    use crate::arguments::{Arguments, Command};
+    use crate::arguments::{Arguments, Subcommands};
 
     #[test]
     fn bad_folder_fails_only_if_files_were_requested() {
         let prepare = |metrics: &[&str]| {
             let line = Arguments::parse_from(["fathom", "run", "--folder", "/proc"]);
-            let Command::Run(arguments) = line.command else { panic!("not a run") };
+            let Subcommands::Run(arguments) = line.command else { panic!("not a run") };
             let names = metrics.iter().map(|name| (*name).to_owned()).collect();
             let (effort, protocol) = (Effort::Quick, Protocol::Median);
             let plan = Plan::new(&REGISTRY, names, effort, protocol, 1, &Host::default());

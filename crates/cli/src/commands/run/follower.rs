@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fathom_analysis::typical;
-use fathom_engine::{Audience, CaseOfVisit, Plan, Progress};
+use fathom_engine::{Audience, CaseOfVisit, CoordinatorProgress, Plan};
 use fathom_record::{Document, Host, Record};
 use fathom_report::{Layout, Table};
 use fathom_store::{Store, StoreError};
@@ -13,13 +13,13 @@ use super::super::counted;
 use super::super::run_store::RunStore;
 use super::super::trends;
 use crate::arguments::RunArguments;
-use crate::terminal::{self, Output, PERCENT_BAR};
+use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
 
 /// The rows so far above the bar.
 const ROWS_AND_BAR: &str = "{prefix}{bar:24} {percent:>3} %  {msg}";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
+enum FollowerFormat {
     Table,
     Json,
     JsonLines,
@@ -28,9 +28,9 @@ enum Format {
 
 /// Prints and stores a run while it is measured.
 pub(super) struct Follower {
-    format: Format,
+    format: FollowerFormat,
     with_samples: bool,
-    output: Output,
+    output: TerminalOutput,
     table: Table,
     layout: Layout,
     store: RunStore,
@@ -48,10 +48,10 @@ pub(super) struct Follower {
 impl Follower {
     pub(super) fn new(arguments: &RunArguments, store: RunStore, files: Option<String>) -> Self {
         let format = match (arguments.json, arguments.jsonl, arguments.quiet) {
-            (true, ..) => Format::Json,
-            (_, true, _) => Format::JsonLines,
-            (.., true) => Format::Nothing,
-            _ => Format::Table,
+            (true, ..) => FollowerFormat::Json,
+            (_, true, _) => FollowerFormat::JsonLines,
+            (.., true) => FollowerFormat::Nothing,
+            _ => FollowerFormat::Table,
         };
         let layout = Layout {
             width: terminal::width(),
@@ -62,7 +62,7 @@ impl Follower {
         Self {
             format,
             with_samples: arguments.samples,
-            output: Output::new(),
+            output: TerminalOutput::new(),
             table: Table::new(layout),
             layout,
             store,
@@ -71,7 +71,7 @@ impl Follower {
             host: Host::default(),
             brief: arguments.brief,
             overview: None,
-            reports: Reports::of(arguments.member),
+            reports: Reports::from_options(arguments.member),
         }
     }
 
@@ -90,7 +90,7 @@ impl Follower {
     /// requested, and with its typical range.
     pub(super) fn printed(&self, record: &Record) -> Record {
         let samples = record.samples.clone().filter(|_| self.with_samples);
-        Record { samples, typical: typical::of(record, &self.host), ..record.clone() }
+        Record { samples, typical: typical::typical_of(record, &self.host), ..record.clone() }
     }
 
     /// Draws the rows so far above the progress bar: later visits may change them, so they are
@@ -119,7 +119,7 @@ impl Audience for Follower {
         (self.run_id, self.host) = (document.run.id.clone(), document.host.clone());
         self.store(|store| store.begin(document));
         self.store.announce();
-        if self.format == Format::Table {
+        if self.format == FollowerFormat::Table {
             let width = self.layout.width;
             if self.brief || fathom_report::has_overview(&document.run, &self.layout) {
                 self.overview = Some(Vec::new());
@@ -146,8 +146,8 @@ impl Audience for Follower {
         }
     }
 
-    fn progress(&mut self, progress: &Progress) {
-        if self.format == Format::Nothing {
+    fn progress(&mut self, progress: &CoordinatorProgress) {
+        if self.format == FollowerFormat::Nothing {
             return;
         }
         let template = if self.overview.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
@@ -159,7 +159,7 @@ impl Audience for Follower {
     }
 
     fn visited(&mut self, case: &CaseOfVisit<'_>) {
-        if self.format == Format::JsonLines {
+        if self.format == FollowerFormat::JsonLines {
             let CaseOfVisit { about, params, sample } = case;
             let (id, with_values) = ((about.id, about.unit), self.with_samples);
             self.output.write(&fathom_report::visit_line(id, params, sample, with_values));
@@ -170,7 +170,7 @@ impl Audience for Follower {
         let run_id = self.run_id.clone();
         self.store(|store| store.replace_records(&run_id, records));
         match self.format {
-            Format::Table => match &mut self.overview {
+            FollowerFormat::Table => match &mut self.overview {
                 // It is printed whole at the end.
                 Some(_) => {}
                 None => {
@@ -178,8 +178,8 @@ impl Audience for Follower {
                     self.output.write(&self.table.rows(&records));
                 }
             },
-            Format::JsonLines => self.write_lines(records),
-            Format::Json | Format::Nothing => {}
+            FollowerFormat::JsonLines => self.write_lines(records),
+            FollowerFormat::Json | FollowerFormat::Nothing => {}
         }
     }
 
@@ -197,12 +197,12 @@ impl Audience for Follower {
         let records = document.records.iter().map(|one| self.printed(one)).collect();
         let document = &Document { records, ..document.clone() };
         match self.format {
-            Format::Table => {
+            FollowerFormat::Table => {
                 let (width, is_stored) = (self.layout.width, self.store.store().is_some());
                 if self.brief {
                     self.output.write(&fathom_report::brief(document, width, is_stored));
                 } else if self.overview.is_some() {
-                    let trends = trends::of(document, width, self.store.earlier());
+                    let trends = trends::trends_of(document, width, self.store.earlier());
                     self.output.write(&fathom_report::overview(document, width, &trends));
                 } else {
                     self.output.write(&self.table.foot());
@@ -212,11 +212,11 @@ impl Audience for Follower {
                     self.output.write(&fathom_report::kept(document, width));
                 }
             }
-            Format::Json if self.reports.are_wanted() => {
+            FollowerFormat::Json if self.reports.are_wanted() => {
                 self.output.write(&fathom_report::export::jsonl(std::slice::from_ref(document)));
             }
-            Format::Json => self.output.write(&fathom_report::document_json(document)),
-            Format::JsonLines | Format::Nothing => {}
+            FollowerFormat::Json => self.output.write(&fathom_report::document_json(document)),
+            FollowerFormat::JsonLines | FollowerFormat::Nothing => {}
         }
         if let Some(cause) = self.output.error() {
             terminal::warn(&format!("write to standard output: {cause}"));

@@ -1,7 +1,7 @@
 //! The data of the views, from the store: those of a report, of `fathom history` and of
 //! `fathom show --runs`.
 
-use fathom_analysis::history::{History, Series};
+use fathom_analysis::history::{History, HistorySeries};
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, KINDS};
@@ -166,7 +166,7 @@ fn over(store: &Store, of: &HistoryOf) -> anyhow::Result<String> {
 fn shorten(all: &mut [History], most: usize) -> Vec<Vec<usize>> {
     let series: usize = all.iter().map(|one| one.series.len()).sum();
     let most = (most / series.max(1)).max(POINTS_MIN);
-    let cut = |series: &mut Series| {
+    let cut = |series: &mut HistorySeries| {
         let earlier = series.points.len().saturating_sub(most);
         series.points.drain(..earlier);
         earlier

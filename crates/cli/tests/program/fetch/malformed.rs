@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn truncated_bodies_have_no_name() {
-    let server = Server::start(move |_, head, stream| {
+    let server = FetchServer::start(move |_, head, stream| {
         let answer = match head.split(' ').nth(1) {
             Some("/length") => "200 x\r\nContent-Length: 9\r\n\r\n1234",
             Some("/chunked") => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
@@ -74,7 +74,7 @@ fn wrong_ranges_are_cut_or_not_used() {
         (416, "bytes */9", 99_999, "status 416: the file has 9 bytes now"),
     ] {
         for receive in ["copy", "mmap", "splice"] {
-            let server = Server::start(move |number, head, stream| {
+            let server = FetchServer::start(move |number, head, stream| {
                 let (head, body) = part(head, bytes, "\"a\"");
                 let (head, body) = match (number, head.starts_with("HTTP/1.1 206")) {
                     (_, true) => {
@@ -104,7 +104,7 @@ fn wrong_ranges_are_cut_or_not_used() {
 
 #[test]
 fn ctrl_c_in_a_pause_sends_no_request() {
-    let server = Server::start(move |_, _, stream| {
+    let server = FetchServer::start(move |_, _, stream| {
         let _ = stream.write_all(b"HTTP/1.1 503 x\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n");
     });
     let env = new_env();
@@ -121,7 +121,7 @@ fn ctrl_c_in_a_pause_sends_no_request() {
 #[test]
 fn page_without_the_tag_of_the_file_does_not_replace_it() {
     let bytes: &[u8] = generated(6, 2 << 20).leak();
-    let server = Server::start(move |number, head, stream| match number {
+    let server = FetchServer::start(move |number, head, stream| match number {
         0 => {
             let (head, body) = part(head, bytes, "\"a\"");
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body[..9]));
@@ -140,7 +140,7 @@ fn page_without_the_tag_of_the_file_does_not_replace_it() {
 fn other_content_under_the_same_tag_is_started_anew() {
     let bytes: &[u8] = generated(6, 100_000).leak();
     let other: &[u8] = generated(7, 100_000).leak();
-    let server = Server::start(move |number, head, stream| match number {
+    let server = FetchServer::start(move |number, head, stream| match number {
         0 => {
             let (head, body) = part(head, other, "\"a\"");
             let _ =
@@ -164,7 +164,7 @@ fn other_content_under_the_same_tag_is_started_anew() {
 fn tampered_bytes_before_the_second_gap_are_found() {
     let bytes: &[u8] = generated(3, 24 << 20).leak();
     for receive in ["copy", "mmap", "splice"] {
-        let server = Server::start(move |_, head, stream| match field(head, "X-Stall") {
+        let server = FetchServer::start(move |_, head, stream| match field(head, "X-Stall") {
             Some(_) => stall(head, stream, (bytes, 5 << 20), "\"a\""),
             None => send_file(head, stream, bytes, "\"a\""),
         });
@@ -188,7 +188,7 @@ fn shorter_parts_are_progress() {
     let bytes: &[u8] = generated(6, 100_000).leak();
     // Also less than what is compared.
     for (receive, most) in [("copy", 1000), ("mmap", 9000), ("splice", 30_000)] {
-        let server = Server::start(move |number, head, stream| {
+        let server = FetchServer::start(move |number, head, stream| {
             let range = field(head, "Range").and_then(|it| it.strip_prefix("bytes="));
             let (begin, end) = range.and_then(|it| it.split_once('-')).unwrap_or(("0", "99999"));
             let last = begin.parse().map_or(0, |begin: usize| begin + most - 1);
@@ -217,7 +217,7 @@ fn shorter_parts_are_progress() {
 fn unusable_ranges_are_not_a_way_to_resume() {
     let bytes: &[u8] = generated(6, 100_000).leak();
     for has_206 in [true, false] {
-        let server = Server::start(move |_, head, stream| {
+        let server = FetchServer::start(move |_, head, stream| {
             let (head, body) = match field(head, "Range") {
                 // Not what was asked for.
                 Some(_) if has_206 => {

@@ -11,13 +11,13 @@ const SECOND: u64 = 1_000_000_000;
 /// From where all have joined.
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-fn work(_: usize, place: usize, members: &[Option<Present<'_>>]) -> Option<Work> {
+fn work(_: usize, place: usize, members: &[Option<Present<'_>>]) -> Option<FleetWork> {
     let metrics = vec![format!("{place} of {}", members.len())];
-    Some(Work::Run(RunOrder { metrics, effort: Effort::Quick, only: false }))
+    Some(FleetWork::Run(RunOrder { metrics, effort: Effort::Quick, only: false }))
 }
 
-fn plan(expected: usize) -> Plan<'static> {
-    Plan {
+fn plan(expected: usize) -> CoordinatorPlan<'static> {
+    CoordinatorPlan {
         token: Token::new("t"),
         expected,
         join_ns: 60 * SECOND,
@@ -38,7 +38,7 @@ fn join(name: &str, rank: Option<u32>) -> Join {
 }
 
 /// A roster with these members.
-fn joined<'p>(plan: &'p Plan<'p>, names: &[&str]) -> Roster<'p> {
+fn joined<'p>(plan: &'p CoordinatorPlan<'p>, names: &[&str]) -> Roster<'p> {
     let mut roster = Roster::new(plan);
     for name in names {
         roster.admit(join(name, None), HERE, 0).unwrap();
@@ -50,7 +50,7 @@ fn joined<'p>(plan: &'p Plan<'p>, names: &[&str]) -> Roster<'p> {
 fn orders(roster: &Roster<'_>, sent: &[(usize, ToMember)]) -> Vec<String> {
     let place = |(at, message): &(usize, ToMember)| match message {
         ToMember::Order(order) => match &order.work {
-            Work::Run(run) => Some(format!("{}: {}", roster.member(*at).name, run.metrics[0])),
+            FleetWork::Run(run) => Some(format!("{}: {}", roster.member(*at).name, run.metrics[0])),
             _ => None,
         },
         _ => None,
@@ -92,7 +92,7 @@ fn those_that_cannot_come_or_are_late_are_not_waited_for() {
     roster.admit(join("c", None), HERE, 61 * SECOND).unwrap();
     let sent = roster.advance(0, 61 * SECOND);
     assert_eq!(orders(&roster, &sent), ["c: 2 of 3"]);
-    let together = Plan { together: true, ..self::plan(3) };
+    let together = CoordinatorPlan { together: true, ..self::plan(3) };
     let mut roster = joined(&together, &["a"]);
     assert_eq!(roster.advance(2, SECOND).len(), 1);
     assert_eq!(roster.admit(join("c", None), HERE, SECOND).unwrap_err(), "the others have begun");
@@ -100,7 +100,7 @@ fn those_that_cannot_come_or_are_late_are_not_waited_for() {
 
 #[test]
 fn at_most_so_many_measure_at_once() {
-    let plan = Plan { at_once: 2, ..plan(4) };
+    let plan = CoordinatorPlan { at_once: 2, ..plan(4) };
     let mut roster = joined(&plan, &["a", "b", "c", "d"]);
     assert_eq!(roster.advance(0, 1).len(), 2);
     assert_eq!(roster.advance(0, 2), []);
@@ -189,7 +189,7 @@ fn each_stage_has_a_limit() {
 
 #[test]
 fn facts_need_no_order() {
-    let plan = Plan { work: &|_, _, _| Some(Work::Facts), ..plan(2) };
+    let plan = CoordinatorPlan { work: &|_, _, _| Some(FleetWork::Facts), ..plan(2) };
     let mut roster = joined(&plan, &["a", "b"]);
     let end = ToMember::End { reason: None };
     assert_eq!(roster.advance(0, 1), [(0, end.clone()), (1, end)]);

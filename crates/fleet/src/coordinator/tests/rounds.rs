@@ -1,45 +1,45 @@
 //! Members that stay for several rounds: far ends first, then a pair each way.
 
 use super::*;
-use crate::protocol::{PairOrder, Progress};
+use crate::protocol::{FleetProgress, PairOrder};
 
 /// The first round starts far ends. Then each of the first two measures to the other, and the third
 /// one waits.
-fn work(round: usize, place: usize, members: &[Option<Present<'_>>]) -> Option<Work> {
+fn work(round: usize, place: usize, members: &[Option<Present<'_>>]) -> Option<FleetWork> {
     if round == 0 {
-        return Some(Work::Serve);
+        return Some(FleetWork::Serve);
     }
     let Present { name, serves } = members[[1, 0][round - 1]]?;
     let pair = || Some(PairOrder { run: run(), to: serves?, name: name.to_owned() });
-    (place == round - 1).then(pair)?.map(Work::Pair)
+    (place == round - 1).then(pair)?.map(FleetWork::Pair)
 }
 
-fn of_rounds(expected: usize, clock: fn() -> u64) -> (SocketAddr, JoinHandle<Ended>) {
+fn of_rounds(expected: usize, clock: fn() -> u64) -> (SocketAddr, JoinHandle<CoordinatorEnded>) {
     coordinator_of((expected, false, clock), |_| 3, work)
 }
 
 /// On one machine, as their connections over loopback show.
-fn joined(address: SocketAddr, name: &str) -> Scripted {
-    Scripted::joined_as(address, &join_on(name, "one boot".to_owned()))
+fn joined(address: SocketAddr, name: &str) -> CoordinatorScripted {
+    CoordinatorScripted::joined_as(address, &join_on(name, "one boot".to_owned()))
 }
 
-impl Scripted {
+impl CoordinatorScripted {
     fn serves(&mut self, port: u16) {
         let ToMember::Order(order) = self.hears() else { panic!("no order") };
-        assert_eq!(order.work, Work::Serve);
+        assert_eq!(order.work, FleetWork::Serve);
         self.says(&ToCoordinator::Serving { port });
     }
 
     /// Where it is to measure to, and whom.
     fn pair(&mut self) -> (SocketAddr, String) {
         let ToMember::Order(order) = self.hears() else { panic!("no order") };
-        let Work::Pair(PairOrder { to, name, .. }) = order.work else { panic!("no pair") };
+        let FleetWork::Pair(PairOrder { to, name, .. }) = order.work else { panic!("no pair") };
         (to, name)
     }
 
     /// It is still there: the answer to a sign of life comes next.
     fn is_idle(&mut self) {
-        self.says(&ToCoordinator::Alive { progress: Some(Progress::default()) });
+        self.says(&ToCoordinator::Alive { progress: Some(FleetProgress::default()) });
         assert_eq!(self.hears(), ToMember::Alive);
     }
 }
@@ -108,7 +108,7 @@ fn lost_member_leaves_its_later_pairs_out() {
 
 #[test]
 fn wrong_far_ends_lose_their_members() {
-    type Case = (&'static str, fn(&mut Scripted));
+    type Case = (&'static str, fn(&mut CoordinatorScripted));
     let cases: [Case; 4] = [
         // It serves already.
         ("a message out of turn: serving", |it| {
@@ -122,7 +122,7 @@ fn wrong_far_ends_lose_their_members() {
         }),
     ];
     let (address, coordinator) = of_rounds(cases.len(), monotonic_raw_ns);
-    let mut members: Vec<Scripted> =
+    let mut members: Vec<CoordinatorScripted> =
         (0..cases.len()).map(|at| joined(address, &format!("m{at}"))).collect();
     for (member, (why, wrong)) in members.iter_mut().zip(cases) {
         wrong(member.ordered());
@@ -136,7 +136,7 @@ fn wrong_far_ends_lose_their_members() {
 fn loopback_of_another_machine_is_no_far_end() {
     let (address, coordinator) = of_rounds(2, monotonic_raw_ns);
     // Through a tunnel: their connections come over loopback, but they are two machines.
-    let [mut a, mut b] = ["a", "b"].map(|name| Scripted::joined(address, name));
+    let [mut a, mut b] = ["a", "b"].map(|name| CoordinatorScripted::joined(address, name));
     for member in [&mut a, &mut b] {
         member.ordered().says(&ToCoordinator::Serving { port: 40_000 });
         assert!(member.refused().starts_with("others cannot reach it: its connection comes over"));

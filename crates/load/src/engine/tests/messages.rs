@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::message::Message;
 
-fn with_message(server: &Server, method: &str, body: &[u8], clients: u32) -> Workload {
+fn with_message(server: &EngineServer, method: &str, body: &[u8], clients: u32) -> Workload {
     let message = Message { method: method.to_owned(), body: body.to_vec() };
     let fields = Fields { host: "test".to_owned(), message, ..Fields::default() };
     let requests = Arc::new(Requests::new(&[("/f".to_owned(), None)], &fields));
@@ -15,7 +15,7 @@ fn with_message(server: &Server, method: &str, body: &[u8], clients: u32) -> Wor
 #[test]
 fn requests_with_bodies_are_sent_whole() {
     let body = vec![b'd'; 3 << 20];
-    for server in [Server::start(Manner::Right), Server::secured(Manner::Right, true)] {
+    for server in [EngineServer::start(Manner::Right), EngineServer::secured(Manner::Right, true)] {
         let outcome = sweep(&with_message(&server, "POST", &body, 2));
         assert!(outcome.tally.window.completed() >= 10 && outcome.tally.failed() == 0);
     }
@@ -23,7 +23,7 @@ fn requests_with_bodies_are_sent_whole() {
 
 #[test]
 fn responses_to_posts_may_differ_in_length() {
-    let server = Server::start(Manner::ChangesLength { chunked: false });
+    let server = EngineServer::start(Manner::ChangesLength { chunked: false });
     let tally = sweep_of(&with_message(&server, "POST", b"dd", 1), 40).tally;
     assert!(tally.window.completed() >= 40 && tally.failed() == 0, "{:?}", tally.faults);
 }
@@ -38,7 +38,7 @@ fn servers_at_a_socket_file_are_loaded() {
             std::thread::spawn(move || serve(stream, Manner::Right, &AtomicU32::new(0)));
         }
     });
-    let address = Address::Unix(path);
+    let address = ServerAddress::Unix(path);
     let unused = SocketAddr::from(([127, 0, 0, 1], 0));
     let tally = sweep(&Workload { address, ..work(unused, 2) }).tally;
     assert!(tally.window.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
@@ -48,7 +48,7 @@ fn servers_at_a_socket_file_are_loaded() {
 #[test]
 fn only_idempotent_requests_are_sent_twice() {
     for (method, faults) in [("GET", vec![]), ("PUT", vec![]), ("POST", vec![Fault::Stale])] {
-        let server = Server::start(Manner::AnswersOnce);
+        let server = EngineServer::start(Manner::AnswersOnce);
         let tally = sweep(&with_message(&server, method, b"", 1)).tally;
         assert_eq!(tally.faults.keys().copied().collect::<Vec<_>>(), faults, "{method}");
     }

@@ -4,8 +4,8 @@ use fathom_record::{LoadSlot, LoadWindow};
 
 use super::*;
 
-fn uniform(per_second: f64) -> Option<Rate> {
-    Some(Rate { per_second, arrivals: Arrivals::Uniform })
+fn uniform(per_second: f64) -> Option<ScheduleRate> {
+    Some(ScheduleRate { per_second, arrivals: Arrivals::Uniform })
 }
 
 fn timed(window_ns: u64) -> Timing {
@@ -17,8 +17,8 @@ fn requests_due_in_the_window_are_exactly_as_many() {
     for (threads, fresh, arrivals) in
         [(1, false, Arrivals::Uniform), (2, true, Arrivals::Uniform), (2, false, Arrivals::Poisson)]
     {
-        let server = Server::start(Manner::Right);
-        let rate = Some(Rate { per_second: 400.0, arrivals });
+        let server = EngineServer::start(Manner::Right);
+        let rate = Some(ScheduleRate { per_second: 400.0, arrivals });
         let work = Workload { rate, threads, fresh, ..server.work(8) };
         let Outcome { tally, end } = run(&work, timed(500_000_000), &mut |_, _| true).unwrap();
         assert_eq!((end, tally.failed()), (End::Complete, 0));
@@ -93,7 +93,7 @@ fn stall_delays_all_requests_that_are_due_meanwhile() {
 
 #[test]
 fn backlog_that_is_not_drained_is_said() {
-    let server = Server::start(Manner::Stalls);
+    let server = EngineServer::start(Manner::Stalls);
     let work = Workload { rate: uniform(200.0), ..server.work(8) };
     let Outcome { tally, end } = run(&work, timed(100_000_000), &mut |_, _| true).unwrap();
     assert_eq!((end, tally.window.completed(), tally.window.in_flight), (End::Complete, 0, 20));

@@ -6,12 +6,12 @@ use super::*;
 
 #[test]
 fn bodies_end_by_tls_only_with_close_notify() {
-    let server = Server::secured(Manner::UntilClose, false);
+    let server = EngineServer::secured(Manner::UntilClose, false);
     let outcome = sweep(&server.work(2));
     let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
     assert_eq!((outcome.tally.window.completed(), &faults[..]), (0, &[&Fault::Truncated][..]));
     // The end of a connection that ends no body needs none.
-    let server = Server::secured(Manner::Closes { says: true }, false);
+    let server = EngineServer::secured(Manner::Closes { says: true }, false);
     assert_eq!(sweep(&server.work(2)).tally.failed(), 0);
 }
 
@@ -26,7 +26,7 @@ fn handshake_without_an_answer_times_out() {
 
 #[test]
 fn untrusted_servers_get_no_request() {
-    let server = Server::secured(Manner::Right, true);
+    let server = EngineServer::secured(Manner::Right, true);
     let work = server.work(2);
     let system = Tls::new("test", &Trust::System).ok();
     let own = fathom_testing::Certificate::of_names(&["test"]).issuer_pem;

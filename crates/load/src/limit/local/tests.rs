@@ -11,7 +11,7 @@ const LEVEL: f64 = 100.0;
 
 /// What a server does in a second at saturation.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct LocalSeen {
     /// Shares of the time of its busiest thread.
     cpu: f64,
     wait: f64,
@@ -24,7 +24,7 @@ struct Seen {
 }
 
 /// Levels off at 100 requests of 10 kB per second from 8 clients on, or not at all.
-fn limit(seen: Seen, knee: f64, think_s: f64) -> Limit {
+fn limit(seen: LocalSeen, knee: f64, think_s: f64) -> Limit {
     let sweep = |clients: f64, noise: f64| {
         let throughput = (LEVEL * clients / knee).min(LEVEL) * noise;
         let load = if seen.spins { 1.0 } else { throughput / LEVEL };
@@ -62,10 +62,15 @@ fn limit(seen: Seen, knee: f64, think_s: f64) -> Limit {
         step
     };
     let steps: Vec<MeasuredStep> = [1, 2, 4, 8, 16, 32].map(step).into();
-    Limit::of(&steps.iter().collect::<Vec<_>>(), &[POINT; 6], think_s, &Capacities::default())
+    Limit::from_steps(
+        &steps.iter().collect::<Vec<_>>(),
+        &[POINT; 6],
+        think_s,
+        &Capacities::default(),
+    )
 }
 
-fn name(seen: Seen) -> (&'static str, String) {
+fn name(seen: LocalSeen) -> (&'static str, String) {
     let limit = limit(seen, 8.0, 0.0);
     let why = match &limit.name {
         Name::Undetermined(why) => why.clone(),
@@ -78,41 +83,41 @@ const READS: Option<u64> = Some(1_000_000);
 
 #[test]
 fn busy_thread_disk_or_network_has_its_name() {
-    let busy = Seen { cpu: 0.97, sending: 0.1, device_bytes: Some(0), ..Seen::default() };
+    let busy = LocalSeen { cpu: 0.97, sending: 0.1, device_bytes: Some(0), ..LocalSeen::default() };
     assert_eq!(name(busy).0, "server-cpu", "one of two CPUs");
     // The last bytes of a response are acknowledged late, which is not the network.
-    assert_eq!(name(Seen { sending: 0.8, ..busy }).0, "server-cpu");
-    let disk = Seen { cpu: 0.02, blocked: 0.95, sending: 0.5, device_bytes: READS, ..busy };
+    assert_eq!(name(LocalSeen { sending: 0.8, ..busy }).0, "server-cpu");
+    let disk = LocalSeen { cpu: 0.02, blocked: 0.95, sending: 0.5, device_bytes: READS, ..busy };
     assert_eq!(name(disk).0, "disk");
-    let network = Seen { cpu: 0.02, sending: 0.97, ..busy };
+    let network = LocalSeen { cpu: 0.02, sending: 0.97, ..busy };
     assert_eq!(name(network).0, "network");
-    let both = name(Seen { sending: 0.97, ..busy });
+    let both = name(LocalSeen { sending: 0.97, ..busy });
     assert!(both.0 == "undetermined" && both.1.ends_with("too close to tell"), "{both:?}");
 }
 
 #[test]
 fn what_is_not_seen_has_no_name() {
-    let idle = Seen { cpu: 0.1, device_bytes: Some(0), ..Seen::default() };
-    let why = |seen: Seen| {
+    let idle = LocalSeen { cpu: 0.1, device_bytes: Some(0), ..LocalSeen::default() };
+    let why = |seen: LocalSeen| {
         let (name, why) = name(seen);
         assert_eq!(name, "undetermined", "{why}");
         why
     };
     assert!(why(idle).starts_with("none of its processes is busy: a lock"));
     let turns = "a thread of the server computes 40 % and waits for the disk 50 % of the time";
-    assert_eq!(why(Seen { cpu: 0.4, blocked: 0.5, device_bytes: READS, ..idle }), turns);
-    assert_eq!(why(Seen { wait: 0.3, ..idle }), "an end waits for a CPU 30 % of the time");
+    assert_eq!(why(LocalSeen { cpu: 0.4, blocked: 0.5, device_bytes: READS, ..idle }), turns);
+    assert_eq!(why(LocalSeen { wait: 0.3, ..idle }), "an end waits for a CPU 30 % of the time");
     // Blocked, but not by bytes of a device; or unknown.
-    let blocked = Seen { blocked: 0.95, ..idle };
+    let blocked = LocalSeen { blocked: 0.95, ..idle };
     assert_eq!(why(blocked), "utilisation unknown: disk");
-    assert_eq!(why(Seen { device_bytes: None, ..blocked }), "utilisation unknown: disk");
-    let hardly = Seen { cpu: 0.97, blocked: 0.1, device_bytes: None, ..idle };
+    assert_eq!(why(LocalSeen { device_bytes: None, ..blocked }), "utilisation unknown: disk");
+    let hardly = LocalSeen { cpu: 0.97, blocked: 0.1, device_bytes: None, ..idle };
     assert_eq!(name(hardly).0, "server-cpu");
 }
 
 #[test]
 fn long_way_is_no_limit_while_throughput_grows() {
-    let far = Seen { cpu: 0.05, sending: 0.99, device_bytes: Some(0), ..Seen::default() };
+    let far = LocalSeen { cpu: 0.05, sending: 0.99, device_bytes: Some(0), ..LocalSeen::default() };
     let limit = limit(far, 64.0, 0.0);
     let Name::Undetermined(why) = &limit.name else { panic!("{:?}", limit.name) };
     assert_eq!(why, "not saturated up to 32 clients");
@@ -122,7 +127,7 @@ fn long_way_is_no_limit_while_throughput_grows() {
 fn late_acknowledgements_of_thinking_clients_are_no_network() {
     // 32 clients, of which 12 wait for a response.
     let sending = 4.0 / 12.0;
-    let seen = Seen { cpu: 0.1, sending, device_bytes: Some(0), ..Seen::default() };
+    let seen = LocalSeen { cpu: 0.1, sending, device_bytes: Some(0), ..LocalSeen::default() };
     let limit = limit(seen, 28.0, 0.2);
     let network = limit.uses[0].utilisation.expect("known");
     assert!(network.low() < 0.01 && network.high() > 0.33, "{network:?}");
@@ -130,7 +135,8 @@ fn late_acknowledgements_of_thinking_clients_are_no_network() {
 
 #[test]
 fn names_on_loopback_are_not_the_network() {
-    let seen = Seen { cpu: 0.02, sending: 0.97, device_bytes: Some(0), ..Seen::default() };
+    let seen =
+        LocalSeen { cpu: 0.02, sending: 0.97, device_bytes: Some(0), ..LocalSeen::default() };
     let limit = limit(seen, 8.0, 0.0);
     let Name::Undetermined(why) = limit.standing(true, None) else { panic!("{:?}", limit.name) };
     assert!(why.starts_with("responses wait in the sockets of loopback"), "{why}");
@@ -174,14 +180,15 @@ fn steps_with_few_clients_are_no_evidence() {
 
 #[test]
 fn work_that_requests_do_not_cause_is_no_limit() {
-    let spinning = Seen { cpu: 0.97, device_bytes: Some(0), spins: true, ..Seen::default() };
+    let spinning =
+        LocalSeen { cpu: 0.97, device_bytes: Some(0), spins: true, ..LocalSeen::default() };
     let why = "server CPU is as busy with 1 client and 12 % of the throughput".to_owned();
     assert_eq!(name(spinning), ("undetermined", why));
     // One that writes back all the time, or a disk that can do more at once.
-    let writing = Seen { cpu: 0.1, blocked: 0.95, device_bytes: READS, ..spinning };
+    let writing = LocalSeen { cpu: 0.1, blocked: 0.95, device_bytes: READS, ..spinning };
     let why = "disk is as busy with 1 client and 12 % of the throughput".to_owned();
     assert_eq!(name(writing), ("undetermined", why));
     // One client may be enough.
-    let limit = limit(Seen { cpu: 0.97, ..spinning }, 1.0, 0.0);
+    let limit = limit(LocalSeen { cpu: 0.97, ..spinning }, 1.0, 0.0);
     assert_eq!(word(&limit.name), "server-cpu");
 }

@@ -12,9 +12,9 @@ const FROM: &str = "127.0.0.1:40000";
 /// The network namespace of this program.
 const HERE: &str = "net:[1]";
 
-struct Machine(tempfile::TempDir);
+struct FindMachine(tempfile::TempDir);
 
-impl Machine {
+impl FindMachine {
     /// With this program, whose namespace has these sockets: local, remote, state and inode.
     fn new(sockets: &[(&str, &str, &str, u64)]) -> Self {
         let machine = Self(tempfile::tempdir().expect("a folder"));
@@ -75,9 +75,9 @@ impl Machine {
     }
 
     fn find_at(&self, which: Which, is_own_address: bool) -> Result<Found, FindError> {
-        let reader = Reader::at(self.0.path());
+        let reader = HostReader::at(self.0.path());
         let [to, from] = [TO, FROM].map(|it| it.parse().expect("an address"));
-        Search { reader: &reader, to, from, is_own_address, own: 99 }.find(which)
+        FindSearch { reader: &reader, to, from, is_own_address, own: 99 }.find(which)
     }
 
     fn roots(&self, which: Which) -> Result<(Vec<u32>, Vec<String>), String> {
@@ -91,8 +91,8 @@ const ACCEPTED: (&str, &str, &str, u64) = (TO, FROM, "01", 0);
 const CLIENT: (&str, &str, &str, u64) = (FROM, TO, "01", 71);
 
 /// nginx with two workers, started by a shell; a client; and another server.
-fn machine() -> Machine {
-    let machine = Machine::new(&[
+fn machine() -> FindMachine {
+    let machine = FindMachine::new(&[
         ACCEPTED,
         ("0.0.0.0:8001", ANY, "0A", 70),
         ("0.0.0.0:9000", ANY, "0A", 90),
@@ -115,11 +115,11 @@ fn owners_of_the_socket_are_one_tree() {
     // Not init, which passed the socket on, nor the shell.
     assert_eq!(machine.roots(Which::Auto), Ok((vec![10], vec![])));
     let found = machine.find(Which::Auto).expect("a server");
-    let [table, _] = Table::all("self");
+    let [table, _] = SocketTable::all("self");
     let both = |it: Connections| [it.server, it.client];
     assert_eq!(found.connections.map(both), Some([table.clone(), table]));
     // In a container it is the only one.
-    let contained = Machine::new(&[ACCEPTED, CLIENT, ("127.0.0.1:8001", ANY, "0A", 70)]);
+    let contained = FindMachine::new(&[ACCEPTED, CLIENT, ("127.0.0.1:8001", ANY, "0A", 70)]);
     contained.process(1, 0, HERE, &[70]);
     assert_eq!(contained.roots(Which::Auto), Ok((vec![1], vec![])));
 }
@@ -134,7 +134,7 @@ fn owners_that_share_a_port_are_all_taken() {
 
 #[test]
 fn server_in_another_network_namespace_is_found_by_the_connection() {
-    let machine = Machine::new(&[CLIENT, ("0.0.0.0:8001", ANY, "0A", 60)]);
+    let machine = FindMachine::new(&[CLIENT, ("0.0.0.0:8001", ANY, "0A", 60)]);
     machine.process(6, 1, HERE, &[60]);
     machine.process(10, 1, "net:[2]", &[70]);
     machine.sockets(10, &[("0.0.0.0:8001", ANY, "0A", 70)]);
@@ -148,7 +148,7 @@ fn server_in_another_network_namespace_is_found_by_the_connection() {
 
 #[test]
 fn server_that_is_not_here_is_said() {
-    let remote = Machine::new(&[CLIENT]);
+    let remote = FindMachine::new(&[CLIENT]);
     let accepted = "no process seen here has accepted the connection to 127.0.0.1:8001";
     let error = remote.roots(Which::Auto).expect_err("no server");
     assert!(error.starts_with(&format!("{accepted}: its port is forwarded")), "{error}");
@@ -157,10 +157,10 @@ fn server_that_is_not_here_is_said() {
         let error = remote.find_at(which, false).expect_err("no server").to_string();
         assert!(error.starts_with(&format!("{accepted}: the server is remote")), "{error}");
     }
-    let closed = Machine::new(&[ACCEPTED, CLIENT]);
+    let closed = FindMachine::new(&[ACCEPTED, CLIENT]);
     let error = closed.roots(Which::Auto).expect_err("no listener");
     assert!(error.starts_with("no socket listens on 127.0.0.1:8001"), "{error}");
-    let hidden = Machine::new(&[ACCEPTED, CLIENT, (TO, ANY, "0A", 70)]);
+    let hidden = FindMachine::new(&[ACCEPTED, CLIENT, (TO, ANY, "0A", 70)]);
     hidden.process(10, 1, HERE, &[]);
     let passwd = hidden.0.path().join("etc/passwd");
     fs::create_dir_all(passwd.parent().expect("a folder")).expect("a folder");
@@ -203,7 +203,7 @@ fn named_process_must_be_the_server() {
 #[test]
 fn forwarded_port_is_said() {
     // The connection has other addresses behind NAT.
-    let machine = Machine::new(&[CLIENT]);
+    let machine = FindMachine::new(&[CLIENT]);
     machine.process(10, 1, "net:[2]", &[70]);
     machine.sockets(10, &[("0.0.0.0:80", ANY, "0A", 70), ("0.0.0.0:81", ANY, "0A", 99)]);
     let (roots, warnings) = machine.roots(Which::Process(10)).expect("a server");

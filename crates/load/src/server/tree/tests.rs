@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::*;
 
 /// A folder whose /proc has one thread a process.
-struct Machine(tempfile::TempDir);
+struct TreeMachine(tempfile::TempDir);
 
 /// A process, in ticks of 10 ms and ns.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ impl Canned {
     }
 }
 
-impl Machine {
+impl TreeMachine {
     /// One that has been up for 10 s.
     fn new(all: &[Canned]) -> Self {
         let machine = Self(tempfile::tempdir().expect("a folder"));
@@ -68,7 +68,7 @@ impl Machine {
     }
 
     fn tree(&self, roots: &[u32]) -> Tree {
-        Tree::at(Reader::at(self.0.path()), roots, 99)
+        Tree::at(HostReader::at(self.0.path()), roots, 99)
     }
 }
 
@@ -86,7 +86,7 @@ fn cpu_ns(tree: &mut Tree) -> u64 {
 
 #[test]
 fn work_of_all_processes_counts_from_the_first_reading_on() {
-    let machine = Machine::new(&nginx([300 * MS, 400 * MS]));
+    let machine = TreeMachine::new(&nginx([300 * MS, 400 * MS]));
     let mut tree = machine.tree(&[10]);
     assert_eq!(cpu_ns(&mut tree), 0);
     machine.set(&nginx([1_300 * MS + 5, 400 * MS]));
@@ -103,7 +103,7 @@ fn work_of_all_processes_counts_from_the_first_reading_on() {
 
 #[test]
 fn worker_that_ends_between_readings_is_in_the_time_of_its_parent() {
-    let machine = Machine::new(&nginx([300 * MS, 400 * MS]));
+    let machine = TreeMachine::new(&nginx([300 * MS, 400 * MS]));
     let mut tree = machine.tree(&[10]);
     machine.set(&nginx([800 * MS, 400 * MS]));
     assert_eq!(cpu_ns(&mut tree), 500 * MS);
@@ -122,7 +122,7 @@ fn worker_that_ends_between_readings_is_in_the_time_of_its_parent() {
 
 #[test]
 fn reused_number_is_another_process() {
-    let machine = Machine::new(&nginx([300 * MS, 400 * MS]));
+    let machine = TreeMachine::new(&nginx([300 * MS, 400 * MS]));
     let mut tree = machine.tree(&[10]);
     let other = Canned { start: 2_000, parent: 1, ..Canned::new(12, 1, 900 * MS, "") };
     machine.set(&[Canned::new(10, 1, 0, "11 "), other]);
@@ -144,7 +144,7 @@ fn reused_number_is_another_process() {
 
 #[test]
 fn child_whose_parent_ends_stays() {
-    let machine = Machine::new(&nginx([300 * MS, 400 * MS]));
+    let machine = TreeMachine::new(&nginx([300 * MS, 400 * MS]));
     let mut tree = machine.tree(&[10]);
     machine.end(10);
     machine.set(&[Canned::new(11, 1, 600 * MS, "")]);
@@ -156,13 +156,13 @@ fn child_whose_parent_ends_stays() {
 fn this_program_is_not_of_the_tree() {
     let own =
         [Canned::new(10, 1, 0, "99 "), Canned::new(99, 10, 0, "100 "), Canned::new(100, 99, 0, "")];
-    let tree = Machine::new(&own).tree(&[10]);
+    let tree = TreeMachine::new(&own).tree(&[10]);
     assert_eq!(tree.processes().collect::<Vec<_>>(), [10]);
 }
 
 #[test]
 fn unreadable_bytes_are_unknown_and_not_zero() {
-    let machine = Machine::new(&nginx([0, 0]));
+    let machine = TreeMachine::new(&nginx([0, 0]));
     let mut tree = machine.tree(&[10]);
     machine.write("12/io", "read_bytes: 9096\nwrite_bytes: 100\n");
     let used = tree.read().expect("a tree");
@@ -174,7 +174,7 @@ fn unreadable_bytes_are_unknown_and_not_zero() {
 
 #[test]
 fn blocked_thread_is_seen() {
-    let machine = Machine::new(&nginx([0, 0]));
+    let machine = TreeMachine::new(&nginx([0, 0]));
     let tree = machine.tree(&[10]);
     assert!(!tree.is_blocked());
     machine.write("12/task/12/stat", "12 (D) D 10 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 5 0\n");

@@ -7,7 +7,7 @@ use fathom_record::DeviceTime;
 use super::*;
 
 /// Counter files of a machine at one moment.
-struct Files<'a> {
+struct VisitFiles<'a> {
     schedstat: &'a str,
     /// `irq softirq steal` of CPU 1.
     ticks: &'a str,
@@ -15,8 +15,8 @@ struct Files<'a> {
     throttled: u64,
 }
 
-const BEFORE: Files<'_> =
-    Files { schedstat: "1000 500 3\n", ticks: "10 20 30", pressure: 7, throttled: 100 };
+const BEFORE: VisitFiles<'_> =
+    VisitFiles { schedstat: "1000 500 3\n", ticks: "10 20 30", pressure: 7, throttled: 100 };
 
 fn write(root: &Path, path: &str, text: &str) {
     let place = root.join(path);
@@ -25,7 +25,7 @@ fn write(root: &Path, path: &str, text: &str) {
 }
 
 /// A process in `/pod/box` of cgroup version 2, with a quota on `/pod`.
-fn tree(root: &Path, files: &Files<'_>) {
+fn tree(root: &Path, files: &VisitFiles<'_>) {
     write(root, "proc/self/schedstat", files.schedstat);
     let stat =
         format!("cpu  9 9 9 9 9 9 9 9\ncpu1 1 2 3 4 5 {}\ncpu10 1 1 1 1 1 1 1 1\n", files.ticks);
@@ -48,7 +48,7 @@ fn tree(root: &Path, files: &Files<'_>) {
 fn opened() -> (tempfile::TempDir, VisitCounters) {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), &BEFORE);
-    let counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    let counters = VisitCounters::open_at(&FileTree::at(dir.path()), 1, true);
     (dir, counters)
 }
 
@@ -57,17 +57,18 @@ fn from_files(it: &Disturbance) -> [Option<u64>; 5] {
     [it.run_queue_ns, it.interrupt_ns, it.steal_ns, it.cpu_pressure_ns, it.throttled_ns]
 }
 
-fn visit(before: &Files<'_>, after: &Files<'_>) -> Disturbance {
+fn visit(before: &VisitFiles<'_>, after: &VisitFiles<'_>) -> Disturbance {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), before);
-    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    let mut counters = VisitCounters::open_at(&FileTree::at(dir.path()), 1, true);
     tree(dir.path(), after);
     counters.since_mark()
 }
 
 #[test]
 fn visit_reports_the_increase_of_each_counter() {
-    let after = Files { schedstat: "2000 900 8\n", ticks: "11 22 34", pressure: 9, throttled: 150 };
+    let after =
+        VisitFiles { schedstat: "2000 900 8\n", ticks: "11 22 34", pressure: 9, throttled: 150 };
     let delta = visit(&BEFORE, &after);
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
     let expected = [400, 3 * tick_ns, 4 * tick_ns, 2_000, 50_000].map(Some);
@@ -90,7 +91,7 @@ fn devices_are_counted_once() {
     };
     stat(100, 1_000, " 3 4");
     tree(dir.path(), &BEFORE);
-    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    let mut counters = VisitCounters::open_at(&FileTree::at(dir.path()), 1, true);
     assert_eq!(counters.since_mark().devices, None, "no request");
     stat(150, 1_030, " 5 14");
     let expected = Some(DeviceTime { requests: 52, ns: 40_000_000 });
@@ -107,20 +108,21 @@ fn devices_are_counted_once() {
 
 #[test]
 fn counter_going_backwards_is_unknown() {
-    let after = Files { schedstat: "2000 499 8\n", ticks: "9 20 29", pressure: 6, throttled: 99 };
+    let after =
+        VisitFiles { schedstat: "2000 499 8\n", ticks: "9 20 29", pressure: 6, throttled: 99 };
     assert_eq!(from_files(&visit(&BEFORE, &after)), [None; 5]);
 }
 
 #[test]
 fn missing_counter_is_unknown() {
-    let off = Files { schedstat: "0 0 0\n", ticks: "", ..BEFORE };
+    let off = VisitFiles { schedstat: "0 0 0\n", ticks: "", ..BEFORE };
     let delta = visit(&off, &off);
     assert_eq!(delta.run_queue_ns, None, "a kernel without schedstats writes zeros");
     assert_eq!((delta.steal_ns, delta.interrupt_ns), (None, None));
-    let new = visit(&Files { schedstat: "0 0 0\n", ..BEFORE }, &BEFORE);
+    let new = visit(&VisitFiles { schedstat: "0 0 0\n", ..BEFORE }, &BEFORE);
     assert_eq!(new.run_queue_ns, Some(500), "a new thread before its first tick");
     let nothing = tempfile::tempdir().unwrap();
-    let delta = VisitCounters::open_at(&Tree::at(nothing.path()), 1, true).since_mark();
+    let delta = VisitCounters::open_at(&FileTree::at(nothing.path()), 1, true).since_mark();
     assert_eq!(from_files(&delta), [None; 5]);
     assert_eq!([delta.throttled_periods, delta.quota_periods], [None; 2]);
 }
@@ -129,7 +131,7 @@ fn missing_counter_is_unknown() {
 fn steal_is_unknown_if_not_reported() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), &BEFORE);
-    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, false);
+    let mut counters = VisitCounters::open_at(&FileTree::at(dir.path()), 1, false);
     let delta = counters.since_mark();
     assert_eq!((delta.steal_ns, delta.interrupt_ns), (None, Some(0)));
 }
@@ -139,15 +141,15 @@ fn no_quota_means_zero_throttling() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), &BEFORE);
     write(dir.path(), "sys/fs/cgroup/pod/cpu.max", "max 100000\n");
-    let delta = VisitCounters::open_at(&Tree::at(dir.path()), 1, true).since_mark();
+    let delta = VisitCounters::open_at(&FileTree::at(dir.path()), 1, true).since_mark();
     assert_eq!((delta.throttled_ns, delta.quota_periods), (Some(0), Some(0)));
     // In a container the visible root is not the actual root.
     write(dir.path(), "sys/fs/cgroup/cgroup.type", "domain\n");
-    let delta = VisitCounters::open_at(&Tree::at(dir.path()), 1, true).since_mark();
+    let delta = VisitCounters::open_at(&FileTree::at(dir.path()), 1, true).since_mark();
     assert_eq!((delta.throttled_ns, delta.quota_periods), (None, None));
     let local = "sys/fs/cgroup/pod/box/cpu.stat.local";
     write(dir.path(), local, "throttled_usec 5\n");
-    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    let mut counters = VisitCounters::open_at(&FileTree::at(dir.path()), 1, true);
     write(dir.path(), local, "throttled_usec 8\n");
     assert_eq!(counters.since_mark().throttled_ns, Some(3_000));
 }
@@ -158,7 +160,7 @@ fn longest_throttled_group_is_reported() {
     let root = dir.path();
     tree(root, &BEFORE);
     write(root, "sys/fs/cgroup/pod/box/cpu.max", "200000 100000\n");
-    let mut counters = VisitCounters::open_at(&Tree::at(root), 1, true);
+    let mut counters = VisitCounters::open_at(&FileTree::at(root), 1, true);
     write(
         root,
         "sys/fs/cgroup/pod/cpu.stat",
@@ -181,7 +183,7 @@ fn cgroup_version_1_counts_nanoseconds() {
     write(root, &format!("{group}/cpu.cfs_period_us"), "100000\n");
     let stat = |ns: u64| format!("nr_periods 1\nnr_throttled 1\nthrottled_time {ns}\n");
     write(root, &format!("{group}/cpu.stat"), &stat(10));
-    let mut counters = VisitCounters::open_at(&Tree::at(root), 0, true);
+    let mut counters = VisitCounters::open_at(&FileTree::at(root), 0, true);
     write(root, &format!("{group}/cpu.stat"), &stat(35));
     assert_eq!(counters.since_mark().throttled_ns, Some(25));
 }
@@ -189,7 +191,7 @@ fn cgroup_version_1_counts_nanoseconds() {
 #[test]
 fn new_mark_replaces_the_old_one() {
     let (dir, mut counters) = opened();
-    let later = Files { schedstat: "2000 900 8\n", pressure: 20, ..BEFORE };
+    let later = VisitFiles { schedstat: "2000 900 8\n", pressure: 20, ..BEFORE };
     tree(dir.path(), &later);
     counters.mark();
     let delta = counters.since_mark();
@@ -199,11 +201,11 @@ fn new_mark_replaces_the_old_one() {
 #[test]
 fn cpu_time_of_a_reaped_child_counts() {
     let mut counters = VisitCounters::open(0);
-    let before = Usage::of(libc::RUSAGE_CHILDREN).cpu_ns;
+    let before = RoundUsage::used_by(libc::RUSAGE_CHILDREN).cpu_ns;
     let spin = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
     let status = std::process::Command::new("sh").args(["-c", spin]).status().unwrap();
     assert!(status.success());
-    let child_ns = Usage::of(libc::RUSAGE_CHILDREN).cpu_ns - before;
+    let child_ns = RoundUsage::used_by(libc::RUSAGE_CHILDREN).cpu_ns - before;
     let delta = counters.since_mark();
     assert!(child_ns > 0 && delta.cpu_ns >= child_ns, "{child_ns} ns by children, {delta:?}");
 }
@@ -221,10 +223,10 @@ fn slowest_thread_of_a_crew_is_reported() {
     thread(7, "100 10 1\n");
     thread(8, "100 10 1\n");
     write(root, "proc/stat", &stat(["0 0 0", "10 20 30", "1 1 1"]));
-    let mut counters = VisitCounters::open_at(&Tree::at(root), 1, true);
-    counters.work_with_at(&Tree::at(root), &[(7, 0), (8, 2)]);
+    let mut counters = VisitCounters::open_at(&FileTree::at(root), 1, true);
+    counters.work_with_at(&FileTree::at(root), &[(7, 0), (8, 2)]);
     counters.mark();
-    let after = Files { schedstat: "2000 520 8\n", ..BEFORE };
+    let after = VisitFiles { schedstat: "2000 520 8\n", ..BEFORE };
     tree(root, &after);
     thread(7, "900 810 1\n");
     thread(8, "900 60 1\n");

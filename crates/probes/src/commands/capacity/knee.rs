@@ -12,7 +12,7 @@ pub(super) enum Observation {
 }
 
 impl Observation {
-    pub(super) fn of(fits: bool) -> Self {
+    pub(super) fn from_fit(fits: bool) -> Self {
         if fits { Self::Fits } else { Self::Evicted }
     }
 }
@@ -30,7 +30,7 @@ pub(super) enum Knee {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Search {
+pub(super) struct KneeSearch {
     pub(super) step: u64,
     pub(super) most: u64,
     /// Sizes are multiples of this.
@@ -40,7 +40,7 @@ pub(super) struct Search {
 /// Relative width at which the bisection ends.
 const RESOLUTION: f64 = 0.02;
 
-impl Search {
+impl KneeSearch {
     /// Finds the knee. A size that does not fit is tried again: another process may have allocated
     /// memory during the first try.
     pub(super) fn knee<E>(
@@ -82,7 +82,7 @@ impl Search {
             let mut read = 0;
             let _ = self.knee(|size| {
                 read += 2 * size;
-                Ok::<_, Infallible>(Observation::of(size <= knee))
+                Ok::<_, Infallible>(Observation::from_fit(size <= knee))
             });
             read
         };
@@ -94,14 +94,14 @@ impl Search {
 mod tests {
     use super::*;
 
-    const SEARCH: Search = Search { step: 1000, most: 20_000, grain: 1 };
+    const SEARCH: KneeSearch = KneeSearch { step: 1000, most: 20_000, grain: 1 };
 
     /// Searches with a page cache of this size. Returns the sizes tried too.
-    fn of(search: Search, memory: u64) -> (Knee, Vec<u64>) {
+    fn knee_of(search: KneeSearch, memory: u64) -> (Knee, Vec<u64>) {
         let mut tried = Vec::new();
         let knee = search.knee(|size| {
             tried.push(size);
-            Ok::<_, Infallible>(Observation::of(size <= memory))
+            Ok::<_, Infallible>(Observation::from_fit(size <= memory))
         });
         (knee.unwrap_or(Knee::Stopped(0)), tried)
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn knee_is_found_within_2_percent() {
         for memory in [1, 999, 1000, 1001, 7777, 12_345, 19_999] {
-            let (knee, tried) = of(SEARCH, memory);
+            let (knee, tried) = knee_of(SEARCH, memory);
             let Knee::Found { fits, evicted } = knee else { panic!("{memory}: {knee:?}") };
             assert!(fits <= memory && memory < evicted, "{memory}: {knee:?}");
             assert!((evicted - fits) as f64 <= (0.02 * fits as f64).max(1.0), "{knee:?}");
@@ -119,17 +119,17 @@ mod tests {
 
     #[test]
     fn sizes_grow_by_steps_up_to_the_limit() {
-        let (knee, tried) = of(Search { most: 3500, ..SEARCH }, 1_000_000);
+        let (knee, tried) = knee_of(KneeSearch { most: 3500, ..SEARCH }, 1_000_000);
         assert_eq!((knee, tried), (Knee::Above(3500), vec![1000, 2000, 3000, 3500]));
-        let (knee, tried) = of(Search { most: 0, ..SEARCH }, 1_000_000);
+        let (knee, tried) = knee_of(KneeSearch { most: 0, ..SEARCH }, 1_000_000);
         assert_eq!((knee, tried), (Knee::Above(0), vec![]));
     }
 
     #[test]
     fn sizes_are_multiples_of_the_grain() {
-        let (knee, _) = of(Search { grain: 100, ..SEARCH }, 0);
+        let (knee, _) = knee_of(KneeSearch { grain: 100, ..SEARCH }, 0);
         assert_eq!(knee, Knee::Found { fits: 0, evicted: 100 });
-        let (knee, tried) = of(Search { grain: 64, ..SEARCH }, 7777);
+        let (knee, tried) = knee_of(KneeSearch { grain: 64, ..SEARCH }, 7777);
         assert!(tried.iter().all(|size| size % 64 == 0), "{tried:?}");
         assert!(matches!(knee, Knee::Found { fits, .. } if fits <= 7777));
     }
@@ -139,7 +139,7 @@ mod tests {
         let mut observed = 0;
         let knee = SEARCH.knee(|size| {
             observed += 1;
-            Ok::<_, Infallible>(Observation::of(observed != 3 && size <= 7500))
+            Ok::<_, Infallible>(Observation::from_fit(observed != 3 && size <= 7500))
         });
         let Ok(Knee::Found { fits, evicted }) = knee else { panic!("{knee:?}") };
         assert!(fits <= 7500 && 7500 < evicted);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn max_reads_is_an_upper_bound() {
         for memory in [0, 1, 5000, 19_999, 1_000_000] {
-            let (_, tried) = of(SEARCH, memory);
+            let (_, tried) = knee_of(SEARCH, memory);
             assert!(2 * tried.iter().sum::<u64>() <= SEARCH.max_reads(), "{memory}");
         }
     }

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn range_means_every_number_and_1_is_included() {
-    assert_eq!(processes("1..4"), Ok(Counts(vec![1, 2, 3, 4])));
-    assert_eq!(processes("8,2"), Ok(Counts(vec![1, 2, 8])));
+    assert_eq!(processes("1..4"), Ok(CommandCounts(vec![1, 2, 3, 4])));
+    assert_eq!(processes("8,2"), Ok(CommandCounts(vec![1, 2, 8])));
     assert!(["0", "5..2", "65", "x", ""].iter().all(|text| processes(text).is_err()));
 }
 
@@ -29,14 +29,15 @@ fn only_the_common_time_counts() {
 
 #[test]
 fn each_round_has_a_line() {
-    let row = |processes, values: [f64; 3]| Row { processes, rounds: values.map(Some).into() };
+    let row =
+        |processes, values: [f64; 3]| ContentionRow { processes, rounds: values.map(Some).into() };
     let mut rows = [
         row(1, [10.0, 11.0, 12.0]),
         row(2, [20.0, 22.0, 24.0]),
         row(4, [40.0, 44.0, 48.0]),
         row(8, [80.0, 88.0, 96.0]),
     ];
-    let slopes = |rows: &[Row]| {
+    let slopes = |rows: &[ContentionRow]| {
         let all = fitted(rows).expect("enough points");
         all.map(|part| part.iter().map(|number| number.round()).collect::<Vec<_>>())
     };

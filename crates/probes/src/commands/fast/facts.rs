@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use fathom_fileio::Sum;
-use fathom_fileio::fast::{DataSource, Part};
+use fathom_fileio::XorSum;
+use fathom_fileio::fast::{DataSource, FastPart};
 use fathom_record::State;
 use fathom_record::quantity::percent;
 
 use super::ReadFast;
 use super::file_list::FileList;
-use super::pass::{FileResult, Pass, parts};
+use super::pass::{FastPass, FileResult, parts};
 use crate::commands::bandwidth;
 use crate::commands::by_hand::{self, printable, size, sum_facts, threads};
 use crate::file::model::way_name;
@@ -19,7 +19,7 @@ use crate::prelude::*;
 /// Up to this many files are shown one per line.
 const LINES: usize = 1000;
 
-fn describe_part(part: &Part, shows_rates: bool) -> String {
+fn describe_part(part: &FastPart, shows_rates: bool) -> String {
     let from = match part.from {
         _ if part.method.way.is_direct() => "by direct I/O",
         DataSource::Memory => "from memory",
@@ -36,7 +36,7 @@ fn describe_part(part: &Part, shows_rates: bool) -> String {
     format!("{bytes} {from}, {way}, {threads}, blocks of {block}{rate}")
 }
 
-fn describe_trial(part: &Part) -> String {
+fn describe_trial(part: &FastPart) -> String {
     let from = if part.from == DataSource::Device { "from the device" } else { "from memory" };
     let (way, rate) = (way_name(part.method.way), quantity(part.best, Unit::BytesPerSecond));
     let block = size(part.method.block as u64);
@@ -44,9 +44,9 @@ fn describe_trial(part: &Part) -> String {
 }
 
 /// The methods used, tried and unavailable.
-fn methods(pass: &Pass, shows_rates: bool) -> Vec<Fact> {
+fn methods(pass: &FastPass, shows_rates: bool) -> Vec<Fact> {
     let mut facts = Vec::new();
-    let (tried, read): (Vec<Part>, Vec<Part>) =
+    let (tried, read): (Vec<FastPart>, Vec<FastPart>) =
         parts(pass).into_iter().partition(|part| part.is_trial);
     for (number, part) in read.iter().enumerate() {
         let name = if number == 0 { "by" } else { "" };
@@ -65,11 +65,11 @@ fn methods(pass: &Pass, shows_rates: bool) -> Vec<Fact> {
 }
 
 /// Why these methods were used.
-fn reason(read: &ReadFast, pass: &Pass) -> Option<String> {
+fn reason(read: &ReadFast, pass: &FastPass) -> Option<String> {
     if read.path.is_some() {
         return Some("set by --path".to_owned());
     }
-    let (trials, read): (Vec<Part>, Vec<Part>) =
+    let (trials, read): (Vec<FastPart>, Vec<FastPart>) =
         parts(pass).into_iter().partition(|part| part.is_trial);
     let mut reasons = Vec::new();
     if read.iter().any(|part| part.from == DataSource::Memory) {
@@ -85,7 +85,7 @@ fn reason(read: &ReadFast, pass: &Pass) -> Option<String> {
 }
 
 /// The rate as a share of the DRAM bandwidth of all cores.
-fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, pass: &Pass) -> String {
+fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, pass: &FastPass) -> String {
     let (most, origin, mark) = match read.ceiling {
         Some(most) => (most as f64, "--ceiling".to_owned(), ""),
         None => {
@@ -107,7 +107,7 @@ pub(super) fn facts(
     recorder: &dyn Recorder,
     read: &ReadFast,
     found: &FileList,
-    passes: &[Pass],
+    passes: &[FastPass],
     shows_rates: bool,
 ) -> Vec<Fact> {
     let last = &passes[passes.len() - 1];
@@ -144,7 +144,7 @@ pub(super) fn facts(
 }
 
 /// The file, or a line per file as checksum programs print them; and the files not read.
-fn files(pass: &Pass, found: &FileList) -> Vec<Fact> {
+fn files(pass: &FastPass, found: &FileList) -> Vec<Fact> {
     let mut facts = Vec::new();
     if let [one] = pass.results.as_slice() {
         facts.push(Fact::text("file", printable(&found.files[one.number].0)));
@@ -176,7 +176,7 @@ fn files(pass: &Pass, found: &FileList) -> Vec<Fact> {
 }
 
 /// The files without an end: the first of each name, as each process has a `pagemap`.
-fn without_end(pass: &Pass, found: &FileList) -> Vec<Fact> {
+fn without_end(pass: &FastPass, found: &FileList) -> Vec<Fact> {
     let mut shown = BTreeSet::new();
     let mut facts = Vec::new();
     for (number, why) in &pass.skipped {
@@ -194,7 +194,7 @@ fn without_end(pass: &Pass, found: &FileList) -> Vec<Fact> {
 /// Sums, bytes, cache state and path of a file.
 fn line(one: &FileResult, found: &FileList) -> Fact {
     let path = printable(&found.files[one.number].0);
-    let Sum { xor, position, bytes } = one.fast.sum;
+    let XorSum { xor, position, bytes } = one.fast.sum;
     let state = one.state.to_uppercase();
     match one.fast.changed {
         Some(change) => Fact::line(format!("{:25} {bytes:>14} CHANGED {path}: {change}", "-")),

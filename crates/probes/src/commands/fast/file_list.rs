@@ -9,7 +9,7 @@ use walkdir::WalkDir;
 
 use fathom_record::shortened;
 
-use super::super::by_hand::{Result, printable, printable_list};
+use super::super::by_hand::{ByHandResult, printable, printable_list};
 use crate::prelude::*;
 
 const FILES_MAX: usize = 10_000_000;
@@ -30,7 +30,7 @@ pub(super) struct FileList {
 
 impl FileList {
     /// Expands the arguments. With `keep_going` missing ones are collected instead of failing.
-    pub(super) fn of(arguments: &[PathBuf], keep_going: bool) -> Result<Self> {
+    pub(super) fn from_arguments(arguments: &[PathBuf], keep_going: bool) -> ByHandResult<Self> {
         let mut list = Self::default();
         for path in arguments {
             match inspect(path) {
@@ -50,7 +50,7 @@ impl FileList {
         Ok(list)
     }
 
-    fn add_folder(&mut self, folder: &Path) -> Result<()> {
+    fn add_folder(&mut self, folder: &Path) -> ByHandResult<()> {
         for entry in WalkDir::new(folder).sort_by_file_name() {
             match entry {
                 Ok(entry) if entry.file_type().is_file() => {
@@ -67,7 +67,7 @@ impl FileList {
         Ok(())
     }
 
-    fn add_pattern(&mut self, pattern: &Path) -> Result<()> {
+    fn add_pattern(&mut self, pattern: &Path) -> ByHandResult<()> {
         let mut parts: Vec<String> =
             pattern.to_string_lossy().split('/').map(str::to_owned).collect();
         // The same files, each found once.
@@ -101,7 +101,7 @@ impl FileList {
         }
     }
 
-    fn add(&mut self, path: PathBuf, bytes: u64) -> Result<()> {
+    fn add(&mut self, path: PathBuf, bytes: u64) -> ByHandResult<()> {
         if self.files.len() == FILES_MAX {
             return Err(ProcedureError::failed(format!("more than {FILES_MAX} files")));
         }
@@ -139,22 +139,26 @@ mod tests {
             std::fs::write(at(name), vec![0; length]).unwrap();
         }
         std::os::unix::fs::symlink(folder.path(), at("deep/loop")).unwrap();
-        let list = FileList::of(&[folder.path().to_owned()], false).unwrap();
+        let list = FileList::from_arguments(&[folder.path().to_owned()], false).unwrap();
         let names: Vec<_> = list.files.iter().map(|(path, _)| path.clone()).collect();
         assert_eq!(names, [at("a.txt"), at("b.bin"), at("deep/c.bin")]);
         assert_eq!((list.bytes(), list.skipped), (10, 1));
-        assert_eq!(FileList::of(&[at("*.bin")], false).unwrap().bytes(), 3);
+        assert_eq!(FileList::from_arguments(&[at("*.bin")], false).unwrap().bytes(), 3);
         for all in ["**", "**/**/**/**/**", "**/*", "**/**/*", "**/deep/**"] {
-            let list = FileList::of(&[at(all)], false).unwrap();
+            let list = FileList::from_arguments(&[at(all)], false).unwrap();
             let each: BTreeSet<_> = list.files.iter().collect();
             assert!(!each.is_empty() && each.len() == list.files.len(), "{all}: {list:?}");
         }
-        assert!(FileList::of(&[at("**/*/**/*/**")], false).is_err());
-        assert!(FileList::of(&[at("*.none")], false).is_err());
-        assert!(FileList::of(&[at("none")], false).is_err());
-        let missing = FileList::of(&[at("bad\u{1b}[31m")], false).unwrap_err().to_string();
+        assert!(FileList::from_arguments(&[at("**/*/**/*/**")], false).is_err());
+        assert!(FileList::from_arguments(&[at("*.none")], false).is_err());
+        assert!(FileList::from_arguments(&[at("none")], false).is_err());
+        let missing =
+            FileList::from_arguments(&[at("bad\u{1b}[31m")], false).unwrap_err().to_string();
         assert!(missing.contains("No such file"), "no pattern: {missing}");
-        assert!(FileList::of(&[at("deep/lo*")], false).is_ok(), "a named link is followed");
+        assert!(
+            FileList::from_arguments(&[at("deep/lo*")], false).is_ok(),
+            "a named link is followed"
+        );
     }
 
     #[test]
@@ -162,6 +166,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a[1]*.bin");
         std::fs::write(&path, b"x").unwrap();
-        assert_eq!(FileList::of(&[path], false).unwrap().files.len(), 1);
+        assert_eq!(FileList::from_arguments(&[path], false).unwrap().files.len(), 1);
     }
 }

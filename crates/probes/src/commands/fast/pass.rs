@@ -1,9 +1,9 @@
 //! One pass over all files: the result of each, and the totals.
 
-use fathom_fileio::fast::{FastOutcome, Part};
-use fathom_fileio::path_info::{Change, Identity};
+use fathom_fileio::fast::{FastOutcome, FastPart};
+use fathom_fileio::path_info::{Identity, PathInfoChange};
 use fathom_fileio::read::ReadFault;
-use fathom_fileio::{Sum, extents};
+use fathom_fileio::{XorSum, extents};
 
 use crate::commands::{by_hand, cache_state};
 use crate::prelude::*;
@@ -21,17 +21,17 @@ pub(super) struct FileResult {
 }
 
 impl FileResult {
-    pub(super) fn new(number: usize, source: &Source, fast: FastOutcome) -> Self {
+    pub(super) fn new(number: usize, source: &PathInfoSource, fast: FastOutcome) -> Self {
         let residency = fast.before.as_ref().map_or_else(String::new, cache_state::describe);
         let state = fast.before.map_or("unknown", |before| before.state.name());
-        let data = extents::of(source.file()).ok().filter(|_| state != "warm");
+        let data = extents::extents_of(source.file()).ok().filter(|_| state != "warm");
         let (data, identity) = (data.map(|found| found.share()), source.identity());
         Self { number, state, residency, data, identity, fast }
     }
 }
 
 #[derive(Default)]
-pub(super) struct Pass {
+pub(super) struct FastPass {
     pub(super) results: Vec<FileResult>,
     pub(super) ns: f64,
     /// Errors of files that could not be read at all.
@@ -44,9 +44,9 @@ pub(super) struct Pass {
     pub(super) parallel_threads: usize,
 }
 
-impl Pass {
-    pub(super) fn sum(&self) -> Sum {
-        self.results.iter().fold(Sum::default(), |mut sum, one| {
+impl FastPass {
+    pub(super) fn sum(&self) -> XorSum {
+        self.results.iter().fold(XorSum::default(), |mut sum, one| {
             sum.merge(&one.fast.sum);
             sum
         })
@@ -87,19 +87,19 @@ impl Pass {
 }
 
 /// The first change of a file: while it was read, or since the first pass.
-pub(super) fn change(passes: &[Pass]) -> Option<Change> {
+pub(super) fn change(passes: &[FastPass]) -> Option<PathInfoChange> {
     let first = passes.first()?;
     let since = |one: &FileResult| {
         let at = first.results.binary_search_by_key(&one.number, |then| then.number).ok()?;
-        Change::between(first.results[at].identity?, one.identity?)
+        PathInfoChange::between(first.results[at].identity?, one.identity?)
     };
     let mut results = passes.iter().flat_map(|pass| &pass.results);
     results.find_map(|one| one.fast.changed.or_else(|| since(one)))
 }
 
 /// The parts of all files, merged by source and method.
-pub(super) fn parts(pass: &Pass) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+pub(super) fn parts(pass: &FastPass) -> Vec<FastPart> {
+    let mut parts: Vec<FastPart> = Vec::new();
     for part in pass.results.iter().flat_map(|one| &one.fast.parts) {
         match parts.iter_mut().find(|known| known.is_like(part)) {
             Some(known) => known.merge(part),

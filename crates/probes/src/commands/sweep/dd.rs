@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use crate::commands::by_hand::Result;
+use crate::commands::by_hand::ByHandResult;
 use crate::commands::cache_state;
 use crate::commands::options::StateName;
 use crate::commands::passes::ReadConfig;
@@ -39,9 +39,9 @@ impl Dd {
     pub(super) fn read(
         &self,
         recorder: &dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         config: &ReadConfig,
-    ) -> Result<Option<f64>> {
+    ) -> ByHandResult<Option<f64>> {
         cache_state::prepare(source, config.state, None, recorder.stop().now())?;
         let file = source.info().size.unwrap_or(0);
         let bytes = config.range.as_ref().map_or(file, |range| range.end);

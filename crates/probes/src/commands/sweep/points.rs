@@ -7,7 +7,7 @@ use fathom_fileio::path_info::Direct;
 use fathom_record::quantity::counted;
 
 use super::dd::Dd;
-use crate::commands::by_hand::{Result, size};
+use crate::commands::by_hand::{ByHandResult, size};
 use crate::commands::cache_state;
 use crate::commands::options::StateName;
 use crate::commands::passes::{Pass, PassSeries, ReadConfig};
@@ -56,7 +56,7 @@ struct Cost {
 
 impl Cost {
     /// From the time of a call with a small and a large block.
-    fn of((small, small_ns): (usize, f64), (large, large_ns): (usize, f64)) -> Self {
+    fn between((small, small_ns): (usize, f64), (large, large_ns): (usize, f64)) -> Self {
         if large <= small {
             return Self { call_ns: 0.0, byte_ns: small_ns / small as f64 };
         }
@@ -85,9 +85,9 @@ impl Sweeper<'_> {
     pub(super) fn sweep_file(
         &self,
         recorder: &mut dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         more: &Params,
-    ) -> Result<bool> {
+    ) -> ByHandResult<bool> {
         for state in &self.config.states {
             let mut skipped = Vec::new();
             let (points, goes_on) =
@@ -108,7 +108,7 @@ impl Sweeper<'_> {
     fn record(
         &self,
         recorder: &mut dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         more: &Params,
         points: &[Point],
     ) {
@@ -130,10 +130,10 @@ impl Sweeper<'_> {
     fn sweep_state(
         &self,
         recorder: &mut dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         (state, more): (StateName, &Params),
         skipped: &mut Vec<String>,
-    ) -> Result<(Vec<Point>, bool)> {
+    ) -> ByHandResult<(Vec<Point>, bool)> {
         let blocks = usable_blocks(source, self.config, state, skipped);
         let cost = match calibrate(recorder, source, self.config, state, &blocks) {
             Ok(cost) => cost,
@@ -162,10 +162,10 @@ impl Sweeper<'_> {
     fn passes(
         &self,
         recorder: &mut dyn Recorder,
-        source: &Source,
+        source: &PathInfoSource,
         more: &Params,
         points: &mut [Point],
-    ) -> Result<bool> {
+    ) -> ByHandResult<bool> {
         let all = u64::from(self.config.passes) * points.len() as u64;
         let limit = Some(self.config.limit());
         let mut done = 0;
@@ -194,7 +194,7 @@ impl Sweeper<'_> {
 
 /// The blocks that suit the alignment of direct I/O.
 fn usable_blocks(
-    source: &Source,
+    source: &PathInfoSource,
     config: &SweepConfig,
     state: StateName,
     skipped: &mut Vec<String>,
@@ -224,11 +224,11 @@ enum StateError {
 /// Measures the cost of reading the file in this state.
 fn calibrate(
     recorder: &dyn Recorder,
-    source: &Source,
+    source: &PathInfoSource,
     config: &SweepConfig,
     state: StateName,
     blocks: &[usize],
-) -> Result<Cost, StateError> {
+) -> ByHandResult<Cost, StateError> {
     let skipped = |why: &str| StateError::Skipped(why.to_owned());
     let small = *blocks.first().ok_or_else(|| skipped("no usable block"))?;
     let file = source.info().size.unwrap_or(0);
@@ -253,7 +253,7 @@ fn calibrate(
     let of_small = call_ns(small, small as u64 * CALLS)?;
     let of_large = call_ns(LARGE.max(small), LARGE_BYTES)?;
     let both = of_small.zip(of_large).ok_or_else(|| skipped("stopped before its first pass"))?;
-    Ok(Cost::of(both.0, both.1))
+    Ok(Cost::between(both.0, both.1))
 }
 
 #[cfg(test)]
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn bytes_of_a_point_follow_from_its_time() {
         // 200 ns per call, 0.125 ns per byte.
-        let cost = Cost::of((1, 200.125), (1 << 20, 200.0 + 131_072.0));
+        let cost = Cost::between((1, 200.125), (1 << 20, 200.0 + 131_072.0));
         assert!((cost.call_ns - 200.0).abs() < 1e-6 && (cost.byte_ns - 0.125).abs() < 1e-9);
         let each = Duration::from_millis(60);
         let calls = |block: usize, threads| cost.bytes(block, threads, each) / block as u64;
@@ -275,9 +275,9 @@ mod tests {
 
     #[test]
     fn degenerate_calibrations_give_a_cost() {
-        let equal = Cost::of((1 << 20, 1000.0), (1 << 20, 1000.0));
+        let equal = Cost::between((1 << 20, 1000.0), (1 << 20, 1000.0));
         assert_eq!(equal.call_ns, 0.0);
-        let faster = Cost::of((4096, 1000.0), (1 << 20, 900.0));
+        let faster = Cost::between((4096, 1000.0), (1 << 20, 900.0));
         assert_eq!(faster, Cost { call_ns: 1000.0, byte_ns: 0.0 });
         assert_eq!(faster.bytes(4096, 1, Duration::from_millis(1)), 1000 * 4096);
     }

@@ -3,7 +3,7 @@
 use super::{ABOUT, Level, StreamCase};
 use crate::memory::vectors::Op;
 use crate::prelude::*;
-use crate::uarch::{self, Constant, Row};
+use crate::uarch::{self, Constant, UarchRow};
 
 const LINE_BYTES: f64 = 64.0;
 const TRANSFER_BYTES: f64 = 8.0;
@@ -17,8 +17,8 @@ pub(super) fn predict(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Mode
 }
 
 fn of_memory(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Model {
-    let huge = StreamCase { page: Page::Huge, ..case };
-    if case.page == Page::Base && known.summary(ABOUT.id, &huge.params()).is_some() {
+    let huge = StreamCase { page: BufferPage::Huge, ..case };
+    if case.page == BufferPage::Base && known.summary(ABOUT.id, &huge.params()).is_some() {
         let source = "hardware prefetchers stop at a 4 KiB boundary, and each page adds TLB misses";
         return at_most(1.0, huge, source, "no cost of 4K pages", known);
     }
@@ -177,14 +177,14 @@ fn published(
     name: &str,
     host: &Host,
     known: &Inputs<'_>,
-) -> Result<(f64, &'static Row, &'static Constant), NoModel> {
+) -> Result<(f64, &'static UarchRow, &'static Constant), NoModel> {
     let row = uarch::row_for(host)?;
     let per_cycle = row.sourced(name)?;
     let hz = known.frequency()?;
     Ok((per_cycle.value * hz, row, per_cycle))
 }
 
-fn inputs(prediction: Prediction, peak: f64, row: &Row, per_cycle: &Constant) -> Prediction {
+fn inputs(prediction: Prediction, peak: f64, row: &UarchRow, per_cycle: &Constant) -> Prediction {
     let prediction = prediction.with_input("bytes per cycle", per_cycle.value, row.origin());
     prediction.with_result("cpu.frequency", peak / per_cycle.value, Unit::Hertz)
 }

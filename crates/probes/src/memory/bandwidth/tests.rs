@@ -16,7 +16,7 @@ fn host(cpus: u32) -> Host {
 }
 
 fn case(op: Op, threads: usize, level: Level) -> StreamCase {
-    StreamCase { op, threads, level, page: Page::Huge }
+    StreamCase { op, threads, level, page: BufferPage::Huge }
 }
 
 #[test]
@@ -65,5 +65,7 @@ fn arrays_in_a_cache_are_half_of_each_share() {
     assert_eq!(set(Op::Copy, Level::Cache(2), 4), 512 * KIB);
     assert_eq!(set(Op::Read, Level::Cache(3), 4), 4 * MIB);
     let missing = array_and_chunk(case(Op::Read, 1, Level::Cache(3)), 1, &Host::default());
-    assert!(matches!(missing, Err(Fault::Unavailable(text, _)) if text.contains("no l3 cache")));
+    assert!(
+        matches!(missing, Err(SamplerFault::Unavailable(text, _)) if text.contains("no l3 cache"))
+    );
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Latency of each level, and size of each cache.
-struct Machine {
+struct CurveMachine {
     levels: &'static [f64],
     sizes: &'static [f64],
     /// Width of each ramp, in octaves of the working set.
@@ -13,10 +13,13 @@ struct Machine {
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
-const THREE: Machine =
-    Machine { levels: &[1.08, 3.8, 15.0, 155.0], sizes: &[32.0 * KIB, MIB, 32.0 * MIB], ramp: 0.5 };
+const THREE: CurveMachine = CurveMachine {
+    levels: &[1.08, 3.8, 15.0, 155.0],
+    sizes: &[32.0 * KIB, MIB, 32.0 * MIB],
+    ramp: 0.5,
+};
 
-impl Machine {
+impl CurveMachine {
     /// The share of misses grows linearly over the ramp, which starts at the size of the cache.
     fn ns(&self, set: f64) -> f64 {
         let mut ns = self.levels[0];
@@ -28,7 +31,7 @@ impl Machine {
     }
 
     /// Half octaves from 1 KiB to 128 MiB with pseudo-random noise.
-    fn curve(&self, noise: f64) -> Vec<Point> {
+    fn curve(&self, noise: f64) -> Vec<CurvePoint> {
         let off = |at: usize| {
             (f64::from((at as u32).wrapping_mul(2_654_435_761) >> 16) / 65536.0 - 0.5) * 2.0
         };
@@ -38,7 +41,7 @@ impl Machine {
 }
 
 /// Levels, and the edges between them.
-fn levels_and_edges(curve: &[Point], at_most: usize) -> (Vec<f64>, Vec<f64>) {
+fn levels_and_edges(curve: &[CurvePoint], at_most: usize) -> (Vec<f64>, Vec<f64>) {
     let plateaus = plateaus(curve, at_most);
     let edges = plateaus.windows(2).map(|two| edge(curve, &two[0], &two[1]).unwrap().0).collect();
     (plateaus.iter().map(|plateau| plateau.level).collect(), edges)
@@ -65,7 +68,8 @@ fn noise_does_not_move_levels_and_edges() {
 
 #[test]
 fn machine_with_two_caches_has_three_plateaus() {
-    let two = Machine { levels: &[1.3, 4.0, 90.0], sizes: &[64.0 * KIB, 2.0 * MIB], ramp: 0.3 };
+    let two =
+        CurveMachine { levels: &[1.3, 4.0, 90.0], sizes: &[64.0 * KIB, 2.0 * MIB], ramp: 0.3 };
     let (levels, edges) = levels_and_edges(&two.curve(0.02), 3);
     assert_near(&levels, two.levels, 1.04);
     assert_near(&edges, two.sizes, 1.25);
@@ -73,16 +77,16 @@ fn machine_with_two_caches_has_three_plateaus() {
 
 #[test]
 fn missing_levels_give_no_plateaus() {
-    let one = Machine { levels: &[1.3, 90.0], sizes: &[64.0 * KIB], ramp: 0.3 };
+    let one = CurveMachine { levels: &[1.3, 90.0], sizes: &[64.0 * KIB], ramp: 0.3 };
     let (levels, _) = levels_and_edges(&one.curve(0.02), 4);
     assert_near(&levels, one.levels, 1.04);
-    let flat = Machine { levels: &[1.3], sizes: &[], ramp: 1.0 };
+    let flat = CurveMachine { levels: &[1.3], sizes: &[], ramp: 1.0 };
     assert_near(&levels_and_edges(&flat.curve(0.02), 4).0, &[1.3], 1.04);
 }
 
 #[test]
 fn plateau_of_a_shared_cache_ends_with_its_share() {
-    let share = Machine { sizes: &[32.0 * KIB, MIB, 5.0 * MIB], ramp: 0.8, ..THREE };
+    let share = CurveMachine { sizes: &[32.0 * KIB, MIB, 5.0 * MIB], ramp: 0.8, ..THREE };
     let (levels, edges) = levels_and_edges(&share.curve(0.02), 4);
     assert_near(&levels, share.levels, 1.1);
     assert_near(&edges[2..], &[5.0 * MIB * 1.25], 1.25);
@@ -127,18 +131,18 @@ fn sloping_plateau_of_a_shared_cache_is_found() {
         (98304.0, 154.41),
         (131072.0, 154.2),
     ];
-    let curve: Vec<Point> = curve.iter().map(|(set, ns)| (set * KIB, *ns)).collect();
+    let curve: Vec<CurvePoint> = curve.iter().map(|(set, ns)| (set * KIB, *ns)).collect();
     assert_near(&levels_and_edges(&curve, 4).0, &[1.08, 3.8, 15.4, 149.0], 1.02);
 }
 
 #[test]
 fn steady_slope_has_no_plateau() {
-    let slope = |sets: std::ops::RangeInclusive<i32>| -> Vec<Point> {
+    let slope = |sets: std::ops::RangeInclusive<i32>| -> Vec<CurvePoint> {
         sets.map(|at| (f64::from(at) / 2.0).exp2()).map(|set| (set * KIB, set.sqrt())).collect()
     };
     assert!(plateaus(&slope(0..=34), 4).is_empty());
     // L3 has no plateau where misses start right after L2.
-    let none = Machine { sizes: &[32.0 * KIB, MIB, 1.2 * MIB], ramp: 1.5, ..THREE };
+    let none = CurveMachine { sizes: &[32.0 * KIB, MIB, 1.2 * MIB], ramp: 1.5, ..THREE };
     let (levels, _) = levels_and_edges(&none.curve(0.02), 4);
     assert_near(&levels, &[1.08, 3.8, 155.0], 1.05);
 }
@@ -164,7 +168,7 @@ fn single_outlier_does_not_split_a_plateau() {
 #[test]
 fn small_step_within_a_level_is_not_a_level() {
     // Misses of the first-level TLB cost a few cycles.
-    let step = Machine { levels: &[1.08, 3.8, 4.7, 155.0], ..THREE };
+    let step = CurveMachine { levels: &[1.08, 3.8, 4.7, 155.0], ..THREE };
     let (levels, _) = levels_and_edges(&step.curve(0.01), 4);
     assert_eq!(levels.len(), 3, "{levels:?}");
 }

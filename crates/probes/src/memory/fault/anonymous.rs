@@ -10,7 +10,7 @@ use crate::prelude::*;
 pub(super) fn discard(start: *mut u8, bytes: usize) -> Result<()> {
     // SAFETY: the callers pass their own mappings, whose contents are not read afterwards.
     let outcome = unsafe { madvise(start.cast(), bytes, Advice::LinuxDontNeed) };
-    outcome.map_err(|error| Fault::system("madvise", error))
+    outcome.map_err(|error| SamplerFault::system("madvise", error))
 }
 
 /// Writes one byte per page. Volatile: the compiler must not merge or drop the stores.
@@ -50,7 +50,7 @@ pub(super) enum Access {
 pub(super) struct Reused {
     buffer: Buffer,
     bytes: usize,
-    page: Page,
+    page: BufferPage,
     access: Access,
     sum: u64,
     huge_bytes: u64,
@@ -58,7 +58,7 @@ pub(super) struct Reused {
 
 impl Reused {
     pub(super) fn new(bytes: usize, access: Access) -> Result<Self> {
-        let page = if access == Access::WriteHuge { Page::Huge } else { Page::Base };
+        let page = if access == Access::WriteHuge { BufferPage::Huge } else { BufferPage::Base };
         let buffer = Buffer::reserve(bytes, page)?;
         Ok(Self { buffer, bytes, page, access, sum: 0, huge_bytes: 0 })
     }
@@ -87,7 +87,7 @@ impl FaultSource for Reused {
     fn verify(&mut self) -> Result<()> {
         if self.sum != 0 {
             let sum = self.sum;
-            return Err(Fault::WrongWork(format!("unwritten memory reads as {sum}, not 0")));
+            return Err(SamplerFault::WrongWork(format!("unwritten memory reads as {sum}, not 0")));
         }
         if self.access != Access::WriteHuge {
             return Ok(());
@@ -99,7 +99,7 @@ impl FaultSource for Reused {
         }
         let (huge, all) = (binary_size(self.huge_bytes), binary_size(self.bytes as u64));
         let what = format!("the kernel used huge pages for {huge} of {all} despite madvise");
-        Err(Fault::unavailable(what, Remedy::AllowHugePages))
+        Err(SamplerFault::unavailable(what, Remedy::AllowHugePages))
     }
 
     fn check(&mut self) -> Result<(bool, String)> {
@@ -141,7 +141,7 @@ impl FaultSource for Fresh {
             self.held.clear();
             self.freed += 1;
         }
-        self.held.push(Buffer::reserve(self.bytes, Page::Base)?);
+        self.held.push(Buffer::reserve(self.bytes, BufferPage::Base)?);
         Ok(())
     }
 

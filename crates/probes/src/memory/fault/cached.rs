@@ -77,13 +77,13 @@ impl Drop for Mapping {
     }
 }
 
-fn map_error(error: rustix::io::Errno) -> Fault {
+fn map_error(error: rustix::io::Errno) -> SamplerFault {
     match error {
         rustix::io::Errno::NOMEM => {
             let remedy = Remedy::raise(&["`ulimit -v`", "vm.max_map_count"]);
-            Fault::unavailable(format!("map a file: {error}"), remedy)
+            SamplerFault::unavailable(format!("map a file: {error}"), remedy)
         }
-        error => Fault::system("mmap", error),
+        error => SamplerFault::system("mmap", error),
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) fn fill(file: &mut File, pages: usize) -> std::io::Result<()> {
 
 /// How a cached file is mapped and accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum CachedAccess {
     /// Reads pages with a mapping each.
     PageByPage,
     /// Reads one mapping in order: a fault may map adjacent pages (fault-around).
@@ -121,22 +121,23 @@ pub(super) enum Access {
 /// A memfd.
 pub(super) struct Cached {
     mapping: Mapping,
-    access: Access,
+    access: CachedAccess,
     file: File,
     sum: u64,
 }
 
 impl Cached {
-    pub(super) fn new(bytes: usize, access: Access) -> Result<Self> {
+    pub(super) fn new(bytes: usize, access: CachedAccess) -> Result<Self> {
         // A memfd lives in the page cache only: without swapping no device is read.
         let file = memfd_create("fathom", MemfdFlags::CLOEXEC);
-        let mut file = File::from(file.map_err(|error| Fault::system("memfd_create", error))?);
+        let mut file =
+            File::from(file.map_err(|error| SamplerFault::system("memfd_create", error))?);
         let filled = fill(&mut file, bytes / page_size());
-        filled.map_err(|error| Fault::system("write", error))?;
+        filled.map_err(|error| SamplerFault::system("write", error))?;
         let mapping = match access {
-            Access::PageByPage => Mapping::page_by_page(&file, bytes)?,
-            Access::Whole => Mapping::whole(&file, bytes, ProtFlags::READ)?,
-            Access::CopyOnWrite => {
+            CachedAccess::PageByPage => Mapping::page_by_page(&file, bytes)?,
+            CachedAccess::Whole => Mapping::whole(&file, bytes, ProtFlags::READ)?,
+            CachedAccess::CopyOnWrite => {
                 Mapping::whole(&file, bytes, ProtFlags::READ | ProtFlags::WRITE)?
             }
         };
@@ -147,7 +148,7 @@ impl Cached {
         if sum == sum_of(self.pages()) {
             return Ok(());
         }
-        Err(Fault::WrongWork("the mapped pages are not the pages of the file".to_owned()))
+        Err(SamplerFault::WrongWork("the mapped pages are not the pages of the file".to_owned()))
     }
 }
 
@@ -158,21 +159,21 @@ impl FaultSource for Cached {
 
     fn expected(&self) -> ExpectedFaults {
         match self.access {
-            Access::Whole => ExpectedFaults::minor(1..=self.pages() as u64),
+            CachedAccess::Whole => ExpectedFaults::minor(1..=self.pages() as u64),
             _ => ExpectedFaults::one_per_page(self.pages()),
         }
     }
 
     fn prepare(&mut self) -> Result<()> {
         discard(self.mapping.start, self.mapping.bytes)?;
-        if self.access == Access::CopyOnWrite {
+        if self.access == CachedAccess::CopyOnWrite {
             self.check_sum(self.mapping.sum())?;
         }
         Ok(())
     }
 
     fn touch(&mut self) {
-        if self.access != Access::CopyOnWrite {
+        if self.access != CachedAccess::CopyOnWrite {
             self.sum = self.mapping.sum();
             return;
         }
@@ -186,7 +187,7 @@ impl FaultSource for Cached {
     fn verify(&mut self) -> Result<()> {
         match self.access {
             // The copies have the words of the pages.
-            Access::CopyOnWrite => self.check_sum(self.mapping.sum()),
+            CachedAccess::CopyOnWrite => self.check_sum(self.mapping.sum()),
             _ => self.check_sum(self.sum),
         }
     }
@@ -197,7 +198,7 @@ impl FaultSource for Cached {
         let mut data = vec![0; page_size()];
         let from = (last * page_size()) as u64;
         let read = rustix::io::pread(self.file.as_fd(), &mut data, from);
-        read.map_err(|error| Fault::system("pread", error))?;
+        read.map_err(|error| SamplerFault::system("pread", error))?;
         let same = data == content(last);
         Ok((same, if same { "file unchanged" } else { "the file was written" }.to_owned()))
     }

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use fathom_fileio::filesystem::{Class, FileSystem};
-use fathom_fileio::residency::{self, State};
+use fathom_fileio::filesystem::{FileSystem, FilesystemClass};
+use fathom_fileio::residency::{self, ResidencyState};
 use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
@@ -41,14 +41,14 @@ impl Evicted {
         let written = fill(&mut file, bytes / page_size());
         written.map_err(|error| {
             let what = format!("write {} MiB in {}: {error}", bytes >> 20, folder.display());
-            Fault::unavailable(what, Remedy::FreeTemporarySpace)
+            SamplerFault::unavailable(what, Remedy::FreeTemporarySpace)
         })?;
         let mapping = Mapping::whole(&file, bytes, ProtFlags::READ)?;
         // Disables readahead, with which the next pages would not cause major faults.
         // SAFETY: advice on our own mapping that does not change its contents.
         let advised = unsafe { libc::madvise(mapping.start.cast(), bytes, libc::MADV_RANDOM) };
         if advised != 0 {
-            return Err(Fault::system("madvise", std::io::Error::last_os_error()));
+            return Err(SamplerFault::system("madvise", std::io::Error::last_os_error()));
         }
         Ok(Self { file, mapping, order: scattered(pages), sum: 0, folder, is_guest })
     }
@@ -68,14 +68,15 @@ impl FaultSource for Evicted {
         discard(self.mapping.start, self.mapping.bytes)?;
         for _ in 0..TRIES {
             let residency = residency::evict(&self.file);
-            let residency = residency.map_err(|error| Fault::system("posix_fadvise", error))?;
-            if residency.state == State::Cold {
+            let residency =
+                residency.map_err(|error| SamplerFault::system("posix_fadvise", error))?;
+            if residency.state == ResidencyState::Cold {
                 return Ok(());
             }
         }
         let folder = self.folder.display();
         let what = format!("POSIX_FADV_DONTNEED does not evict a file in {folder}");
-        Err(Fault::unavailable(what, Remedy::DiskFolder))
+        Err(SamplerFault::unavailable(what, Remedy::DiskFolder))
     }
 
     fn touch(&mut self) {
@@ -94,7 +95,7 @@ impl FaultSource for Evicted {
         if sum == self.sum {
             return Ok(());
         }
-        Err(Fault::WrongWork("the data read is not the data written".to_owned()))
+        Err(SamplerFault::WrongWork("the data read is not the data written".to_owned()))
     }
 
     fn check(&mut self) -> Result<(bool, String)> {
@@ -113,7 +114,7 @@ fn create_on_disk(folders: &[PathBuf]) -> Result<(File, PathBuf)> {
         }
     }
     let what = format!("no folder on a disk ({})", reasons.join(", "));
-    Err(Fault::unavailable(what, Remedy::DiskFolder))
+    Err(SamplerFault::unavailable(what, Remedy::DiskFolder))
 }
 
 fn create_unnamed(folder: &Path) -> Result<OwnedFd, String> {
@@ -122,7 +123,7 @@ fn create_unnamed(folder: &Path) -> Result<OwnedFd, String> {
     let file = openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
     let system = FileSystem::of_magic(fstatfs(&file).map_err(failed)?.f_type as u64);
     match system.class {
-        Class::Memory => Err(format!("{} keeps files in memory", system.name)),
+        FilesystemClass::Memory => Err(format!("{} keeps files in memory", system.name)),
         _ => Ok(file),
     }
 }

@@ -6,7 +6,7 @@ use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
 use crate::smoke;
 
 fn is_wrong<T>(outcome: &Result<T>) -> bool {
-    matches!(outcome, Err(Fault::WrongWork(_)))
+    matches!(outcome, Err(SamplerFault::WrongWork(_)))
 }
 
 #[test]
@@ -75,11 +75,13 @@ fn faults(memory: &mut dyn FaultSource) -> FaultCounts {
 
 #[test]
 fn every_page_with_its_own_mapping_faults() {
-    use cached::Access;
+    use cached::CachedAccess;
     let pages = ((1 << 20) / page_size()) as u64;
-    for (access, least) in
-        [(Access::PageByPage, pages), (Access::CopyOnWrite, pages), (Access::Whole, 1)]
-    {
+    for (access, least) in [
+        (CachedAccess::PageByPage, pages),
+        (CachedAccess::CopyOnWrite, pages),
+        (CachedAccess::Whole, 1),
+    ] {
         let FaultCounts { minor, major } = faults(&mut Cached::new(1 << 20, access).unwrap());
         assert!(minor + major >= least, "{access:?}: {minor} minor and {major} major");
     }
@@ -89,7 +91,7 @@ fn on_a_disk() -> Option<Evicted> {
     let folders = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
     match Evicted::new(4, &folders, true) {
         Ok(evicted) => Some(evicted),
-        Err(Fault::Unavailable(reason, _)) => {
+        Err(SamplerFault::Unavailable(reason, _)) => {
             smoke::skipped(&reason);
             None
         }
@@ -109,7 +111,7 @@ fn folder_in_memory_is_rejected_with_its_type() {
     if !folders[0].is_dir() {
         return smoke::skipped("no /dev/shm");
     }
-    let Err(Fault::Unavailable(reason, remedy)) = Evicted::new(2, &folders, false) else {
+    let Err(SamplerFault::Unavailable(reason, remedy)) = Evicted::new(2, &folders, false) else {
         panic!("created on a memory file system");
     };
     assert!(reason.contains("/dev/shm: tmpfs") && reason.contains("/nowhere: "), "{reason}");
@@ -136,9 +138,9 @@ fn kinds_are_bounded_by_earlier_ones_and_a_copy_is_predicted() {
         }
         records.push(smoke::record(ABOUT.id, &case.params, 500.0, 1.0));
     }
-    let huge = Case::usual(FaultKind::Huge.params());
+    let huge = ProbeCase::usual(FaultKind::Huge.params());
     let low = PageFault.predict(&huge, &host, &Inputs::new(&records)).unwrap().low;
-    let bytes = Page::Huge.bytes() as f64;
+    let bytes = BufferPage::Huge.bytes() as f64;
     assert_eq!(low, Some(bytes / 20.0), "as fast as the last cache is read");
     assert!(PageFault.predict(&huge, &host, &Inputs::new(&[])).is_err());
 }

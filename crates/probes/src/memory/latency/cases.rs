@@ -27,7 +27,7 @@ const STRIDES: [usize; 6] = [32, 64, 128, 256, 512, 1024];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ChaseCase {
     pub(crate) pattern: Pattern,
-    pub(crate) page: Page,
+    pub(crate) page: BufferPage,
     pub(crate) set_bytes: usize,
 }
 
@@ -38,10 +38,10 @@ impl ChaseCase {
             .and("page", self.page.name().as_str())
     }
 
-    pub(crate) fn of(params: &Params) -> Option<Self> {
+    pub(crate) fn from_params(params: &Params) -> Option<Self> {
         Some(Self {
             pattern: Pattern::named(params.text("pattern")?)?,
-            page: Page::named(params.text("page")?)?,
+            page: BufferPage::named(params.text("page")?)?,
             set_bytes: params.number("set_bytes")?,
         })
     }
@@ -74,7 +74,7 @@ pub(crate) fn known_caches(host: &Host) -> Result<Vec<&Cache>, NoModel> {
 pub(crate) fn chase_cases(host: &Host, sizes: &Sizes) -> Vec<ChaseCase> {
     let largest = largest(host);
     let mut cases = Vec::new();
-    for page in Page::ALL {
+    for page in BufferPage::ALL {
         let mut add = |pattern, sets: &[usize]| {
             cases.extend(sets.iter().map(|&set_bytes| ChaseCase { pattern, page, set_bytes }));
         };
@@ -85,7 +85,7 @@ pub(crate) fn chase_cases(host: &Host, sizes: &Sizes) -> Vec<ChaseCase> {
             continue;
         }
         let octaves = octaves(smallest(host, sizes.effort), largest);
-        let is_coarse = sizes.effort == Effort::Quick && page == Page::Base && has_huge(host);
+        let is_coarse = sizes.effort == Effort::Quick && page == BufferPage::Base && has_huge(host);
         let fine = match is_coarse {
             true => {
                 let is_few = |set: &usize| *set <= QUICK_LARGE_BASE || *set == largest;
@@ -117,9 +117,9 @@ pub(crate) fn largest(host: &Host) -> usize {
         // 260 MiB need no 2 GiB.
         (wanted - wanted / 16).next_power_of_two()
     });
-    let budget = MemoryBudget::of(host);
+    let budget = MemoryBudget::from_host(host);
     let fits = |set_bytes: usize| {
-        let (pattern, page) = (Pattern::Random, Page::Base);
+        let (pattern, page) = (Pattern::Random, BufferPage::Base);
         let case = ChaseCase { pattern, page, set_bytes };
         // Where the memory is unknown the visit checks it.
         budget.bytes == 0 || budget.check(case.memory_bytes() as u64).is_ok()

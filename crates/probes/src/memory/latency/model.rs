@@ -3,7 +3,7 @@
 use super::super::chain::Pattern;
 use super::cases::{ChaseCase, caches, known_caches};
 use crate::prelude::*;
-use crate::uarch::{self, Row};
+use crate::uarch::{self, UarchRow};
 use fathom_record::host::Cache;
 
 /// A level of the memory hierarchy.
@@ -77,7 +77,7 @@ pub(super) fn predict(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Mode
         return Err(NoModel::Prefetched);
     }
     let value = of_level(level, host, known)?;
-    if case.page == Page::Base && level != Level::Cache(1) && !value.is_ordinal() {
+    if case.page == BufferPage::Base && level != Level::Cache(1) && !value.is_ordinal() {
         return Ok(on_base_pages(value, case.set_bytes, host));
     }
     Ok(value)
@@ -89,7 +89,9 @@ fn on_base_pages(value: Prediction, set_bytes: usize, host: &Host) -> Prediction
     let row = uarch::row_for(host).ok();
     let entries = row.and_then(|row| Some((row, row.sourced("l2_tlb_entries").ok()?)));
     match entries {
-        Some((row, entries)) if 2 * set_bytes <= entries.value as usize * Page::Base.bytes() => {
+        Some((row, entries))
+            if 2 * set_bytes <= entries.value as usize * BufferPage::Base.bytes() =>
+        {
             let source = format!("{}; {}", value.source, entries.source);
             let formula = format!("{} within half of the TLB's reach", value.formula);
             let if_above = format!("{}; TLB misses", value.if_above);
@@ -126,7 +128,7 @@ fn missing(factor: f64) -> f64 {
 fn partly(case: &ChaseCase, cache: &Cache, next: &Cache, host: &Host, known: &Inputs<'_>) -> Model {
     let factor = case.set_bytes as f64 / cache.size_bytes as f64;
     let is_clear = factor >= BEYOND_MIN && holds(host, next, case.set_bytes as u64);
-    if case.page != Page::Huge || !is_clear {
+    if case.page != BufferPage::Huge || !is_clear {
         return Err(NoModel::BetweenLevels);
     }
     let [hit, miss] = [cache, next].map(|it| of_level(Level::Cache(it.level), host, known));
@@ -168,7 +170,7 @@ fn between(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Model {
     (bracket.hardware, bracket.software) = (None, None);
     let has_next = levels.iter().any(|cache| cache.level == level + 1);
     let next = has_next.then(|| of_level(Level::Cache(level + 1), host, known).ok()).flatten();
-    if let Some(next) = next.filter(|_| case.page == Page::Huge) {
+    if let Some(next) = next.filter(|_| case.page == BufferPage::Huge) {
         bracket.high = next.high;
         bracket.formula += &format!("; ≤ {}, with its tolerance", next.formula);
         bracket.inputs.extend(next.inputs.into_iter().filter(|it| it.name != "frequency"));
@@ -189,7 +191,7 @@ pub(crate) fn of_level(level: Level, host: &Host, known: &Inputs<'_>) -> Model {
     }
 }
 
-fn of_cache(level: u32, row: &Row, frequency: f64, host: &Host) -> Model {
+fn of_cache(level: u32, row: &UarchRow, frequency: f64, host: &Host) -> Model {
     let name = format!("l{level}_cycles");
     let cycles = row.sourced(&name)?;
     let cycle_ns = 1e9 / frequency;
@@ -232,7 +234,7 @@ const WEAK_BOUND: &str = " (a weak lower bound: no published latency of the modu
 
 /// A lower bound: the latency of a last-level miss, and the row and column access of the module, as
 /// random accesses rarely hit an open row. The path between the two has no published latency.
-fn of_memory(row: &Row, frequency: f64, host: &Host) -> Model {
+fn of_memory(row: &UarchRow, frequency: f64, host: &Host) -> Model {
     let last = known_caches(host)?.last().map_or(3, |cache| cache.level);
     let cache = of_cache(last, row, frequency, host)?;
     let mut order = cache.as_lower_limit();

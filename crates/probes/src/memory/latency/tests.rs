@@ -31,7 +31,7 @@ fn chase_cases(host: &Host, effort: Effort) -> Vec<ChaseCase> {
     cases::chase_cases(host, &effort.into())
 }
 
-fn random(page: Page, set_bytes: usize) -> ChaseCase {
+fn random(page: BufferPage, set_bytes: usize) -> ChaseCase {
     ChaseCase { pattern: Pattern::Random, page, set_bytes }
 }
 
@@ -39,7 +39,7 @@ fn random(page: Page, set_bytes: usize) -> ChaseCase {
 #[test]
 fn sets_in_what_guests_share_have_a_larger_noise_limit() {
     let limit = |set_bytes| {
-        let case = Case { params: random(Page::Huge, set_bytes).params(), cost_ns: 0.0 };
+        let case = ProbeCase { params: random(BufferPage::Huge, set_bytes).params(), cost_ns: 0.0 };
         Latency.noise_limit(&case, &zen4())
     };
     assert_eq!([32 << 10, 1 << 20, 1_280 << 10].map(limit), [0.05, 0.05, 0.1]);
@@ -49,7 +49,8 @@ fn sets_in_what_guests_share_have_a_larger_noise_limit() {
 fn smoke_size_measures_patterns_with_both_page_sizes() {
     let measured = smoke::run(&Latency);
     assert_eq!(measured.len(), 12);
-    let has_base_pages = |case: &Case| case.params.text("page") == Some(Page::Base.name().as_str());
+    let has_base_pages =
+        |case: &ProbeCase| case.params.text("page") == Some(BufferPage::Base.name().as_str());
     for (case, sample) in measured.iter().filter(|(case, _)| has_base_pages(case)) {
         let sample = sample.as_ref().unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
         assert!(sample.checks.iter().any(|check| check.name == "pages"), "{}", case.params);
@@ -60,8 +61,11 @@ fn smoke_size_measures_patterns_with_both_page_sizes() {
 fn curve(sets: &[usize], available: u64) -> Vec<Result<fathom_record::Sample>> {
     let mut host = zen4();
     host.memory.available_bytes = Some(available);
-    let chases: Vec<(ChaseCase, usize)> =
-        sets.iter().enumerate().map(|(index, set)| (random(Page::Base, *set), index)).collect();
+    let chases: Vec<(ChaseCase, usize)> = sets
+        .iter()
+        .enumerate()
+        .map(|(index, set)| (random(BufferPage::Base, *set), index))
+        .collect();
     smoke::pinned(|cpu| {
         let mut sampler = smoke::sampler(chases.len(), cpu);
         measure_curve(&chases, &host, &mut sampler);
@@ -73,20 +77,20 @@ fn curve(sets: &[usize], available: u64) -> Vec<Result<fathom_record::Sample>> {
 fn only_the_too_large_working_set_is_unavailable() {
     let samples = curve(&[4 * KIB, 64 * KIB, MIB], 512 << 10);
     assert!(samples[0].is_ok() && samples[1].is_ok(), "{samples:?}");
-    let Err(Fault::Unavailable(text, _)) = &samples[2] else { panic!("{:?}", samples[2]) };
+    let Err(SamplerFault::Unavailable(text, _)) = &samples[2] else { panic!("{:?}", samples[2]) };
     assert!(text.contains("needs 1088 KiB"), "the working set and its order: {text}");
-    assert!(matches!(curve(&[4 * KIB], 0)[..], [Err(Fault::Unavailable(..))]));
+    assert!(matches!(curve(&[4 * KIB], 0)[..], [Err(SamplerFault::Unavailable(..))]));
 }
 
 #[test]
 fn pages_reclaimed_while_measuring_fail_the_check() {
     smoke::pinned(|cpu| {
         let mut sampler = smoke::sampler(1, cpu);
-        let mut buffer = Buffer::of(MIB, Page::Base).unwrap();
+        let mut buffer = Buffer::with_bytes(MIB, BufferPage::Base).unwrap();
         let half = buffer.start().wrapping_add(MIB / 2).cast();
         // SAFETY: pages of the buffer outside the working set.
         unsafe { libc::madvise(half, MIB / 2, libc::MADV_DONTNEED) };
-        let case = random(Page::Base, 64 * KIB);
+        let case = random(BufferPage::Base, 64 * KIB);
         measure_chase(&case, 0, &zen4(), &mut buffer, &mut sampler).unwrap();
         let checks = sampler.finish().samples.remove(0).unwrap().checks;
         let failed: Vec<&str> =
@@ -120,12 +124,12 @@ fn each_effort_has_its_patterns_and_cases_are_unique() {
         assert_eq!(cases.iter().map(|case| case.set_bytes).max(), Some(128 * MIB));
     }
     let all = chase_cases(&host, Effort::Thorough);
-    assert!(all.iter().all(|case| ChaseCase::of(&case.params()) == Some(*case)));
+    assert!(all.iter().all(|case| ChaseCase::from_params(&case.params()) == Some(*case)));
     let unique: BTreeSet<Params> = all.iter().map(ChaseCase::params).collect();
     assert_eq!(unique.len(), all.len());
     for octave in 10..=27 {
         for stride in [32, 64, 128, 256, 512, 1024] {
-            for page in Page::ALL {
+            for page in BufferPage::ALL {
                 let pattern = Pattern::Stride(stride);
                 assert!(all.contains(&ChaseCase { pattern, page, set_bytes: 1 << octave }));
             }
@@ -141,11 +145,15 @@ fn steps_are_fine_where_plateaus_are_detected() {
         chase_cases(host, effort).iter().filter(is_random).count()
     };
     host.memory.thp = Some("madvise".to_owned());
-    assert_eq!(count(&host, Page::Base, Effort::Quick), 13, "powers of two to 8 MiB, and 128");
-    assert!(count(&host, Page::Huge, Effort::Quick) > 30);
-    assert!(count(&host, Page::Base, Effort::Standard) > 30);
+    assert_eq!(
+        count(&host, BufferPage::Base, Effort::Quick),
+        13,
+        "powers of two to 8 MiB, and 128"
+    );
+    assert!(count(&host, BufferPage::Huge, Effort::Quick) > 30);
+    assert!(count(&host, BufferPage::Base, Effort::Standard) > 30);
     host.memory.thp = Some("never".to_owned());
-    assert!(count(&host, Page::Base, Effort::Quick) > 30);
+    assert!(count(&host, BufferPage::Base, Effort::Quick) > 30);
     let sets: BTreeSet<usize> =
         chase_cases(&host, Effort::Quick).iter().map(|case| case.set_bytes).collect();
     let memory: Vec<usize> = sets.iter().copied().filter(|set| *set >= 64 * MIB).collect();
@@ -162,8 +170,8 @@ fn steps_are_fine_where_plateaus_are_detected() {
         let of_page = sets.filter(|case| case.page == page).map(|case| case.set_bytes / MIB);
         of_page.filter(|mib| *mib > 64).collect()
     };
-    assert_eq!(large(Page::Base), [1024]);
-    assert_eq!(large(Page::Huge), [96, 128, 256, 390, 512, 780, 1024]);
+    assert_eq!(large(BufferPage::Base), [1024]);
+    assert_eq!(large(BufferPage::Huge), [96, 128, 256, 390, 512, 780, 1024]);
     host.cpu.caches.clear();
     let sets: BTreeSet<usize> =
         chase_cases(&host, Effort::Quick).iter().map(|case| case.set_bytes / KIB).collect();

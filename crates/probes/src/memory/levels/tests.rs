@@ -14,7 +14,7 @@ fn host() -> Host {
 
 /// A curve in half octaves up to `largest`, from parts with an upper size and a latency. Three
 /// processes differ by 1 % each.
-fn records(page: Page, parts: &[(u64, f64)], largest: u64) -> Vec<Record> {
+fn records(page: BufferPage, parts: &[(u64, f64)], largest: u64) -> Vec<Record> {
     let sets = (0..40).map(|at| (1024.0 * (f64::from(at) / 2.0).exp2()) as usize / 64 * 64);
     let sets = sets.take_while(|set| *set as u64 <= largest);
     let record = |set_bytes: usize| {
@@ -33,7 +33,7 @@ fn reduced(
     metric: &LevelMetric,
     records: &[Record],
     host: &Host,
-) -> Result<Estimate, MissingInput> {
+) -> Result<DerivedEstimate, MissingInput> {
     metric.reduce(&Params::none(), &Inputs::new(records).on(host))
 }
 
@@ -52,7 +52,7 @@ fn set_of(record: &Record) -> u64 {
 
 #[test]
 fn level_is_the_median_of_its_plateau_per_process() {
-    let (host, records) = (host(), records(Page::Huge, &PARTS, 128 * MIB));
+    let (host, records) = (host(), records(BufferPage::Huge, &PARTS, 128 * MIB));
     for (metric, ns) in
         [(&LATENCY_L1, 1.0), (&LATENCY_L2, 4.0), (&LATENCY_L3, 15.0), (&LATENCY_DRAM, 150.0)]
     {
@@ -81,7 +81,7 @@ fn level_without_plateau_is_unavailable() {
     let host = host();
     // Other guests use all of L3.
     let parts = [PARTS[0], PARTS[1], (u64::MAX, 150.0)];
-    let records = records(Page::Huge, &parts, 128 * MIB);
+    let records = records(BufferPage::Huge, &parts, 128 * MIB);
     let error = reduced(&LATENCY_L3, &records, &host).unwrap_err().to_string();
     assert!(error.contains("3 of 3 processes the curve has no plateau for it"), "{error}");
     assert!(reduced(&SIZE_L3, &records, &host).is_err());
@@ -94,7 +94,7 @@ fn level_without_plateau_is_unavailable() {
 #[test]
 fn level_missing_in_most_processes_is_unavailable() {
     let host = host();
-    let mut records = records(Page::Huge, &PARTS, 128 * MIB);
+    let mut records = records(BufferPage::Huge, &PARTS, 128 * MIB);
     let remove_l3 = |records: &mut Vec<Record>, process: usize| {
         let is_l3 = |record: &&mut Record| (MIB + 1..=32 * MIB).contains(&set_of(record));
         for (index, record) in records.iter_mut().filter(is_l3).enumerate() {
@@ -117,7 +117,7 @@ fn machine_without_l3_has_no_l3_latency() {
     let mut host = host();
     host.cpu.caches = smoke::caches(&[64 * KIB, 2 * MIB]);
     let parts = [(64 * KIB, 1.0), (2 * MIB, 4.0), (u64::MAX, 90.0)];
-    let records = records(Page::Huge, &parts, 128 * MIB);
+    let records = records(BufferPage::Huge, &parts, 128 * MIB);
     assert_eq!(
         reduced(&LATENCY_L3, &records, &host),
         Err(MissingInput::Absent("this CPU reports no such cache"))
@@ -130,7 +130,7 @@ fn machine_without_l3_has_no_l3_latency() {
 #[test]
 fn unknown_caches_are_numbered_by_the_plateaus() {
     let (host, unknown) = (host(), Host { cpu: Default::default(), ..host() });
-    let mut all = records(Page::Huge, &PARTS, 128 * MIB);
+    let mut all = records(BufferPage::Huge, &PARTS, 128 * MIB);
     for metric in [&LATENCY_L1, &LATENCY_L2, &LATENCY_L3, &LATENCY_DRAM, &SIZE_L1, &SIZE_L3] {
         let of = |host| reduced(metric, &all, host).unwrap();
         assert_eq!(of(&unknown).per_process, of(&host).per_process, "{}", metric.about.id);
@@ -150,14 +150,14 @@ fn unknown_caches_are_numbered_by_the_plateaus() {
 #[test]
 fn level_that_an_unknown_cpu_lacks_is_unavailable() {
     let unknown = Host::default();
-    let two = records(Page::Huge, &[(64 * KIB, 1.0), (u64::MAX, 90.0)], 128 * MIB);
+    let two = records(BufferPage::Huge, &[(64 * KIB, 1.0), (u64::MAX, 90.0)], 128 * MIB);
     assert_near(first(&LATENCY_L1, &two, &unknown), 1.0);
     assert_near(first(&LATENCY_DRAM, &two, &unknown), 90.0);
     let error = reduced(&LATENCY_L2, &two, &unknown).unwrap_err().to_string();
     assert!(error.contains("too few plateaus"), "{error}");
     // The curve still rises at its end: no plateau is that of memory.
-    let mut rising = records(Page::Huge, &PARTS[..3], 32 * MIB);
-    rising.extend(records(Page::Huge, &[(u64::MAX, 150.0)], 64 * MIB).split_off(31));
+    let mut rising = records(BufferPage::Huge, &PARTS[..3], 32 * MIB);
+    rising.extend(records(BufferPage::Huge, &[(u64::MAX, 150.0)], 64 * MIB).split_off(31));
     assert_near(first(&LATENCY_L3, &rising, &unknown), 15.0);
     assert!(reduced(&LATENCY_DRAM, &rising, &unknown).is_err());
 }
@@ -177,13 +177,13 @@ fn model_of_an_unknown_cache_is_missing() {
 #[test]
 fn memory_latency_needs_sets_of_twice_the_last_cache() {
     let host = host();
-    let small = records(Page::Huge, &PARTS, 48 * MIB);
+    let small = records(BufferPage::Huge, &PARTS, 48 * MIB);
     let error = reduced(&LATENCY_DRAM, &small, &host).unwrap_err().to_string();
     assert!(error.contains("64 MiB are needed: the last-level cache holds much"), "{error}");
     assert!(reduced(&LATENCY_L3, &small, &host).is_ok());
     // 6 MiB of L3 are available; larger sets still hit it occasionally.
     let parts = [PARTS[0], PARTS[1], (6 * MIB, 15.0), (60 * MIB, 145.0), (u64::MAX, 158.0)];
-    let mut records = records(Page::Huge, &parts, 128 * MIB);
+    let mut records = records(BufferPage::Huge, &parts, 128 * MIB);
     assert_near(first(&LATENCY_DRAM, &records, &host), 158.0);
     let notes = reduced(&LATENCY_DRAM, &records, &host).unwrap().notes;
     assert!(notes[1].starts_with("points of the plateau from 64 MiB to 128 MiB"), "{notes:?}");
@@ -197,7 +197,7 @@ fn memory_latency_needs_sets_of_twice_the_last_cache() {
 #[test]
 fn guest_notes_the_shared_l3_in_the_size_only() {
     let mut host = host();
-    let records = records(Page::Huge, &PARTS, 128 * MIB);
+    let records = records(BufferPage::Huge, &PARTS, 128 * MIB);
     let notes_share = |metric: &LevelMetric, host: &Host| {
         reduced(metric, &records, host).unwrap().notes.iter().any(|note| note.contains(SHARE))
     };
@@ -211,20 +211,20 @@ fn guest_notes_the_shared_l3_in_the_size_only() {
 fn base_pages_replace_incomplete_huge_page_curve() {
     let host = host();
     let slower = PARTS.map(|(size, ns)| (size, 1.2 * ns));
-    let mut both = records(Page::Base, &slower, 128 * MIB);
+    let mut both = records(BufferPage::Base, &slower, 128 * MIB);
     let base = reduced(&LATENCY_L2, &both, &host).unwrap();
     assert!(base.notes[0].contains("4K pages"));
     assert_near(base.per_process[0], 4.8);
-    both.extend(records(Page::Huge, &PARTS, 16 * MIB));
+    both.extend(records(BufferPage::Huge, &PARTS, 16 * MIB));
     assert_eq!(reduced(&LATENCY_L2, &both, &host).unwrap(), base);
-    both.extend(records(Page::Huge, &PARTS, 128 * MIB));
+    both.extend(records(BufferPage::Huge, &PARTS, 128 * MIB));
     assert_near(first(&LATENCY_L2, &both, &host), 4.0);
 }
 
 #[test]
 fn single_plateau_is_assigned_by_its_position() {
     let sizes = [32 * KIB, MIB, 32 * MIB].map(|size| size as f64);
-    let curve: Vec<Point> = (10..28).map(|octave| (f64::from(octave).exp2(), 1.0)).collect();
+    let curve: Vec<CurvePoint> = (10..28).map(|octave| (f64::from(octave).exp2(), 1.0)).collect();
     for (from, to, level) in [
         (10, 14, Some(0)),
         (16, 19, Some(1)),
@@ -252,13 +252,13 @@ fn split_memory_plateau_is_not_taken_for_l3() {
     let host = host();
     // Nothing of L3 is available, and interference splits the plateau of memory.
     let parts = [PARTS[0], PARTS[1], (6 * MIB, 30.0), (24 * MIB, 100.0), (u64::MAX, 160.0)];
-    let mut records = records(Page::Huge, &parts, 128 * MIB);
+    let mut records = records(BufferPage::Huge, &parts, 128 * MIB);
     let is_ramp = |record: &&mut Record| (MIB + 1..=6 * MIB).contains(&set_of(record));
     for (index, record) in records.iter_mut().filter(is_ramp).enumerate() {
         let ns = 10.0 * (index as f64 * 0.7).exp2();
         record.summary.as_mut().unwrap().process_medians = vec![ns; 3];
     }
-    let curves = Curves::of(&Inputs::new(&records).on(&host)).unwrap();
+    let curves = Curves::from_inputs(&Inputs::new(&records).on(&host)).unwrap();
     assert_eq!(curve::plateaus(&curves.per_process[0], 4).len(), 4);
     assert!(reduced(&LATENCY_L3, &records, &host).is_err());
     assert_near(first(&LATENCY_DRAM, &records, &host), 160.0);

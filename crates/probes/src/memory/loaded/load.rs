@@ -21,13 +21,13 @@ pub(super) struct LoadControl {
     batches_ended: AtomicU64,
     /// Percentage of the time to read.
     percent: AtomicU32,
-    counts: Counts,
+    counts: LoadCounts,
 }
 
 /// On a cache line of its own: updates must not evict the flag that the readers poll.
 #[derive(Default)]
 #[repr(align(128))]
-struct Counts {
+struct LoadCounts {
     bytes: AtomicU64,
     /// Sum of the batch times of all threads.
     thread_ns: AtomicU64,
@@ -98,7 +98,7 @@ impl LoadTask {
     /// A task that reads `bytes` of memory repeatedly.
     pub(super) fn factory(
         bytes: usize,
-        page: Page,
+        page: BufferPage,
         memory: &ThreadMemory,
         control: &Arc<LoadControl>,
     ) -> TaskFactory {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::smoke;
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<ProbeCase> {
     Loaded.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() })
 }
 
@@ -11,7 +11,7 @@ fn cases() -> Vec<Case> {
 fn visit_counts_the_bytes_of_the_load() {
     let has_one_core = cpu_selection::core_count(&host::read()) < 2;
     for (case, sample) in smoke::run(&Loaded) {
-        let percent = LoadCase::of(&case.params).unwrap().percent;
+        let percent = LoadCase::from_params(&case.params).unwrap().percent;
         match sample {
             Ok(sample) => {
                 let names: Vec<&str> = sample.checks.iter().map(|it| it.name.as_str()).collect();
@@ -38,7 +38,7 @@ fn loads_above_0_are_unavailable_on_one_cpu() {
         let samples = sampler.finish().samples;
         assert!(samples[0].is_ok(), "load=0 needs one core");
         for sample in &samples[1..] {
-            let Err(Fault::Unavailable(text, remedy)) = sample else { panic!("{sample:?}") };
+            let Err(SamplerFault::Unavailable(text, remedy)) = sample else { panic!("{sample:?}") };
             assert!(text.contains("no second core"), "{text}");
             assert_eq!(*remedy, Some(Remedy::SecondCpu));
         }

@@ -36,7 +36,7 @@ fn adder(total: &Arc<AtomicU64>) -> TaskFactory {
 }
 
 fn unavailable() -> TaskFactory {
-    Box::new(|| Err(Fault::Unavailable("no memory".to_owned(), None)))
+    Box::new(|| Err(SamplerFault::Unavailable("no memory".to_owned(), None)))
 }
 
 /// Threads of this process that belong to a team.
@@ -105,16 +105,16 @@ fn panic_of_one_member_invalidates_the_batch() {
         assert_eq!(last, END, "the panic ends the wait without a timeout");
         let results = running.finish();
         assert!(results[0].is_ok());
-        assert!(matches!(&results[1], Err(Fault::Failed(text)) if text.contains("died")));
+        assert!(matches!(&results[1], Err(SamplerFault::Failed(text)) if text.contains("died")));
         let again = team.start(None, vec![adder(total), adder(total)]);
-        assert!(matches!(again.err(), Some(Fault::Failed(text)) if text.contains("died")));
+        assert!(matches!(again.err(), Some(SamplerFault::Failed(text)) if text.contains("died")));
     });
 }
 
 #[test]
 fn failed_task_setup_leaves_the_team_usable() {
     with_team(|team, total| {
-        let refused = Some(Fault::Unavailable("no memory".to_owned(), None));
+        let refused = Some(SamplerFault::Unavailable("no memory".to_owned(), None));
         let factories = vec![adder(total), unavailable(), adder(total)];
         assert_eq!(team.start(None, factories).err(), refused);
         assert_eq!(team.start(Some(unavailable()), vec![adder(total)]).err(), refused);
@@ -127,7 +127,7 @@ fn failed_task_setup_leaves_the_team_usable() {
 fn missing_cpu_is_offline_and_leaves_no_thread() {
     smoke::pinned(|cpu| {
         let fault = ThreadTeam::pinned_to(&[cpu, 1023]).err();
-        assert_eq!(fault, Some(Fault::CpuOffline(1023, "CPU 1023 went offline".to_owned())));
+        assert_eq!(fault, Some(SamplerFault::CpuOffline(1023, "CPU 1023 went offline".to_owned())));
         assert_no_thread_left();
     });
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::smoke;
 
-fn record(page: Page, set_bytes: usize, medians: &[f64]) -> Record {
+fn record(page: BufferPage, set_bytes: usize, medians: &[f64]) -> Record {
     let case = ChaseCase { pattern: Pattern::Random, page, set_bytes };
     smoke::record("memory.latency", &case.params(), medians[0], 0.1)
         .with_summary(|it| it.process_medians = medians.into())
@@ -11,8 +11,8 @@ fn record(page: Page, set_bytes: usize, medians: &[f64]) -> Record {
 
 fn pair(set_bytes: usize) -> Vec<Record> {
     vec![
-        record(Page::Base, set_bytes, &[200.0, 210.0, 190.0]),
-        record(Page::Huge, set_bytes, &[160.0, 150.0, 165.0]),
+        record(BufferPage::Base, set_bytes, &[200.0, 210.0, 190.0]),
+        record(BufferPage::Huge, set_bytes, &[160.0, 150.0, 165.0]),
     ]
 }
 
@@ -22,11 +22,11 @@ const LARGE: usize = 128 << 20;
 fn result_depends_on_the_two_subtracted_cases() {
     let mut records = pair(LARGE / 2);
     records.extend(pair(LARGE));
-    records.push(record(Page::Base, 2 * LARGE, &[400.0; 3]));
+    records.push(record(BufferPage::Base, 2 * LARGE, &[400.0; 3]));
     let depends =
         |record: &Record| TlbMiss.depends_on(&Params::none(), record, &Inputs::new(&records));
     let of: Vec<bool> = records.iter().map(depends).collect();
     assert_eq!(of, [false, false, true, true, false]);
-    let case = ChaseCase { pattern: Pattern::Stride(64), page: Page::Base, set_bytes: LARGE };
+    let case = ChaseCase { pattern: Pattern::Stride(64), page: BufferPage::Base, set_bytes: LARGE };
     assert!(!depends(&smoke::record("memory.latency", &case.params(), 1.0, 0.1)));
 }

@@ -41,11 +41,11 @@ fn every_connection_is_made_and_closed() {
 }
 
 /// The near end of a case, outside a visit.
-fn near(timed: Timed) -> Option<Near> {
+fn near(timed: Timed) -> Option<ConnectionNear> {
     let cpu = affinity::allowed()[0];
-    match Near::open(timed, LOOPBACK, &mut smoke::sampler(1, cpu)) {
+    match ConnectionNear::open(timed, LOOPBACK, &mut smoke::sampler(1, cpu)) {
         Ok(near) => Some(near),
-        Err(fault @ Fault::Unavailable(..)) => {
+        Err(fault @ SamplerFault::Unavailable(..)) => {
             smoke::skipped(&fault.to_string());
             None
         }
@@ -114,9 +114,11 @@ fn fifty_thousand_connects_do_not_exhaust_the_ports() {
 #[test]
 fn guard_ends_a_visit_before_the_ports_do() {
     let Some(mut near) = near(Timed::CloseReset) else { return };
-    near.ports = Ports::of(50);
+    near.ports = Ports::from_total(50);
     let fault = (0..50).find_map(|_| near.once(&smoke::clock()).err()).unwrap();
-    assert!(matches!(fault, Fault::Unavailable(text, Some(_)) if text.contains("50 local ports")));
+    assert!(
+        matches!(fault, SamplerFault::Unavailable(text, Some(_)) if text.contains("50 local ports"))
+    );
     assert_eq!(near.made, 10);
 }
 
@@ -129,7 +131,7 @@ fn far_end_that_closes_first_is_no_teardown() {
     let (far, _) = listener.accept().unwrap();
     drop(far);
     let fault = tear_down(&near, &smoke::clock()).unwrap_err();
-    assert!(matches!(fault, Fault::WrongWork(text) if text.contains("closed first")));
+    assert!(matches!(fault, SamplerFault::WrongWork(text) if text.contains("closed first")));
     // Otherwise it ends once the far end closes, too.
     let near = socket(address, None, false, WAIT).unwrap();
     connect(&near, &address).unwrap();

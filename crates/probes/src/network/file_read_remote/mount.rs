@@ -25,7 +25,7 @@ pub(super) fn is_warm(params: &Params) -> bool {
 }
 
 /// Warm before cold, as the model needs them.
-pub(super) fn cases(effort: Effort) -> Vec<Case> {
+pub(super) fn cases(effort: Effort) -> Vec<ProbeCase> {
     let mut found = Vec::new();
     for client in ["warm", "cold"] {
         for bytes in sizes(effort) {
@@ -40,7 +40,7 @@ pub(super) fn cases(effort: Effort) -> Vec<Case> {
                     let blocks = (bytes / BLOCK as i64).min(BLOCKS as i64) as f64;
                     let cold_ns = 14.0 * (2e6 + blocks * COLD_BLOCK_NS);
                     let cost_ns = if client == "warm" { WARM_NS } else { cold_ns };
-                    found.push(Case { params: params(client, order, bytes), cost_ns });
+                    found.push(ProbeCase { params: params(client, order, bytes), cost_ns });
                 }
             }
         }
@@ -48,7 +48,7 @@ pub(super) fn cases(effort: Effort) -> Vec<Case> {
     found
 }
 
-pub(super) fn predict(case: &Case, known: &Inputs<'_>) -> Model {
+pub(super) fn predict(case: &ProbeCase, known: &Inputs<'_>) -> Model {
     if !is_warm(&case.params) {
         let warm = case.params.clone().and("client", "warm");
         let source = "data from the server are stored in the page cache and copied from there";
@@ -59,8 +59,8 @@ pub(super) fn predict(case: &Case, known: &Inputs<'_>) -> Model {
 }
 
 /// Reads the cases of a mount and states what the mount is.
-pub(super) fn visit(cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-    let mount = Mount::of(&sampler.files()?.folder);
+pub(super) fn visit(cases: &[ProbeCase], sampler: &mut Sampler) -> Result<()> {
+    let mount = Mount::holding(&sampler.files()?.folder);
     let text = mount.map_or("unknown".to_owned(), |mount| mount.describe());
     let reads = Reads { state: "client", blocks: BLOCKS, own_max: i64::MAX };
     reads.visit(cases, sampler)?;

@@ -3,7 +3,7 @@ use fathom_record::FactValue;
 use super::*;
 use crate::smoke;
 
-fn of_effort(effort: Effort) -> Vec<Case> {
+fn of_effort(effort: Effort) -> Vec<ProbeCase> {
     FileReadRemote.cases(&Host::default(), &effort.into())
 }
 
@@ -15,7 +15,8 @@ fn blocks_are_read_in_every_state() {
         let Ok(sample) = sample else { continue };
         measured += 1;
         let texts: Vec<&str> = sample.checks.iter().map(|check| check.detail.as_str()).collect();
-        let state = if Remote::of(&case.params).unwrap().is_cold { "COLD" } else { "WARM" };
+        let state =
+            if RemoteFile::from_params(&case.params).unwrap().is_cold { "COLD" } else { "WARM" };
         assert!(texts.iter().any(|text| text.starts_with(state)), "{texts:?}");
         let names: Vec<&str> = sample.facts.iter().map(|fact| fact.name.as_str()).collect();
         assert!(names.contains(&"in round trips") && names.contains(&"MSS"), "{names:?}");
@@ -27,7 +28,7 @@ fn blocks_are_read_in_every_state() {
 #[test]
 fn bytes_from_devices_prove_the_servers_cache() {
     let passed = |is_cold, fetched| {
-        let remote = Remote { is_cold, ..all(Effort::Quick).remove(0) };
+        let remote = RemoteFile { is_cold, ..all(Effort::Quick).remove(0) };
         smoke::checks(|sampler| prove(0, &remote, fetched, (3, 10), sampler))[0].passed
     };
     assert!(passed(true, Some(3 * BLOCK)) && !passed(true, Some(3 * BLOCK - 1)));
@@ -56,12 +57,12 @@ fn other_content_or_a_missing_file_is_no_result() {
     let fault = path(&service, &mut control, &remote).unwrap_err();
     let remedy = Some(Remedy::ServeFile { bytes: 512 << 10 });
     let text = "loopback serves no file of 524288 bytes".to_owned();
-    assert_eq!(fault, Fault::Unavailable(text, remedy));
+    assert_eq!(fault, SamplerFault::Unavailable(text, remedy));
     std::fs::write(served.path().join("other"), vec![7; 512 << 10]).unwrap();
     let path = path(&service, &mut control, &remote).unwrap();
     assert_eq!(path, "/other");
     let stream = service.connect().unwrap();
-    let mut reading = Reading {
+    let mut reading = RemoteReading {
         service: &service,
         control: &mut control,
         remote: &remote,
@@ -77,10 +78,10 @@ fn other_content_or_a_missing_file_is_no_result() {
     assert!(reading.trip_ns(&smoke::clock()).is_ok());
     reading.seed = Some(SEED);
     let fault = reading.block(4096, &smoke::clock()).unwrap_err();
-    assert!(matches!(fault, Fault::WrongWork(text) if text.contains("byte 4096 differs")));
+    assert!(matches!(fault, SamplerFault::WrongWork(text) if text.contains("byte 4096 differs")));
     // Beyond the end: 416.
     let fault = reading.block(1 << 20, &smoke::clock()).unwrap_err();
-    assert!(matches!(fault, Fault::WrongWork(text) if text == "status 416, not 206"));
+    assert!(matches!(fault, SamplerFault::WrongWork(text) if text == "status 416, not 206"));
     drop((stream, control, service));
     assert!(smoke::has_no_children());
 }
@@ -100,7 +101,7 @@ fn bytes_read_to_warm_the_server_do_not_count() {
         return smoke::skipped(&fault.to_string());
     }
     let remote = all(Effort::Quick).remove(0);
-    let read = |telemetry: fathom_load::Telemetry| telemetry.read_bytes.unwrap_or(0);
+    let read = |telemetry: fathom_load::LoadTelemetry| telemetry.read_bytes.unwrap_or(0);
     let cold = read(telemetry(&service, &mut control).unwrap());
     // Reclaim may take pages at once.
     let Ok(warm) = begin(&service, &mut control, &remote) else { return };
@@ -110,7 +111,7 @@ fn bytes_read_to_warm_the_server_do_not_count() {
 #[test]
 fn blocks_of_a_pass_are_distinct() {
     let order = |bytes, is_random| {
-        let remote = Remote { bytes, is_random, ..all(Effort::Quick).remove(0) };
+        let remote = RemoteFile { bytes, is_random, ..all(Effort::Quick).remove(0) };
         choose(&mut Xoshiro256PlusPlus::seed_from_u64(5), &remote)
     };
     assert_eq!(order(4096, false), [0]);
@@ -123,7 +124,7 @@ fn blocks_of_a_pass_are_distinct() {
 }
 
 /// The cases of a mount.
-fn of_mount(effort: Effort) -> Vec<Case> {
+fn of_mount(effort: Effort) -> Vec<ProbeCase> {
     let sizes = Sizes { mount: true, ..effort.into() };
     let mut cases = FileReadRemote.cases(&Host::default(), &sizes);
     assert_eq!(cases[..of_effort(effort).len()], of_effort(effort));

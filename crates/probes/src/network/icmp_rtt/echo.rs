@@ -37,20 +37,24 @@ pub(super) struct Echo {
 impl Echo {
     /// By an ICMP socket, else by a raw one.
     pub(super) fn open(to: SocketAddr, from: Option<IpAddr>) -> Result<Self> {
-        let refused = match Self::of(false, to, from) {
+        let refused = match Self::opened(false, to, from) {
             Err(error) if is_refusal(error) => error,
-            opened => return opened.map_err(|error| Fault::system("ICMP socket", error)),
+            opened => return opened.map_err(|error| SamplerFault::system("ICMP socket", error)),
         };
-        match Self::of(true, to, from) {
-            Err(error) if is_refusal(error) => Err(Fault::unavailable(
+        match Self::opened(true, to, from) {
+            Err(error) if is_refusal(error) => Err(SamplerFault::unavailable(
                 format!("ICMP echo is not permitted: {refused}, raw socket: {error}"),
                 Remedy::AllowIcmp,
             )),
-            opened => opened.map_err(|error| Fault::system("raw socket", error)),
+            opened => opened.map_err(|error| SamplerFault::system("raw socket", error)),
         }
     }
 
-    pub(super) fn of(is_raw: bool, to: SocketAddr, from: Option<IpAddr>) -> Result<Self, Errno> {
+    pub(super) fn opened(
+        is_raw: bool,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+    ) -> Result<Self, Errno> {
         let is_v6 = to.is_ipv6();
         let family = if is_v6 { AddressFamily::INET6 } else { AddressFamily::INET };
         let kind = if is_raw { SocketType::RAW } else { SocketType::DGRAM };

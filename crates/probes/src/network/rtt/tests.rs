@@ -11,7 +11,7 @@ use fathom_record::{FarEnd, Histogram, Sample};
 use super::*;
 use crate::smoke;
 
-fn all() -> Vec<Case> {
+fn all() -> Vec<ProbeCase> {
     TCP_RTT.cases(&Host::default(), &Sizes::default())
 }
 
@@ -22,7 +22,7 @@ fn measured(probe: &Rtt, checks: &[&str], facts: &[&str]) {
         let Ok(sample) = sample else { continue };
         measured += 1;
         let names: BTreeSet<&str> = sample.checks_of_both().map(|it| it.name.as_str()).collect();
-        let trip = Trip::of(&case.params).unwrap();
+        let trip = Trip::from_params(&case.params).unwrap();
         let slept = if trip.busy { "awake" } else { "asleep when woken" };
         let expected = checks.iter().copied().chain(["CPU", "round trips", slept]).collect();
         assert_eq!(names, expected);
@@ -64,9 +64,9 @@ fn passed(mode: &'static str, cpus: i64, own: [u64; 2], far: [u64; 2], count: u6
     let disturbance =
         Disturbance { voluntary_switches, involuntary_switches, ..Disturbance::default() };
     let far = FarEnd { disturbance, ..FarEnd::default() };
-    let outcome = Outcome { far, count, congestion: String::new(), tcp: Vec::new() };
+    let outcome = ProtocolOutcome { far, count, congestion: String::new(), tcp: Vec::new() };
     let own = Switches { voluntary: own[0], involuntary: own[1] };
-    let trip = Trip::of(&params).unwrap();
+    let trip = Trip::from_params(&params).unwrap();
     let checks = smoke::checks(|sampler| check(0, &trip, (1000, 1), own, &outcome, sampler));
     [checks[0].passed, checks[1].passed]
 }
@@ -84,15 +84,19 @@ fn counts_of_both_ends_decide_the_checks() {
 
 #[test]
 fn one_cpu_or_unknown_host_is_unavailable() {
-    let fault = |case: &Case| {
+    let fault = |case: &ProbeCase| {
         let mut sampler = smoke::sampler_on(1, affinity::allowed()[0], None);
         TCP_RTT.visit(std::slice::from_ref(case), &mut sampler).unwrap();
         sampler.finish().samples.remove(0).unwrap_err()
     };
     let cases = all();
-    assert!(matches!(fault(&cases[0]), Fault::Unavailable(text, _) if text.contains("one CPU")));
+    assert!(
+        matches!(fault(&cases[0]), SamplerFault::Unavailable(text, _) if text.contains("one CPU"))
+    );
     let remote = TCP_RTT.remote(&cases[0], "gone").unwrap();
-    assert!(matches!(fault(&remote), Fault::Unavailable(text, _) if text.contains("named gone")));
+    assert!(
+        matches!(fault(&remote), SamplerFault::Unavailable(text, _) if text.contains("named gone"))
+    );
     assert!(smoke::has_no_children());
 }
 
@@ -146,7 +150,7 @@ fn closed_far_end_loses_all() {
     let mut sampler = smoke::sampler(1, affinity::allowed()[0]);
     end.run(0, &mut sampler);
     let fault = end.fault("loopback").unwrap();
-    assert_eq!(fault, Fault::WrongWork("9 of 9 round trips lost".to_owned()));
+    assert_eq!(fault, SamplerFault::WrongWork("9 of 9 round trips lost".to_owned()));
 }
 
 /// Timings of an end that receives answers in two writes, with Nagle's algorithm: the second write
@@ -166,7 +170,7 @@ fn real_delayed_acknowledgement_is_recognised() {
     });
     let timings = RefCell::new(Histogram::new());
     assert_eq!(over(&near, 56, false).repeat(40, &smoke::clock(), &timings), 40);
-    let min_rtt_ns = TcpInfo::of(&near).unwrap().min_rtt_ns;
+    let min_rtt_ns = TcpInfo::from_socket(&near).unwrap().min_rtt_ns;
     let share = delayed_acknowledgements(&timings.borrow(), min_rtt_ns);
     assert!(share.is_some_and(|share| share > 0.3), "{share:?} of {timings:?}");
     drop(near);

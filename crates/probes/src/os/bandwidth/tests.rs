@@ -17,7 +17,7 @@ fn both_channels_stream_on_one_and_two_cpus() {
                     continue;
                 }
             };
-            let is_pipe = probe.channel == Channel::Pipe;
+            let is_pipe = probe.channel == StreamChannel::Pipe;
             let expected = if is_pipe && !two { &["turns", "CPUs"][..] } else { &["CPUs"] };
             assert_eq!(check_names(&sample), expected, "{}", case.params);
             let full = (ITERATION_BYTES / PIPE_BYTES) as u64;
@@ -37,7 +37,7 @@ fn missing_second_cpu_affects_only_its_cases() {
         sampler.finish().samples
     });
     for (case, sample) in cases.iter().zip(samples) {
-        let unavailable = matches!(&sample, Err(Fault::Unavailable(..)));
+        let unavailable = matches!(&sample, Err(SamplerFault::Unavailable(..)));
         let one = case.params.integer("cpus") == Some(1);
         assert!(if one { sample.is_ok() } else { unavailable }, "{sample:?}");
     }

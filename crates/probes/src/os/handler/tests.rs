@@ -50,7 +50,7 @@ fn blocked_signal_is_counted_and_blocked_again() {
 #[test]
 fn removed_handler_is_not_installed() {
     let handler = Handler::counting(libc::SIGUSR1).unwrap();
-    let action = KernelAction::of(libc::SIGUSR1).unwrap();
+    let action = KernelAction::for_signal(libc::SIGUSR1).unwrap();
     assert!(action.is_installed().unwrap());
     drop(handler);
     assert!(!action.is_installed().unwrap());

@@ -4,34 +4,34 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Link, OnPeerDeath, Token};
+use super::{Link, LinkToken, OnPeerDeath};
 use crate::os::raw_call::system_call;
-use crate::os::shared::{Shareable, Shared};
+use crate::os::shared::{Shareable, SharedPage};
 use crate::prelude::*;
 
 /// A peer that waits for its own word to change and changes the other's.
 pub(in crate::os) struct Futex {
-    memory: Arc<Shared<Words>>,
+    memory: Arc<SharedPage<FutexWords>>,
     own: usize,
     /// Tokens received: the value of the own word before the next.
     received: Cell<u32>,
 }
 
 #[derive(Default)]
-struct Words {
-    words: [Word; 2],
-    token: Token,
+struct FutexWords {
+    words: [FutexWord; 2],
+    token: LinkToken,
 }
 
 /// Two cache lines: adjacent-line prefetching would otherwise make the peers share one.
 #[derive(Default)]
 #[repr(align(128))]
-struct Word(AtomicU32);
+struct FutexWord(AtomicU32);
 
 // SAFETY: atomics.
-unsafe impl Shareable for Words {}
+unsafe impl Shareable for FutexWords {}
 
-impl Words {
+impl FutexWords {
     /// Changes a word and wakes its sleeper. Release: the token must be visible before the word.
     #[inline(always)]
     fn wake(&self, index: usize) -> bool {
@@ -63,7 +63,7 @@ impl Words {
 }
 
 pub(in crate::os) fn futexes() -> Result<Vec<Futex>> {
-    let memory = Arc::new(Shared::<Words>::zeroed()?);
+    let memory = Arc::new(SharedPage::<FutexWords>::zeroed()?);
     let end = |own| Futex { memory: Arc::clone(&memory), own, received: Cell::new(0) };
     Ok([0, 1].map(end).into())
 }

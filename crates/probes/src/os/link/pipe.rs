@@ -79,7 +79,7 @@ fn ring<const LIBC: bool>(
 }
 
 pub(in crate::os) fn pipe() -> Result<(OwnedFd, OwnedFd)> {
-    pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error))
+    pipe_with(PipeFlags::CLOEXEC).map_err(|error| SamplerFault::system("pipe", error))
 }
 
 /// Read and write end of a new FIFO. The name exists for microseconds: a worker killed meanwhile
@@ -90,7 +90,7 @@ fn fifo() -> Result<(OwnedFd, OwnedFd)> {
     let name = format!("fathom-{}-{number}.fifo", std::process::id());
     let path = std::env::temp_dir().join(name);
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(|error| {
-        Fault::unavailable(format!("mkfifo {}: {error}", path.display()), Remedy::FifoFolder)
+        SamplerFault::unavailable(format!("mkfifo {}: {error}", path.display()), Remedy::FifoFolder)
     })?;
     let flags = OFlags::CLOEXEC;
     // NONBLOCK: opening for reading would wait for a writer.
@@ -102,7 +102,7 @@ fn fifo() -> Result<(OwnedFd, OwnedFd)> {
             Ok((input, output))
         });
     let removed = unlink(&path);
-    let ends = ends.map_err(|error| Fault::system("open a FIFO", error))?;
-    removed.map_err(|error| Fault::system("remove a FIFO", error))?;
+    let ends = ends.map_err(|error| SamplerFault::system("open a FIFO", error))?;
+    removed.map_err(|error| SamplerFault::system("remove a FIFO", error))?;
     Ok(ends)
 }

@@ -4,19 +4,19 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::sync::Arc;
 
-use super::{Link, OnPeerDeath, Token};
-use crate::os::shared::{Shareable, Shared};
+use super::{Link, LinkToken, OnPeerDeath};
+use crate::os::shared::{Shareable, SharedPage};
 use crate::prelude::*;
 
 /// A peer that waits for its own semaphore and posts the other's.
 pub(in crate::os) struct Posix {
-    memory: Arc<Shared<Semaphores>>,
+    memory: Arc<SharedPage<Semaphores>>,
     own: usize,
 }
 
 struct Semaphores {
     semaphores: [Semaphore; 2],
-    token: Token,
+    token: LinkToken,
 }
 
 /// Two cache lines: adjacent-line prefetching would otherwise make the peers share one.
@@ -50,11 +50,11 @@ impl Semaphores {
 }
 
 pub(in crate::os) fn semaphores() -> Result<Vec<Posix>> {
-    let memory = Arc::new(Shared::<Semaphores>::zeroed()?);
+    let memory = Arc::new(SharedPage::<Semaphores>::zeroed()?);
     for semaphore in &memory.semaphores {
         // SAFETY: the memory is large enough and not shared yet.
         if unsafe { libc::sem_init(semaphore.0.get(), 1, 0) } != 0 {
-            return Err(Fault::system("sem_init", io::Error::last_os_error()));
+            return Err(SamplerFault::system("sem_init", io::Error::last_os_error()));
         }
     }
     Ok([0, 1].map(|own| Posix { memory: Arc::clone(&memory), own }).into())

@@ -9,21 +9,21 @@ use super::{Link, OnPeerDeath, read_byte, write_byte};
 use crate::prelude::*;
 
 #[derive(Debug)]
-pub(in crate::os) struct Socket {
+pub(in crate::os) struct LinkSocket {
     socket: OwnedFd,
     /// Datagram sockets do not report that the peer has closed.
     datagrams: bool,
 }
 
 /// The two sockets of an unnamed pair.
-pub(in crate::os) fn sockets(kind: SocketType) -> Result<Vec<Socket>> {
+pub(in crate::os) fn sockets(kind: SocketType) -> Result<Vec<LinkSocket>> {
     let pair = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
-    let (one, other) = pair.map_err(|error| Fault::system("socketpair", error))?;
+    let (one, other) = pair.map_err(|error| SamplerFault::system("socketpair", error))?;
     let datagrams = kind == SocketType::DGRAM;
-    Ok([one, other].map(|socket| Socket { socket, datagrams }).into())
+    Ok([one, other].map(|socket| LinkSocket { socket, datagrams }).into())
 }
 
-impl Link for Socket {
+impl Link for LinkSocket {
     #[inline(always)]
     fn send(&self, token: u8) -> bool {
         write_byte(&self.socket, token)

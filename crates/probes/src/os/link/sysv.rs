@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::process::Signal;
 
-use super::{Link, OnPeerDeath, Token};
+use super::{Link, LinkToken, OnPeerDeath};
 use crate::os::child::exit_now;
 use crate::os::raw_call::system_call;
-use crate::os::shared::{Shareable, Shared};
+use crate::os::shared::{Shareable, SharedPage};
 use crate::prelude::*;
 
 /// Exit status of a peer that removed the set because the worker was gone.
@@ -23,38 +23,38 @@ pub(in crate::os) const REMOVED: i32 = 5;
 
 /// A peer that waits for its own semaphore and posts the other's.
 pub(in crate::os) struct SystemV {
-    set: Arc<Set>,
+    set: Arc<SysvSet>,
     own: u16,
 }
 
 /// Dropping it removes the set.
-struct Set {
+struct SysvSet {
     id: i32,
-    token: Shared<Token>,
+    token: SharedPage<LinkToken>,
 }
 
 // SAFETY: atomics.
-unsafe impl Shareable for Token {}
+unsafe impl Shareable for LinkToken {}
 
 pub(in crate::os) fn semaphores() -> Result<Vec<SystemV>> {
-    let token = Shared::zeroed()?;
+    let token = SharedPage::zeroed()?;
     // SAFETY: takes numbers only.
     let id = unsafe { libc::semget(libc::IPC_PRIVATE, 2, libc::IPC_CREAT | 0o600) };
     if id < 0 {
         return Err(semget_fault(&io::Error::last_os_error()));
     }
     // A new set's semaphores are 0 on Linux.
-    let set = Arc::new(Set { id, token });
+    let set = Arc::new(SysvSet { id, token });
     Ok([0, 1].map(|own| SystemV { set: Arc::clone(&set), own }).into())
 }
 
-fn semget_fault(error: &io::Error) -> Fault {
+fn semget_fault(error: &io::Error) -> SamplerFault {
     let remedy = match error.raw_os_error() {
         Some(libc::ENOSPC) => Remedy::RemoveSemaphores,
         Some(libc::ENOSYS | libc::EPERM | libc::EACCES) => Remedy::kernel_with("CONFIG_SYSVIPC"),
-        _ => return Fault::Failed(format!("semget: {error}")),
+        _ => return SamplerFault::Failed(format!("semget: {error}")),
     };
-    Fault::unavailable(format!("semget: {error}"), remedy)
+    SamplerFault::unavailable(format!("semget: {error}"), remedy)
 }
 
 impl SystemV {
@@ -115,7 +115,7 @@ impl Link for SystemV {
     }
 }
 
-impl Drop for Set {
+impl Drop for SysvSet {
     fn drop(&mut self) {
         remove(self.id);
     }

@@ -8,10 +8,10 @@ use crate::os::ping_pong::{ENDS_MAX, PeerKind, PeerOptions, Ring};
 use crate::prelude::*;
 use crate::smoke;
 
-fn ring<L: Link>(links: Result<Vec<L>, Fault>, cpu: u32) -> Option<Ring<L>> {
+fn ring<L: Link>(links: Result<Vec<L>, SamplerFault>, cpu: u32) -> Option<Ring<L>> {
     let links = match links {
         Ok(links) => links,
-        Err(Fault::Unavailable(..)) => return None,
+        Err(SamplerFault::Unavailable(..)) => return None,
         Err(fault) => panic!("{fault}"),
     };
     let options = PeerOptions { kind: PeerKind::Process, set_bytes: 0, cpu };
@@ -19,7 +19,7 @@ fn ring<L: Link>(links: Result<Vec<L>, Fault>, cpu: u32) -> Option<Ring<L>> {
 }
 
 /// Kills the peer after 300 round trips; the worker must stop waiting.
-fn kill_peer<L: Link>(links: fn() -> Result<Vec<L>, Fault>) {
+fn kill_peer<L: Link>(links: fn() -> Result<Vec<L>, SamplerFault>) {
     smoke::pinned(|cpu| {
         let Some(ring) = ring(links(), cpu) else {
             return smoke::skipped("a kind of link is unavailable");
@@ -27,7 +27,7 @@ fn kill_peer<L: Link>(links: fn() -> Result<Vec<L>, Fault>) {
         assert_eq!(ring.round_trips(300), 300);
         ring.kill_peer();
         assert!(ring.round_trips(3) < 3);
-        assert!(matches!(ring.finish(), Err(Fault::WrongWork(_))));
+        assert!(matches!(ring.finish(), Err(SamplerFault::WrongWork(_))));
         // A ring dropped unused ends its peer.
         drop(self::ring(links(), cpu));
     });

@@ -35,7 +35,7 @@ fn low_descriptor_limit_is_unavailable() {
         raise_limit(500);
         let raised = getrlimit(Resource::Nofile).current == Some(40);
         match POLL.watch(500).err() {
-            Some(Fault::Unavailable(_, Some(Remedy::RaiseLimit { .. }))) if raised => 7,
+            Some(SamplerFault::Unavailable(_, Some(Remedy::RaiseLimit { .. }))) if raised => 7,
             _ => 8,
         }
     };
@@ -49,7 +49,7 @@ fn visit_raises_the_soft_limit() {
     let visit = || {
         setrlimit(Resource::Nofile, Rlimit { current: Some(80), maximum: Some(1000) }).unwrap();
         let mut sampler = smoke::sampler(1, 0);
-        let results = POLL.visit(&[Case::usual(params(100))], &mut sampler);
+        let results = POLL.visit(&[ProbeCase::usual(params(100))], &mut sampler);
         if results.is_ok() && sampler.finish().samples[0].is_ok() { 7 } else { 8 }
     };
     // SAFETY: as above.

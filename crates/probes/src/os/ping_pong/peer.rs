@@ -9,7 +9,7 @@ use super::ENDS_MAX;
 use crate::os::child::{Child, Switches, close_all_but, creation_fault, fork_beside};
 use crate::os::link::Link;
 use crate::os::link::sysv::REMOVED;
-use crate::os::shared::{Shareable, Shared};
+use crate::os::shared::{Shareable, SharedPage};
 use crate::os::working_set::WorkingSet;
 use crate::prelude::*;
 
@@ -22,10 +22,10 @@ const UNTOUCHED: PeerExit = 3;
 const OTHER_CPU: PeerExit = 4;
 
 /// Times that each peer had the token, by its own count.
-pub(super) struct Turns(pub(super) [AtomicU64; ENDS_MAX]);
+pub(super) struct PeerTurns(pub(super) [AtomicU64; ENDS_MAX]);
 
 // SAFETY: atomics.
-unsafe impl Shareable for Turns {}
+unsafe impl Shareable for PeerTurns {}
 
 /// What a peer needs to run.
 pub(super) struct PeerTask<L> {
@@ -33,7 +33,7 @@ pub(super) struct PeerTask<L> {
     pub(super) set: WorkingSet,
     /// The CPU that it must end on.
     pub(super) cpu: u32,
-    pub(super) turns: Arc<Shared<Turns>>,
+    pub(super) turns: Arc<SharedPage<PeerTurns>>,
     /// Its index in `turns`.
     pub(super) index: usize,
 }
@@ -75,9 +75,9 @@ impl<L: Link> PeerTask<L> {
         };
         let thread = std::thread::Builder::new().name("switch".to_owned()).spawn(run);
         let thread = thread.map_err(|error| creation_fault("pthread_create", &error))?;
-        let panicked = |_| Fault::Failed("peer thread panicked".to_owned());
+        let panicked = |_| SamplerFault::Failed("peer thread panicked".to_owned());
         let unshared = outcome.recv().map_err(panicked)?;
-        unshared.map_err(|error| Fault::system("close_range", error))?;
+        unshared.map_err(|error| SamplerFault::system("close_range", error))?;
         for descriptor in kept {
             // SAFETY: its owner moved into the thread, which has it in its own table.
             unsafe { libc::close(descriptor) };

@@ -73,7 +73,7 @@ fn every_member_has_the_token_once_a_trip() {
 fn ring_of_one_or_too_many_is_rejected() {
     for ends in [0, 1, ENDS_MAX + 1] {
         let fault = Ring::piped(ends, processes(0)).err();
-        assert!(matches!(fault, Some(Fault::Failed(text)) if text.contains("must be 2")));
+        assert!(matches!(fault, Some(SamplerFault::Failed(text)) if text.contains("must be 2")));
     }
 }
 

@@ -1,15 +1,16 @@
-use fathom_measure::clock::{Source, Specification};
+use fathom_measure::clock::{ClockSource, Specification};
 use fathom_record::Agreement;
 
 use super::*;
 use crate::os::check_names;
 use crate::smoke;
 
-fn clock(source: Source) -> Clock {
+fn clock(source: ClockSource) -> Clock {
     Clock::from_specification(Specification::uncalibrated(source))
 }
 
-const COUNTER: Source = if cfg!(target_arch = "x86_64") { Source::Tsc } else { Source::Cntvct };
+const COUNTER: ClockSource =
+    if cfg!(target_arch = "x86_64") { ClockSource::Tsc } else { ClockSource::Cntvct };
 
 #[test]
 fn every_method_starts_the_program() {
@@ -25,9 +26,9 @@ fn every_method_starts_the_program() {
 
 #[test]
 fn program_reads_the_clock_of_the_run() {
-    for source in [COUNTER, Source::MonotonicRaw] {
+    for source in [COUNTER, ClockSource::MonotonicRaw] {
         let clock = clock(source);
-        let mut starter = Starter::new(Method::Vfork, &clock).unwrap();
+        let mut starter = Starter::new(ProcessExecMethod::Vfork, &clock).unwrap();
         let [first, total] = starter.start(&clock).unwrap();
         assert!(0.0 < first && first < total, "{source:?}");
         assert_eq!((starter.as_child, starter.as_grandchild), (1, 0));
@@ -36,22 +37,22 @@ fn program_reads_the_clock_of_the_run() {
 
 #[test]
 fn timestamp_of_another_clock_is_wrong_work() {
-    let mut starter = Starter::new(Method::Vfork, &smoke::clock()).unwrap();
+    let mut starter = Starter::new(ProcessExecMethod::Vfork, &smoke::clock()).unwrap();
     starter.program = Program::new(&clock(COUNTER)).unwrap();
     starter.arguments = CStrings::new(&[&starter.program.path]);
     let fault = starter.start(&smoke::clock()).err();
-    let is = |fault: &Fault| matches!(fault, Fault::WrongWork(text) if text.contains("timestamp"));
+    let is = |fault: &SamplerFault| matches!(fault, SamplerFault::WrongWork(text) if text.contains("timestamp"));
     assert!(fault.as_ref().is_some_and(is), "{fault:?}");
 }
 
 #[test]
 fn another_program_is_wrong_work() {
     for (command, expected) in [(c"exit 6", "exit status: 6"), (c"exit 7", "wrote nothing")] {
-        let mut starter = Starter::new(Method::Shell, &smoke::clock()).unwrap();
+        let mut starter = Starter::new(ProcessExecMethod::Shell, &smoke::clock()).unwrap();
         starter.arguments = CStrings::new(&[c"sh", c"-c", command]);
         let fault = starter.start(&smoke::clock()).err();
         let is = |text: &str| text.contains(expected);
-        assert!(matches!(&fault, Some(Fault::WrongWork(text)) if is(text)), "{fault:?}");
+        assert!(matches!(&fault, Some(SamplerFault::WrongWork(text)) if is(text)), "{fault:?}");
     }
     assert!(smoke::has_no_children());
 }
@@ -62,17 +63,17 @@ fn program_that_cannot_start_is_unavailable() {
     for errno in [libc::ENOENT, libc::EACCES, libc::EPERM, libc::EAGAIN] {
         let fault = fault(errno);
         assert!(
-            matches!(&fault, Fault::Unavailable(text, _) if text.contains("/bin/sh")),
+            matches!(&fault, SamplerFault::Unavailable(text, _) if text.contains("/bin/sh")),
             "{fault}"
         );
     }
-    assert!(matches!(fault(libc::EINVAL), Fault::Failed(_)));
+    assert!(matches!(fault(libc::EINVAL), SamplerFault::Failed(_)));
 }
 
 #[test]
 fn shell_exec_is_distinguished_from_shell_fork() {
     let ran = |command: &str| {
-        let mut starter = Starter::new(Method::Shell, &smoke::clock()).unwrap();
+        let mut starter = Starter::new(ProcessExecMethod::Shell, &smoke::clock()).unwrap();
         let command = command.replace('P', &starter.program.path.to_string_lossy());
         let command = std::ffi::CString::new(command).unwrap();
         starter.arguments = CStrings::new(&[c"sh", c"-c", &command]);
@@ -85,12 +86,12 @@ fn shell_exec_is_distinguished_from_shell_fork() {
 
 #[test]
 fn mixed_start_methods_fail_the_check() {
-    let mut starter = Starter::new(Method::Shell, &smoke::clock()).unwrap();
+    let mut starter = Starter::new(ProcessExecMethod::Shell, &smoke::clock()).unwrap();
     (starter.as_child, starter.as_grandchild) = (0, 9);
     assert!(starter.is_consistent().0);
     starter.as_child = 1;
     assert!(!starter.is_consistent().0, "the shell sometimes forks, sometimes execs");
-    (starter.method, starter.as_child) = (Method::Vfork, 9);
+    (starter.method, starter.as_child) = (ProcessExecMethod::Vfork, 9);
     assert!(!starter.is_consistent().0, "without a shell there is no grandchild");
     starter.as_grandchild = 0;
     assert!(starter.is_consistent().0);
@@ -103,7 +104,7 @@ fn spawn_is_vfork_exec_plus_system_calls() {
         smoke::record("os.signal.install", &Params::none(), 10.0, 0.1),
         smoke::record(VFORK_ABOUT.id, &params("total"), 70_000.0, 100.0),
     ];
-    let case = Case { params: params("total"), cost_ns: 0.0 };
+    let case = ProbeCase { params: params("total"), cost_ns: 0.0 };
     let spawn = SPAWN.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap();
     assert_eq!(spawn.value, Some(70_600.0 + 10.0 * signal_calls()));
     assert_eq!(["2.31", "2.37", "2.38", "3.0"].map(signal_calls_of), [122.0, 122.0, 0.0, 0.0]);

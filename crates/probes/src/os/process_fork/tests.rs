@@ -16,12 +16,12 @@ fn one_fork_gives_both_parts() {
 fn too_large_a_size_is_unavailable() {
     let pib = 1_u64 << 50;
     let cases = [("total", MIB), ("fork", pib), ("total", pib)]
-        .map(|(part, rss)| Case { params: params(part, rss), cost_ns: 0.0 });
+        .map(|(part, rss)| ProbeCase { params: params(part, rss), cost_ns: 0.0 });
     let samples = smoke::visit(&ProcessFork, &cases);
     assert!(samples[0].is_ok());
     for sample in &samples[1..] {
         let fault = sample.as_ref().unwrap_err();
-        let Fault::Unavailable(reason, _) = fault else { panic!("{fault}") };
+        let SamplerFault::Unavailable(reason, _) = fault else { panic!("{fault}") };
         assert!(reason.contains("needs 1073741824 MiB"), "{reason}");
     }
 }

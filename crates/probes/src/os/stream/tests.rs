@@ -15,17 +15,17 @@ fn written_by(process: u32) -> u64 {
     text.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap()
 }
 
-fn pipe_on(cpu: u32) -> Stream {
-    Stream::start(Channel::Pipe, CHUNK, cpu).unwrap()
+fn pipe_on(cpu: u32) -> OsStream {
+    OsStream::start(StreamChannel::Pipe, CHUNK, cpu).unwrap()
 }
 
 #[test]
 fn chunks_arrive_in_order_and_none_is_in_flight() {
     let cpus = affinity::allowed();
-    for channel in [Channel::Pipe, Channel::UnixSocket] {
+    for channel in [StreamChannel::Pipe, StreamChannel::UnixSocket] {
         for cpu in cpus.iter().take(2) {
             smoke::pinned(|_| {
-                let mut stream = Stream::start(channel, CHUNK, *cpu).unwrap();
+                let mut stream = OsStream::start(channel, CHUNK, *cpu).unwrap();
                 assert_eq!((stream.receive(3), stream.receive(0), stream.receive(20)), (3, 0, 20));
                 assert_eq!(stream.received, 23);
                 // A writer that runs ahead has done so by then.
@@ -40,14 +40,16 @@ fn chunks_arrive_in_order_and_none_is_in_flight() {
 
 #[test]
 fn dead_writer_ends_the_batch_and_is_reported() {
-    for channel in [Channel::Pipe, Channel::UnixSocket] {
+    for channel in [StreamChannel::Pipe, StreamChannel::UnixSocket] {
         smoke::pinned(|cpu| {
-            let mut stream = Stream::start(channel, CHUNK, cpu).unwrap();
+            let mut stream = OsStream::start(channel, CHUNK, cpu).unwrap();
             assert_eq!(stream.receive(1), 1);
             stream.kill_writer();
             assert_eq!(stream.receive(1_000_000), 0, "must return, not wait");
             let fault = stream.finish();
-            assert!(matches!(fault, Err(Fault::WrongWork(text)) if text.contains("signal: 9")));
+            assert!(
+                matches!(fault, Err(SamplerFault::WrongWork(text)) if text.contains("signal: 9"))
+            );
         });
     }
     assert!(smoke::has_no_children());
@@ -68,7 +70,7 @@ fn writer_killed_within_a_batch_is_reported() {
             (done, stream.finish())
         });
         assert!(done > 0);
-        assert!(matches!(outcome, Err(Fault::WrongWork(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(SamplerFault::WrongWork(_))), "{outcome:?}");
     });
     assert!(smoke::has_no_children());
 }
@@ -94,7 +96,7 @@ fn writer_on_wrong_cpu_is_reported() {
 
 #[test]
 fn wrong_page_numbers_are_found() {
-    let mut pages = Pages::new(CHUNK);
+    let mut pages = StreamPages::new(CHUNK);
     pages.number(2);
     assert!(pages.are_numbered(2) && !pages.are_numbered(1), "repeated chunk");
     pages.0.swap(3, 4);

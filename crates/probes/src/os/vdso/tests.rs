@@ -18,7 +18,7 @@ fn clock_that_enters_the_kernel_is_unavailable() {
         sampler.finish().samples
     });
     assert!(samples[0].is_ok());
-    let Err(Fault::Unavailable(reason, _)) = &samples[1] else { panic!("{:?}", samples[1]) };
+    let Err(SamplerFault::Unavailable(reason, _)) = &samples[1] else { panic!("{:?}", samples[1]) };
     assert!(reason.contains("enters the kernel") && reason.contains("clock source"), "{reason}");
     assert!(smoke::has_no_children());
 }
@@ -36,7 +36,7 @@ fn system_call_after_the_rounds_is_found() {
     let mut sampler = smoke::sampler(1, 0);
     measure(&[Some(libc::CLOCK_MONOTONIC)], &mut sampler, &mut check);
     let samples = sampler.finish().samples;
-    assert!(matches!(&samples[0], Err(Fault::Unavailable(..))), "{:?}", samples[0]);
+    assert!(matches!(&samples[0], Err(SamplerFault::Unavailable(..))), "{:?}", samples[0]);
     assert_eq!(checks, 2);
 }
 
@@ -47,9 +47,9 @@ fn each_check_result_has_its_fault() {
     let entered = fault(SYSTEM_CALL).unwrap_err().to_string();
     assert!(entered.ends_with("clock source hpet"), "{entered}");
     let no_filter = fault(NO_FILTER).unwrap_err();
-    assert!(matches!(no_filter, Fault::Unavailable(_, Some(Remedy::KernelWith { .. }))));
-    assert!(matches!(fault(UNFILTERED), Err(Fault::Failed(_))));
-    assert!(matches!(check_result(None, || None), Err(Fault::Failed(_))));
+    assert!(matches!(no_filter, SamplerFault::Unavailable(_, Some(Remedy::KernelWith { .. }))));
+    assert!(matches!(fault(UNFILTERED), Err(SamplerFault::Failed(_))));
+    assert!(matches!(check_result(None, || None), Err(SamplerFault::Failed(_))));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn clock_at_a_wrong_rate_fails_the_check() {
     assert!(is_as_fast(16e6, [19e6, 20e6], 4e6) && is_as_fast(0.0, [1e3, 2e3], 4e6), "coarse");
     assert!(!is_as_fast(-1.0, [1e3, 2e3], 4e6), "backwards");
     let reference = smoke::clock();
-    let watch = Watch::begin(libc::CLOCK_MONOTONIC, &reference).unwrap();
+    let watch = VdsoWatch::begin(libc::CLOCK_MONOTONIC, &reference).unwrap();
     let (_, detail) = watch.end(&reference);
     assert!(watch.time_ns > 0 && detail.contains(" ms in "), "{detail}");
 }

@@ -3,21 +3,21 @@
 use fathom_record::quantity::bare;
 use fathom_record::{ParamValue, Params, Record, Summary};
 
-use super::super::Answer;
+use super::super::ByHandAnswer;
 use super::limit::{BOTTLENECK, conclusion};
 use super::open::{MAX_RATE, case_of, is_open};
 use super::{THROUGHPUT, best, by_case, rate_of, throughput};
 use crate::case::counted;
 
 /// The answer of a load, for each of its cases.
-pub(in crate::by_hand) fn answer(records: &[Record]) -> Answer {
+pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
     let of = |metric: &'static str| {
         records.iter().filter(move |record| record.metric.as_str() == metric)
     };
     let cases = by_case(&of(THROUGHPUT).collect::<Vec<&Record>>());
     let several = cases.len() > 1;
     let all: Vec<Params> = cases.iter().map(|steps| case_of(steps[0])).collect();
-    let mut answer = Answer::default();
+    let mut answer = ByHandAnswer::default();
     for steps in &cases {
         let params = case_of(steps[0]);
         let limit = of(BOTTLENECK).find(|one| case_of(one) == params);

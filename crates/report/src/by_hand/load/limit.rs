@@ -54,7 +54,7 @@ pub(super) fn limit(
     earlier: &[Record],
     width: usize,
 ) -> String {
-    let of_case = Case { bottleneck, records, earlier };
+    let of_case = LimitCase { bottleneck, records, earlier };
     let Conclusion { sentences, next } = of_case.conclusion();
     let next = next.map(|next| format!("Next: {next}."));
     let parts = of_case.uses().into_iter().chain(sentences).chain(next);
@@ -74,7 +74,7 @@ pub(super) struct Conclusion {
 
 /// What limits the case of a bottleneck, with its proof, and what to do next.
 pub(super) fn conclusion(bottleneck: &Record, records: &[Record]) -> Conclusion {
-    let case = Case { bottleneck, records, earlier: &[] };
+    let case = LimitCase { bottleneck, records, earlier: &[] };
     let mut conclusion = case.conclusion();
     let proof = bottleneck.text_of(load_facts::PROOF).filter(|_| case.name() != UNDETERMINED);
     let proof = proof.map(|word| format!("Proof by added load: {word}."));
@@ -82,7 +82,7 @@ pub(super) fn conclusion(bottleneck: &Record, records: &[Record]) -> Conclusion 
     conclusion
 }
 
-pub(super) struct Case<'r> {
+pub(super) struct LimitCase<'r> {
     pub(super) bottleneck: &'r Record,
     pub(super) records: &'r [Record],
     pub(super) earlier: &'r [Record],
@@ -96,7 +96,7 @@ impl Conclusion {
     }
 }
 
-impl<'r> Case<'r> {
+impl<'r> LimitCase<'r> {
     fn name(&self) -> &'r str {
         match &self.bottleneck.value {
             Some(Value::Text(name)) => name,

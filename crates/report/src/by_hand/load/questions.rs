@@ -3,7 +3,7 @@
 use fathom_record::quantity::{bare, percent, quantity, signed_percent};
 use fathom_record::{ParamValue, Record, Unit};
 
-use super::limit::{BOTTLENECK, Case, capacity_words};
+use super::limit::{BOTTLENECK, LimitCase, capacity_words};
 use super::{THROUGHPUT, by_case, columns, mean_of, open};
 use crate::by_hand::{Column, Question};
 use crate::case::{case, counted};
@@ -49,7 +49,7 @@ fn of_steps(steps: &[&Record], records: &[Record]) -> Vec<Question> {
     questions.extend(law(steps, records, &name));
     let of_case = |it: &&Record| it.metric.as_str() == BOTTLENECK && it.params == params;
     let Some(bottleneck) = records.iter().find(of_case) else { return questions };
-    let of_case = Case { bottleneck, records, earlier: &[] };
+    let of_case = LimitCase { bottleneck, records, earlier: &[] };
     let saturation = match of_case.saturation() {
         Some(rate) => Some(format!("saturation: {rate}")),
         None => of_case.why_not_saturated().map(str::to_owned),

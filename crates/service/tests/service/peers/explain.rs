@@ -8,10 +8,10 @@ pub(super) struct Explanation {
     pub(super) right: String,
     pub(super) clause: String,
     pub(super) text: String,
-    patterns: Vec<Pattern>,
+    patterns: Vec<ExplainPattern>,
 }
 
-struct Pattern {
+struct ExplainPattern {
     line: usize,
     peers: Vec<Counted>,
     cases: Vec<Counted>,
@@ -27,14 +27,14 @@ struct Counted {
 
 /// How one peer answered one case otherwise than Fathom.
 #[derive(Clone, Debug)]
-pub(super) struct Difference {
+pub(super) struct ExplainDifference {
     pub(super) peer: &'static str,
     pub(super) case: String,
     pub(super) ours: String,
     pub(super) theirs: String,
 }
 
-impl std::fmt::Display for Difference {
+impl std::fmt::Display for ExplainDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { peer, case, ours, theirs } = self;
         write!(f, "{peer} | {case} | {ours} -> {theirs}")
@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str) -> Vec<Explanation> {
             let [ours, theirs] = [ours, theirs].map(str::to_owned);
             let (peers, cases) = (counted(first), counted(second));
             let last = explanations.last_mut().expect("an explanation before");
-            last.patterns.push(Pattern { line: index + 1, peers, cases, ours, theirs });
+            last.patterns.push(ExplainPattern { line: index + 1, peers, cases, ours, theirs });
         }
     }
     explanations
@@ -74,13 +74,13 @@ fn counted(words: &str) -> Vec<Counted> {
 }
 
 /// The index of the first explanation that matches.
-pub(super) fn explain(all: &mut [Explanation], difference: &Difference) -> Option<usize> {
+pub(super) fn explain(all: &mut [Explanation], difference: &ExplainDifference) -> Option<usize> {
     all.iter_mut().position(|one| one.patterns.iter_mut().any(|pattern| pattern.takes(difference)))
 }
 
 /// What matched nothing.
 pub(super) fn stale(all: &[Explanation]) -> Vec<String> {
-    let of_pattern = |pattern: &Pattern| {
+    let of_pattern = |pattern: &ExplainPattern| {
         let words = pattern.peers.iter().chain(&pattern.cases);
         let unused = words.filter(|word| word.matched == 0);
         unused.map(|word| format!("line {}: {}", pattern.line, word.word)).collect::<Vec<_>>()
@@ -88,8 +88,8 @@ pub(super) fn stale(all: &[Explanation]) -> Vec<String> {
     all.iter().flat_map(|one| one.patterns.iter().flat_map(of_pattern)).collect()
 }
 
-impl Pattern {
-    fn takes(&mut self, difference: &Difference) -> bool {
+impl ExplainPattern {
+    fn takes(&mut self, difference: &ExplainDifference) -> bool {
         let Self { peers, cases, ours, theirs, .. } = self;
         if !matches(ours, &difference.ours) || !matches(theirs, &difference.theirs) {
             return false;

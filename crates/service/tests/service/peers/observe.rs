@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 
-use crate::corpus::Case;
+use crate::corpus::CorpusCase;
 use crate::gate::GOOD;
 use crate::traversal::CANARY;
 
@@ -20,13 +20,13 @@ const FIELDS_MAX: usize = 64;
 
 /// The answer to a case.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    replies: Vec<Reply>,
-    end: End,
+pub(super) struct ObserveOutcome {
+    replies: Vec<ObserveReply>,
+    end: ObserveEnd,
 }
 
 #[derive(Debug)]
-struct Reply {
+struct ObserveReply {
     status: u16,
     body: Vec<u8>,
     is_page: bool,
@@ -36,23 +36,23 @@ struct Reply {
 
 /// What the next request on the connection meets.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
+enum ObserveEnd {
     Keep,
     Close,
     /// It is not answered, or not as a request: the server reads it as the rest of the case.
     Wait,
 }
 
-impl Outcome {
-    pub(super) fn of(address: SocketAddr, case: &Case) -> Self {
+impl ObserveOutcome {
+    pub(super) fn observe(address: SocketAddr, case: &CorpusCase) -> Self {
         let outcome = Self::within(address, case, QUIET);
         match outcome.end {
-            End::Wait => Self::within(address, case, QUIET_TO_CONFIRM),
+            ObserveEnd::Wait => Self::within(address, case, QUIET_TO_CONFIRM),
             _ => outcome,
         }
     }
 
-    fn within(address: SocketAddr, case: &Case, quiet: Duration) -> Self {
+    fn within(address: SocketAddr, case: &CorpusCase, quiet: Duration) -> Self {
         let mut stream = TcpStream::connect(address).expect("it listens");
         // Thousands of connections would otherwise stay in TIME_WAIT.
         set_socket_linger(&stream, Some(Duration::ZERO)).expect("an option");
@@ -64,13 +64,13 @@ impl Outcome {
         let is_head = |at: usize| case.replies.get(at).is_some_and(|reply| reply.is_head);
         let replies = parse(&arrived, is_head);
         let end = if is_closed {
-            End::Close
+            ObserveEnd::Close
         } else {
             let _ = stream.write_all(GOOD.as_bytes());
             let next = parse(&read(&mut stream).0, |_| false);
             match &next[..] {
-                [reply] if reply.status == 200 && reply.body == b"good" => End::Keep,
-                _ => End::Wait,
+                [reply] if reply.status == 200 && reply.body == b"good" => ObserveEnd::Keep,
+                _ => ObserveEnd::Wait,
             }
         };
         Self { replies, end }
@@ -78,13 +78,13 @@ impl Outcome {
 
     /// The outcome of an answer after which nothing more comes.
     pub(super) fn read(answer: &[u8]) -> Self {
-        Self { replies: parse(answer, |_| false), end: End::Wait }
+        Self { replies: parse(answer, |_| false), end: ObserveEnd::Wait }
     }
 
     /// Whether these are the statuses and the end that the corpus has.
-    pub(super) fn is_as_expected(&self, case: &Case) -> bool {
+    pub(super) fn is_as_expected(&self, case: &CorpusCase) -> bool {
         let statuses = self.replies.iter().map(|reply| reply.status);
-        let end = if case.close { End::Close } else { End::Keep };
+        let end = if case.close { ObserveEnd::Close } else { ObserveEnd::Keep };
         statuses.eq(case.replies.iter().map(|reply| reply.status)) && self.end == end
     }
 
@@ -110,14 +110,14 @@ impl Outcome {
             text.push(' ');
         }
         text + match self.end {
-            End::Keep => "keep",
-            End::Close => "close",
-            End::Wait => "wait",
+            ObserveEnd::Keep => "keep",
+            ObserveEnd::Close => "close",
+            ObserveEnd::Wait => "wait",
         }
     }
 }
 
-impl Reply {
+impl ObserveReply {
     fn is_interim(&self) -> bool {
         (100..200).contains(&self.status)
     }
@@ -163,19 +163,19 @@ fn read(stream: &mut TcpStream) -> (Vec<u8>, bool) {
     (arrived, false)
 }
 
-fn parse(mut rest: &[u8], is_head: impl Fn(usize) -> bool) -> Vec<Reply> {
-    let mut replies: Vec<Reply> = Vec::new();
+fn parse(mut rest: &[u8], is_head: impl Fn(usize) -> bool) -> Vec<ObserveReply> {
+    let mut replies: Vec<ObserveReply> = Vec::new();
     // Interim responses do not count.
     let mut at = 0;
     while !rest.is_empty() {
         if !rest.starts_with(b"HTTP/1.") {
-            replies.push(Reply::flawed("headless"));
+            replies.push(ObserveReply::flawed("headless"));
             break;
         }
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut head = httparse::Response::new(&mut fields);
         let Ok(httparse::Status::Complete(length)) = head.parse(rest) else {
-            replies.push(Reply::flawed("malformed"));
+            replies.push(ObserveReply::flawed("malformed"));
             break;
         };
         rest = &rest[length..];
@@ -186,7 +186,7 @@ fn parse(mut rest: &[u8], is_head: impl Fn(usize) -> bool) -> Vec<Reply> {
             named.next().map(|field| String::from_utf8_lossy(field.value).into_owned())
         };
         let is_page = field("Content-Type").is_some_and(|kind| kind.starts_with("text/html"));
-        let mut reply = Reply { status, body: Vec::new(), is_page, flaw: "" };
+        let mut reply = ObserveReply { status, body: Vec::new(), is_page, flaw: "" };
         let is_interim = reply.is_interim();
         let of_head = !is_interim && is_head(at);
         let without = is_interim

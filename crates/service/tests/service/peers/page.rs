@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use fathom_lab::evidence::{Contents, Criterion, HTTP_PEERS, Origin};
+use fathom_lab::evidence::{Criterion, EvidenceContents, EvidenceOrigin, HTTP_PEERS};
 
-use super::explain::{Difference, Explanation};
-use super::observe::Outcome;
+use super::explain::{ExplainDifference, Explanation};
+use super::observe::ObserveOutcome;
 use super::servers::PROGRAMS;
-use crate::corpus::{Case, THEMES};
+use crate::corpus::{CorpusCase, THEMES};
 
-pub(super) struct Compared {
+pub(super) struct PageCompared {
     /// Cases that only concern our own resources and tokens.
-    pub(super) skipped: Vec<Case>,
-    pub(super) cases: Vec<Case>,
-    pub(super) own: Vec<Outcome>,
+    pub(super) skipped: Vec<CorpusCase>,
+    pub(super) cases: Vec<CorpusCase>,
+    pub(super) own: Vec<ObserveOutcome>,
     /// Of each peer.
-    pub(super) outcomes: Vec<Vec<Outcome>>,
+    pub(super) outcomes: Vec<Vec<ObserveOutcome>>,
     /// Each with the index of its explanation.
-    pub(super) differences: Vec<(Difference, usize)>,
+    pub(super) differences: Vec<(ExplainDifference, usize)>,
     pub(super) explanations: Vec<Explanation>,
 }
 
@@ -38,19 +38,19 @@ a file outside the folder, `:other` a body that is not Fathom's; `/body` is a bo
 ";
 
 /// Writes the page; every difference has an explanation by now.
-pub(super) fn write(compared: &Compared) {
+pub(super) fn write(compared: &PageCompared) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let parts = [PREFACE.to_owned(), counts(compared), hidden(compared), explained(compared)];
-    let contents = Contents {
+    let contents = EvidenceContents {
         parameters: &[],
-        origins: &[("", &Origin::here(&root))],
+        origins: &[("", &EvidenceOrigin::here(&root))],
         criteria: &[Criterion::new("every difference has an explanation", true)],
         body: &parts.join("\n"),
     };
     HTTP_PEERS.write(&root, &contents).expect("a page");
 }
 
-fn counts(compared: &Compared) -> String {
+fn counts(compared: &PageCompared) -> String {
     let total = compared.cases.len();
     let mut text = "\
 | server | version | cases | as Fathom | RFC asks for Fathom's | for the peer's | allows both |\n\
@@ -84,7 +84,7 @@ fn counts(compared: &Compared) -> String {
 }
 
 /// The cases whose hidden request not all servers answer.
-fn hidden(compared: &Compared) -> String {
+fn hidden(compared: &PageCompared) -> String {
     let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (at, case) in compared.cases.iter().enumerate() {
         let own = &compared.own[at];
@@ -109,7 +109,7 @@ request is behind the end of the one before.\n\n"
     text
 }
 
-fn explained(compared: &Compared) -> String {
+fn explained(compared: &PageCompared) -> String {
     let mut text = "## Differences\n".to_owned();
     for (right, title) in [
         ("theirs", "The RFC asks for what the peer does"),
@@ -132,17 +132,17 @@ fn explained(compared: &Compared) -> String {
 }
 
 /// How many cases of each peer an explanation covers, and one of them.
-fn row(text: &mut String, compared: &Compared, index: usize) {
+fn row(text: &mut String, compared: &PageCompared, index: usize) {
     let Explanation { clause, text: what, .. } = &compared.explanations[index];
     let differences = compared.differences.iter().filter(|(_, cause)| *cause == index);
-    let covered: Vec<&Difference> = differences.map(|(difference, _)| difference).collect();
+    let covered: Vec<&ExplainDifference> = differences.map(|(difference, _)| difference).collect();
     let cells = PROGRAMS.each_ref().map(|program| {
         match covered.iter().filter(|one| one.peer == program.name).count() {
             0 => String::new(),
             count => count.to_string(),
         }
     });
-    let Difference { peer, case, ours, theirs } = covered[0];
+    let ExplainDifference { peer, case, ours, theirs } = covered[0];
     let cells = cells.join(" | ");
     let _ = writeln!(text, "| {clause} | {what} | {cells} | {case}: {ours} → {theirs} ({peer}) |");
 }

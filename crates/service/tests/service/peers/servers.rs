@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-pub(super) struct Program {
+pub(super) struct ServerProgram {
     pub(super) name: &'static str,
     /// Its file below `tests/peers`.
     configuration: &'static str,
@@ -16,26 +16,26 @@ pub(super) struct Program {
     version: &'static [&'static str],
 }
 
-pub(super) const PROGRAMS: [Program; 4] = [
-    Program {
+pub(super) const PROGRAMS: [ServerProgram; 4] = [
+    ServerProgram {
         name: "nginx",
         configuration: "nginx.conf",
         command: &["nginx", "-e", "stderr", "-c", "@CONFIG@"],
         version: &["nginx", "-v"],
     },
-    Program {
+    ServerProgram {
         name: "apache",
         configuration: "apache.conf",
         command: &["apache2", "-X", "-f", "@CONFIG@"],
         version: &["apache2", "-v"],
     },
-    Program {
+    ServerProgram {
         name: "lighttpd",
         configuration: "lighttpd.conf",
         command: &["lighttpd", "-D", "-f", "@CONFIG@"],
         version: &["lighttpd", "-v"],
     },
-    Program {
+    ServerProgram {
         name: "caddy",
         configuration: "Caddyfile",
         command: &["caddy", "run", "--adapter", "caddyfile", "--config", "@CONFIG@"],
@@ -43,7 +43,7 @@ pub(super) const PROGRAMS: [Program; 4] = [
     },
 ];
 
-impl Program {
+impl ServerProgram {
     /// The first line of its version.
     pub(super) fn version(&self) -> String {
         let output = Command::new(self.version[0]).args(&self.version[1..]).output();
@@ -54,16 +54,16 @@ impl Program {
 }
 
 /// A running peer.
-pub(super) struct Peer {
+pub(super) struct ServerPeer {
     pub(super) name: &'static str,
     pub(super) address: SocketAddr,
     child: Child,
 }
 
-impl Peer {
+impl ServerPeer {
     /// Starts a peer that serves a folder, with its files in `state`. The kernel kills it with the
     /// calling thread.
-    pub(super) fn start(program: &Program, folder: &Path, state: &Path) -> Self {
+    pub(super) fn start(program: &ServerProgram, folder: &Path, state: &Path) -> Self {
         let state = state.join(program.name);
         fs::create_dir(&state).expect("a folder");
         fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).expect("a mode");
@@ -109,7 +109,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for ServerPeer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
