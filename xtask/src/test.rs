@@ -40,6 +40,7 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
     let lints =
         ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
     command(&mut count, "lints", root, &cargo, &lints);
+    dependencies(&mut count, root);
     tests(&mut count, root, RunnerSuite::Deterministic, cpus(), 1, |_| true);
     if has_page {
         let page = web::tests(root);
@@ -48,6 +49,21 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
         count.failed.extend(page.failed);
     }
     count.exit()
+}
+
+/// Licences, sources and banned packages, by deny.toml. The list of advisories is not packaged
+/// anywhere, and what is fetched makes no test.
+fn dependencies(count: &mut TestCount, root: &Path) {
+    let own = root.join("target/tools/bin/cargo-deny");
+    let program = if own.exists() { own } else { "cargo-deny".into() };
+    let name = "licences and sources of dependencies";
+    if Command::new(&program).arg("--version").output().is_err() {
+        println!("check {name} ... skipped: cargo-deny is not installed");
+        count.skipped += 1;
+        return;
+    }
+    let arguments = ["--offline", "--locked", "check", "bans", "licenses", "sources"];
+    command(count, name, root, &program.to_string_lossy(), &arguments);
 }
 
 /// Runs the tests whose name contains `part`; those of the lab one at a time.

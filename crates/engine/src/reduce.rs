@@ -591,10 +591,8 @@ fn is_explained(summary: &Summary, prediction: &Prediction, better: Better, slow
 /// Compares the interval with the prediction. For a bound, the interval from 0 to the bound: its
 /// own interval is not shown, so that no reader could follow.
 fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
-    prediction.agreement(match summary.bound {
-        Some(bound) => Some([0.0, bound]),
-        None => summary.limits(),
-    })
+    let of_bound = summary.bound.map(|bound| [0.0, bound]);
+    prediction.agreement(of_bound.or_else(|| summary.limits()))
 }
 
 #[cfg(test)]

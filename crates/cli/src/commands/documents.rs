@@ -24,8 +24,8 @@ const BYTES_MAX: u64 = 64 << 20;
 /// As many as a run of that size has: texts with the names of fields, and elements of lists.
 const TEXTS_MAX: u64 = 2 << 20;
 const ELEMENTS_MAX: u64 = 4 << 20;
-/// A text takes some times more memory than its quotes. A document has one in about 20 bytes; so many
-/// more may be close together, such as the flags of a CPU.
+/// A text takes some times more memory than its quotes. A document has one in about 20 bytes; so
+/// many more may be close together, such as the flags of a CPU.
 const BYTES_A_TEXT: u64 = 8;
 const TEXTS_CLOSE: u64 = 1 << 16;
 
@@ -246,8 +246,8 @@ impl<'de> Visitor<'de> for FirstFieldVisitor {
         if !FIELDS.contains(&first.as_str()) {
             let shown = shortened(&first);
             let text = format!(
-                "its first field is `{shown}`, not one of a run; `fathom import --format TOOL` reads \
-                 results of other programs"
+                "its first field is `{shown}`, not one of a run; `fathom import --format TOOL` \
+                 reads results of other programs"
             );
             return Err(A::Error::custom(text));
         }
