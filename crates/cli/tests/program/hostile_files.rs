@@ -82,9 +82,9 @@ fn import_is_bounded_by_the_size_of_its_file() {
     let env = ProgramTestEnv::new();
     for (at, (tool, file, is_imported)) in worst().into_iter().enumerate() {
         fs::write(env.file("worst"), &file).expect("a file");
-        // mood: printed for `make bench-import`, never judged
         let begun = monotonic_raw_ns();
         let output = bounded(&env, &format!("import --format {tool} worst"), file.len());
+        // mood: printed for `make bench-import`, never judged
         let (s, mb) = ((monotonic_raw_ns() - begun) as f64 / 1e9, file.len() as f64 / 1e6);
         println!("{at:2} {tool:16} {mb:6.3} MB {s:6.3} s {:6.2} s/MB", s / mb);
         let said = text(&output.stdout) + &text(&output.stderr);
