@@ -116,6 +116,6 @@ mod tests {
         let refused = names.refused();
         assert_eq!(refused[0], "a.rs:3: `of` says nothing; such as `from_records`");
         assert_eq!(refused[1], "2 of 3 types share their names, above 15 %: 2 Row");
-        assert_eq!(SharedNames::count(&files[2..]).refused(), [String::new(); 0]);
+        assert!(SharedNames::count(&files[2..]).refused().is_empty());
     }
 }
