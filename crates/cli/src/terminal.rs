@@ -167,7 +167,10 @@ pub fn warn(text: &str) {
 
 fn warning(text: &str) -> String {
     // It has no colour, and one line: others are parts of names.
-    format!("fathom: {}\n", escaped(&shortened(text, WARNING_CHARS_MAX)))
+    format!(
+        "fathom: {}\n",
+        shortened(&escaped(&shortened(text, WARNING_CHARS_MAX)), WARNING_CHARS_MAX)
+    )
 }
 
 /// Reports each panic in one line, which ends with what follows from it.

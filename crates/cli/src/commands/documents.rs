@@ -246,8 +246,8 @@ impl<'de> Visitor<'de> for FirstFieldVisitor {
         if !FIELDS.contains(&first.as_str()) {
             let shown = shortened(&first);
             let text = format!(
-                "its first field is `{shown}`, not one of a run; `fathom import --format TOOL` \
-                 reads results of other programs"
+                "its first field is `{shown}`, not one of a run; `fathom import --help` names the \
+                 other programs whose results it reads"
             );
             return Err(A::Error::custom(text));
         }
@@ -432,8 +432,11 @@ mod tests {
         ] {
             count.set(0);
             let endless = DocumentEndless { begin, then, count: &count };
-            let mut limited =
-                Limited { inner: endless, left: &Cell::new(Left::with_bytes(BYTES_MAX)), limit: 0 };
+            let mut limited = Limited {
+                inner: endless,
+                left: &Cell::new(Left::with_bytes(BYTES_MAX)),
+                limit: BYTES_MAX,
+            };
             let error = io::copy(&mut limited, &mut io::sink()).unwrap_err().to_string();
             assert!(error.contains(why) && count.get() < BYTES_MAX / 4, "{error}");
         }

@@ -64,7 +64,7 @@ pub enum FarError {
     /// `others`: bytes of rounds that are being received.
     #[error("{bytes} bytes{} exceed half of the free space, {free} bytes", beside(*.others))]
     NoSpace { bytes: u64, others: u64, free: u64 },
-    #[error("it receives no files: the service there was started without a folder for them")]
+    #[error("it receives no files: `fathom serve` there needs --receive DIR")]
     NoFolder,
     #[error("a far end is started by a run or by the service, with orders on standard input")]
     NoOrders,
