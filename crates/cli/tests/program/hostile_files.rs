@@ -152,6 +152,22 @@ fn store_of_views_or_pipes_ends_in_one_line() {
 }
 
 #[test]
+fn pipes_and_second_names_are_refused() {
+    let env = ProgramTestEnv::with_run();
+    let made = std::process::Command::new("mkfifo").arg(env.file("pipe")).status();
+    assert!(made.expect("mkfifo").success());
+    for line in ["bench true --output pipe", "bench true --input pipe", "bench -f pipe"] {
+        assert_failure(&bounded(&env, line, 0), &["pipe: a pipe", "name a file"]);
+    }
+    let log = env.file("fathom.db-shm");
+    let _ = fs::remove_file(&log);
+    fs::write(env.file("victim"), "victim").expect("a file");
+    fs::hard_link(env.file("victim"), log).expect("a link");
+    assert_failure(&bounded(&env, "show", 0), &["another name in the place of a log"]);
+    assert_eq!(fs::read_to_string(env.file("victim")).expect("a file"), "victim");
+}
+
+#[test]
 fn panic_is_one_line_with_its_remedy() {
     let env = ProgramTestEnv::new();
     for (line, status) in [("list", 101), ("check --limits x", 3)] {
