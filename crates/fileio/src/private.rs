@@ -7,7 +7,9 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
+const ACCESS_LIST: &str = "system.posix_acl_access";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// As [`folder`]; creates it, and those above it, with mode 0700.
@@ -95,9 +97,10 @@ fn is_writable_by_others(path: &Path, facts: &Metadata) -> bool {
     facts.mode() & if has_own_group { 0o002 } else { 0o022 } != 0
 }
 
+/// What cannot be read counts as a list.
 fn has_access_list(path: &Path) -> bool {
-    rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0_u8; 0])
-        .is_ok_and(|size| size > 0)
+    let list = rustix::fs::lgetxattr(path, ACCESS_LIST, &mut [0_u8; 4096]);
+    !matches!(list, Err(Errno::NODATA | Errno::OPNOTSUPP))
 }
 
 fn foreign(path: &Path, facts: &Metadata) -> io::Error {
@@ -114,6 +117,27 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
     use super::*;
+
+    #[test]
+    fn access_list_is_seen() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(!has_access_list(file.path()));
+        // Version, then tag, permissions and id of: owner, user 1, group, mask, others.
+        let entries = [(1, 6, u32::MAX), (2, 6, 1), (4, 0, u32::MAX), (16, 6, u32::MAX)];
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, permissions, id) in entries.into_iter().chain([(32, 0, u32::MAX)]) {
+            list.extend([tag, 0, permissions, 0]);
+            list.extend(id.to_le_bytes());
+        }
+        let flags = rustix::fs::XattrFlags::empty();
+        match rustix::fs::lsetxattr(file.path(), ACCESS_LIST, &list, flags) {
+            Err(Errno::OPNOTSUPP) => println!("skipped: this file system has no access lists"),
+            set => {
+                set.unwrap();
+                assert!(has_access_list(file.path()));
+            }
+        }
+    }
 
     #[test]
     fn folder_that_others_can_change_is_refused() {
