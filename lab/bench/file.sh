@@ -3,8 +3,8 @@
 # written in pieces of 2 MiB and of 4 KiB, whose pages are in small folios, warm with memory
 # bandwidth, in small blocks, and cold. Prints the ratio and its interval: smallest to
 # largest of the rounds. Ratios are of throughput (above 1: Fathom is faster), for small blocks of
-# latency (below 1: Fathom is faster).
-# Usage: file.sh [FATHOM] [ROUNDS] [FOLDER] [GIB]; the file of GIB (default 4, on the device
+# latency (below 1: Fathom is faster). The same beside another program of Fathom, if BEFORE is its path.
+# Usage: [BEFORE=PROGRAM] file.sh [FATHOM] [ROUNDS] [FOLDER] [GIB]; the file of GIB (default 4, on the device
 # of FOLDER, default /var/tmp) is removed at the end. 5 rounds are an interval of 93.8 %.
 set -euo pipefail
 fathom=${1:-target/release/fathom} rounds=${2:-5} bytes=$((${4:-4} << 30))
@@ -44,6 +44,7 @@ if has cc build-essential; then cc -O2 -pthread -o "$folder/pread" "$here/peers/
 whole_processes() { # suffix of the names
   if has xxhsum xxhash; then beside "xxhsum-H3$1" xxhsum -H3 "$file"; fi
   if has b3sum b3sum; then beside "b3sum$1" b3sum "$file"; fi
+  if [ -n "${BEFORE:-}" ]; then beside "before$1" "$BEFORE" file fast "$file"; fi
   beside "dd-1M$1" dd if="$file" of=/dev/null bs=1M
   if [ -x "$folder/pread" ]; then beside "pread-$(nproc)$1" "$folder/pread" "$file" "$(nproc)"; fi
 }

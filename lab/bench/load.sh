@@ -3,12 +3,12 @@
 # with it (A B B A), against one nginx worker on another CPU: per request with files of 4 KiB, plain
 # and by https (where openssl makes a certificate), per GB with files of 2 MiB. Each client is one
 # thread on the last CPU; requests are counted by nginx, CPU time is of the whole process. Ratios
-# below 1: Fathom needs less CPU.
-# Usage: load.sh [FATHOM] [ROUNDS] [SECONDS] [PEER...]
+# below 1: Fathom needs less CPU. The same beside another program of Fathom, if BEFORE is its path.
+# Usage: [BEFORE=PROGRAM] load.sh [FATHOM] [ROUNDS] [SECONDS] [PEER...]
 set -euo pipefail
 fathom=$(realpath "${1:-target/release/fathom}") rounds=${2:-5} seconds=${3:-6}
 peers=("${@:4}")
-[ ${#peers[@]} -gt 0 ] || peers=(wrk hey oha h2load)
+[ ${#peers[@]} -gt 0 ] || peers=(${BEFORE:+before} wrk hey oha h2load)
 here=$(dirname "$0")
 cpu=$(($(nproc) - 1)) port=18473 tls_port=18474
 folder=$(mktemp -d)
@@ -79,19 +79,22 @@ theirs_of() { # name, folder, bytes, connections, url
   esac
   cost "load.client.$1" "$3" "${command[@]}" "$5/$2/f0"
 }
-ours() {
+ours() { fathom_of "$fathom"; }
+fathom_of() { # program
+  local fathom=$1
   ours_of small small 64 4096 32 "$url"
   ours_of large large 32 2097152 4 "$url"
   [ -z "$tls" ] || ours_of https small 64 4096 32 "$tls_url" --insecure
 }
 theirs() {
+  if [ "$peer" = before ]; then fathom_of "$BEFORE"; return; fi
   theirs_of small small 4096 32 "$url"
   theirs_of large large 2097152 4 "$url"
   [ -z "$tls" ] || theirs_of https small 4096 32 "$tls_url"
 }
 for peer in "${peers[@]}"; do
   case $peer in h2load) package=nghttp2-client ;; oha) package='oha (or: cargo install oha)' ;; *) package=$peer ;; esac
-  has "$peer" "$package" || continue
+  [ "$peer" = before ] || has "$peer" "$package" || continue
   echo "beside $peer:"
   in_turn ours theirs
   sed 's/^/  /' "$folder/log"

@@ -46,6 +46,11 @@ pub const LOAD_LAB: EvidencePage = EvidencePage {
     title: "Known answers of a load",
     command: "make lab PART=load",
 };
+pub const QUESTIONS: EvidencePage = EvidencePage {
+    name: "QUESTIONS.md",
+    title: "Questions and their first screens",
+    command: "make lab PART=questions",
+};
 pub const REPEATABILITY: EvidencePage = EvidencePage {
     name: "REPEATABILITY.md",
     title: "Repeatability",
@@ -58,7 +63,7 @@ pub const SIMULATION: EvidencePage =
 pub const ZOO: EvidencePage =
     EvidencePage { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&EvidencePage; 11] = [
+pub const PAGES: [&EvidencePage; 12] = [
     &ANSWERS,
     &FAULTS,
     &FLAKY,
@@ -66,6 +71,7 @@ pub const PAGES: [&EvidencePage; 11] = [
     &FUZZ,
     &HTTP_PEERS,
     &LOAD_LAB,
+    &QUESTIONS,
     &REPEATABILITY,
     &SABOTAGE,
     &SIMULATION,

@@ -5,6 +5,7 @@
 
 mod fleet;
 mod load;
+mod questions;
 mod sabotage;
 mod zoo;
 
@@ -19,6 +20,8 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      contains PART, RUNS of them at random\n\
      usage: cargo run -p fathom-lab -- fleet PROGRAM MEMBERS SEED\n\
      Has so many emulated members join PROGRAM, and real ones start together\n\
+     usage: cargo run -p fathom-lab -- questions PROGRAM\n\
+     Asks PROGRAM twenty questions, on this machine as it is and busy\n\
      usage: cargo run -p fathom-lab -- relay NAMESPACE NAMESPACE DEVICE MS\n\
      Links two network namespaces by a device that adds MS to each round trip, until standard \
      input ends\n\
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
             let (Ok(members), Ok(seed)) = (members.parse(), seed.parse()) else { return usage() };
             fleet::run(root, program, members, seed)
         }
+        ["questions", program] => questions::run(root, program),
         ["relay", near, far, device, ms] => {
             let Ok(ms) = ms.parse() else { return usage() };
             fleet::relay([near, far], device, ms)
