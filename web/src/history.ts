@@ -7,7 +7,7 @@ import type { Unit } from './contents';
 import { nameOf } from './contents';
 import type { View } from './element';
 import { element } from './element';
-import { isLive, toComparison, toHistory, toRun, toRuns } from './links';
+import { address, isLive, toComparison, toHistory, toRun, toRuns } from './links';
 import { parametersText } from './parameters';
 import { NOTHING, atMost, factor, percent, quantity } from './quantity';
 import { choices, field, minute } from './runs';
@@ -31,6 +31,8 @@ export interface Histories {
   earlier: number[][];
   damaged: string[];
   hosts: [string, string][];
+  /** All that have a history, where none was asked for. */
+  metrics: string[];
 }
 
 /** `+12 %, worse`. */
@@ -140,7 +142,7 @@ function choice({ metric, hosts }: Histories): HTMLElement {
   const look = { class: 'filters', role: 'search', 'aria-label': 'Choose a history' };
   return element(
     'form',
-    { ...look, action: '/history', method: 'get' },
+    { ...look, action: address('/history'), method: 'get' },
     field('metric', 'Metric', { value: metric, required: true, size: 32 }),
     field('host', 'Host', { list: 'hosts' }),
     element('button', { type: 'submit' }, 'Show'),
@@ -184,16 +186,22 @@ function ofHost(data: Histories, at: number): HTMLElement {
 }
 
 export function history(data: Histories): View {
-  const { metric, damaged } = data;
+  const { metric, damaged, metrics } = data;
   const top = element(
     'section',
     { 'aria-label': 'choice' },
-    element('h1', {}, `History of ${metric}`),
+    element('h1', {}, metric === '' ? 'Histories' : `History of ${metric}`),
     isLive() && choice(data),
+    metrics.length > 0 &&
+      element(
+        'ul',
+        {},
+        metrics.map((one) => element('li', {}, element('a', { href: toHistory(one) }, one))),
+      ),
     damaged.map((error) => element('p', { class: 'warn' }, `Skipped: ${error}`)),
   );
   return {
-    title: `Fathom: history of ${metric}`,
+    title: metric === '' ? 'Fathom: histories' : `Fathom: history of ${metric}`,
     links: [],
     sections: [top, ...data.all.map((_, at) => ofHost(data, at))],
   };

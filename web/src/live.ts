@@ -2,7 +2,7 @@
 // fetches again while a run is measured, or until the store can be read.
 
 import { element } from './element';
-import { setLive } from './links';
+import { dataPath, setLive } from './links';
 import { ask, takeToken } from './server';
 import type { Data } from './view';
 import { isRunning, navigation, view } from './view';
@@ -63,8 +63,7 @@ export async function live(place: HTMLElement): Promise<void> {
   takeToken();
   const bar = element('p', { id: 'state', role: 'status' });
   place.before(bar);
-  const { pathname, search } = location;
-  const path = `/api${pathname === '/' ? '/runs' : pathname}${search}`;
+  const path = dataPath();
   let shown: string | null = null;
   for (;;) {
     const answer = await ask(path);

@@ -47,7 +47,8 @@ function line({ text, detail, show }: Item, document: Document, filter: Show): H
 
 /** The lists of an answer, side by side. */
 function lists(answer: Answer, document: Document, show: Show, heading: Heading): HTMLElement {
-  const list = (title: string, items: Item[], none: string): HTMLElement =>
+  const list = (title: string, items: Item[], none: string): HTMLElement | false =>
+    (items.length > 0 || none !== '') &&
     element(
       'section',
       {},
@@ -61,7 +62,7 @@ function lists(answer: Answer, document: Document, show: Show, heading: Heading)
     { class: 'lists answers' },
     list('What to ignore', answer.ignore, 'Nothing: no result is noisy or missing.'),
     list('What is unusual', answer.unusual, answer.usual),
-    list('What to do next', answer.next, 'Nothing.'),
+    list('What to do next', answer.next, ''),
   );
 }
 

@@ -3,7 +3,7 @@
 import { counted } from './compared';
 import type { View } from './element';
 import { boxed, element } from './element';
-import { toHosts, toRun, toRuns } from './links';
+import { address, toHistory, toHosts, toRun, toRuns } from './links';
 import { statusWord } from './tiles';
 
 export interface Run {
@@ -53,6 +53,9 @@ export function field(
   return element('label', { for: `of-${name}` }, `${label} `, input);
 }
 
+/** As the list prints it: a browser would show a date as its own language does. */
+const DATE = { placeholder: '2026-03-01', size: '10' };
+
 /** The same name is the identity of several hosts where these have no id. */
 function namesOf(hosts: Runs['hosts']): [string, string][] {
   const names = hosts.map(([, name]) => name);
@@ -69,16 +72,16 @@ function filters({ hosts, metrics, kinds }: Runs): HTMLElement {
   const look = { class: 'filters', role: 'search', 'aria-label': 'Filter the runs' };
   const form = element(
     'form',
-    { ...look, action: '/', method: 'get' },
+    { ...look, action: address('/'), method: 'get' },
     field('host', 'Host', { list: 'hosts' }),
     field('label', 'Label'),
     element('label', { for: 'of-kind' }, 'Kind ', kind),
     field('metric', 'Metric', { list: 'metrics', size: '28' }),
-    field('since', 'From', { type: 'date' }),
-    field('until', 'To', { type: 'date' }),
+    field('since', 'From', DATE),
+    field('until', 'To', DATE),
     element('button', { type: 'submit' }, 'Filter'),
     [...asked()].some(([name, value]) => name !== 'page' && value !== '') &&
-      element('a', { href: '/' }, 'Clear'),
+      element('a', { href: address('/') }, 'Clear'),
     choices('hosts', namesOf(hosts)),
     choices('metrics', metrics.map((metric) => [metric, ''])),
   );
@@ -138,7 +141,7 @@ function row(run: Run, hosts: Runs['hosts']): HTMLElement {
     element(
       'td',
       {},
-      statusWord(state, state === 'complete' ? 'valid' : 'noisy'),
+      state === 'complete' ? state : statusWord(state, 'noisy'),
       element('small', {}, `${counts.valid ?? 0} of ${total} valid`),
     ),
     element('td', {}, kernel),
@@ -148,7 +151,7 @@ function row(run: Run, hosts: Runs['hosts']): HTMLElement {
 function list({ rows, hosts }: Runs): HTMLElement {
   return element(
     'form',
-    { action: '/compare', method: 'get', 'aria-label': 'Compare two runs' },
+    { action: address('/compare'), method: 'get', 'aria-label': 'Compare two runs' },
     boxed(
       'Table of stored runs',
       ['A B', 'run', 'started, UTC', 'host', 'measured', 'state', 'kernel'],
@@ -170,7 +173,7 @@ function pages({ rows, total, passed }: Runs): HTMLElement {
   const page = (at: number, name: string, rel: string): HTMLElement => {
     const to = asked();
     to.set('page', String(at));
-    return element('a', { href: `/?${to}`, rel }, name);
+    return element('a', { href: address(`/?${to}`), rel }, name);
   };
   const to = passed + rows.length;
   const range = rows.length > 0 && rows.length < total ? `${passed + 1}–${to} of ` : '';
@@ -184,7 +187,7 @@ function pages({ rows, total, passed }: Runs): HTMLElement {
 }
 
 export function runs(data: Runs): View {
-  const label = asked().get('label');
+  const [label, metric] = [asked().get('label'), asked().get('metric')];
   const section = element(
     'section',
     { 'aria-labelledby': 'stored-runs' },
@@ -193,6 +196,17 @@ export function runs(data: Runs): View {
     pages(data),
     label
       ? element('p', {}, element('a', { href: toHosts(label) }, `Hosts with label ${label}`))
+      : null,
+    metric
+      ? element(
+          'p',
+          {},
+          element(
+            'a',
+            { href: toHistory(metric, asked().get('host') ?? '') },
+            `History of ${metric}`,
+          ),
+        )
       : null,
     data.rows.length > 0
       ? list(data)

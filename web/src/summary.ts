@@ -9,7 +9,7 @@ import { element, facts } from './element';
 import type { Heading, Show } from './opening';
 import { opening, titled } from './opening';
 import { binarySize, quantity } from './quantity';
-import { changedMost, quality, tiles } from './tiles';
+import { changedMost, tiles } from './tiles';
 
 /** Entries listed at most; the table has all. */
 const LISTED = 6;
@@ -198,17 +198,20 @@ function absent(document: Document, show: Show, heading: Heading): HTMLElement |
 /** Counts, findings and facts about the whole run, below its numbers. */
 function whole(contents: Contents, run: number, document: Document): HTMLElement {
   const closing = contents.closing[run];
+  const findings = closing?.findings ?? [];
   return element(
     'div',
     { class: 'short' },
     closing?.verdict != null && element('p', { class: 'warn' }, closing.verdict),
     element('p', {}, closing?.counts),
-    element(
-      'ol',
-      {},
-      closing?.findings.map((finding) => element('li', {}, ...titled(finding, document))),
-    ),
-    element('p', { class: 'faint' }, closing?.whole.join(' ')),
+    findings.length > 0 &&
+      element(
+        'ol',
+        {},
+        findings.map((finding) => element('li', {}, ...titled(finding, document))),
+      ),
+    (closing?.whole ?? []).length > 0 &&
+      element('p', { class: 'faint' }, closing?.whole.join(' ')),
   );
 }
 
@@ -224,7 +227,7 @@ function about(document: Document, heading: Heading | null): HTMLElement[] {
 function ofRun(contents: Contents, run: number, document: Document, show: Show): HTMLElement[] {
   const several = contents.documents.length > 1;
   const described = `${hostName(contents, document)}: ${document.host.cpu.model || 'unknown CPU'}`;
-  const name = document.run.label ? `${document.run.label}: ${described}` : described;
+  const name = [document.run.label, workOf(document), described].filter(Boolean).join(': ');
   const heading: Heading = (text) => element(several ? 'h3' : 'h2', { class: 'minor' }, text);
   return [
     several ? element('h2', {}, `${letter(run)}: ${name}`) : element('h1', {}, name),
@@ -233,7 +236,6 @@ function ofRun(contents: Contents, run: number, document: Document, show: Show):
     ...claims(document, heading),
     // Of several runs the table has the numbers side by side.
     several ? null : tiles(contents.tiles[run] ?? [], document),
-    quality(document),
     whole(contents, run, document),
     absent(document, show, heading),
     ...about(document, several ? null : heading),
@@ -251,10 +253,15 @@ export function summary(contents: Contents, show: Show): HTMLElement {
   return element('section', { 'aria-label': 'summary' }, head, side);
 }
 
+/** The command of a run that is not of the battery: its address, paths or programs. */
+const workOf = ({ run }: Document): string => (run.procedure == null ? '' : run.asked.join(' '));
+
 /** The title of the page. */
 export function title(contents: Contents): string {
-  const names = new Set(contents.documents.map((document) => hostName(contents, document)));
-  return `Fathom report: ${[...names].join(', ')}`;
+  const names = contents.documents.map((document) =>
+    [workOf(document), hostName(contents, document)].filter(Boolean).join(', '),
+  );
+  return `Fathom: ${[...new Set(names)].join('; ')}`;
 }
 
 /** The name, with the beginning of the id if another host on the page has the same name. */

@@ -1,7 +1,6 @@
 // Results as numbers: the tiles at the beginning of the page, and charts of a single point.
 
 import type { Compared, Contents, Document, Result, Tile, Trend } from './contents';
-import { STATES } from './contents';
 import {
   expectedText,
   fails,
@@ -124,33 +123,6 @@ export function tiles(all: Tile[], document: Document): HTMLElement | null {
     return [card(tile.title, record, document.run, { ...tile, to: toHistoryOf(record, document) })];
   });
   return made.length === 0 ? null : cards('main results', made);
-}
-
-/** A run is not called noisy by a few results: from this share of valid ones on it is not. */
-const VALID_MIN = 0.5;
-
-/** The quality of a run: how many results are valid, and the state of the core. */
-export function quality({ run, records }: Document): HTMLElement {
-  const { reference, verdict } = run;
-  const valid = records.filter((record) => record.verdict.state === 'valid').length;
-  const state = reference?.state ?? 'full_speed';
-  const { clean = 0, shared = 0, slower_clock = 0, visits = 0 } = reference ?? {};
-  const counts: { [stratum: string]: number } = { full_speed: clean, shared, slower_clock };
-  const count = counts[state] ?? visits;
-  const whole = ['invalid', 'failed'].includes(verdict.state) && `${verdict.state} run`;
-  const look = valid < VALID_MIN * records.length ? 'noisy' : 'valid';
-  return element(
-    'p',
-    { class: 'quality' },
-    whole && statusWord(whole, verdict.state),
-    statusWord(`${valid} of ${records.length} valid`, look),
-    visits > 0 &&
-      element(
-        'span',
-        { title: 'By a reference loop before, between and after the rounds' },
-        `${STATES[state]} in ${percent(count / visits)} of processes (${count} of ${visits})`,
-      ),
-  );
 }
 
 /** The colours of the words for a change: 1 better, 2 worse, 3 neither. */

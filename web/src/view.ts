@@ -10,13 +10,20 @@ import type { Fleet } from './fleet';
 import { fleet } from './fleet';
 import type { Histories } from './history';
 import { history } from './history';
-import { identityOf, isLive, toComparison, toRuns } from './links';
+import { address, identityOf, isLive, toComparison, toRuns } from './links';
 import type { Runs } from './runs';
 import { runs } from './runs';
 import { summary, title } from './summary';
 import { table } from './table';
 
 export type Data = Contents | { fleet: Fleet } | { runs: Runs } | { history: Histories };
+
+/** The views that need no name. */
+const VIEWS: [string, string][] = [
+  ['/', 'Runs'],
+  ['/hosts', 'Hosts'],
+  ['/history', 'Histories'],
+];
 
 /** The theme of all views of a server, in this tab. */
 const THEME = 'theme';
@@ -46,7 +53,7 @@ export const navigation = (links: [string, string][]): HTMLElement =>
   element(
     'nav',
     { 'aria-label': 'sections' },
-    isLive() ? element('a', { href: '/' }, 'All runs') : element('strong', {}, 'Fathom'),
+    isLive() ? VIEWS.map(([path, name]) => element('a', { href: address(path) }, name)) : element('strong', {}, 'Fathom'),
     links.map(([id, name]) => element('a', { href: `#${id}` }, name)),
     theme(),
   );
@@ -55,7 +62,7 @@ export const navigation = (links: [string, string][]): HTMLElement =>
 const comparing = (id: string): HTMLElement =>
   element(
     'form',
-    { action: '/compare', method: 'get' },
+    { action: address('/compare'), method: 'get' },
     element(
       'label',
       { for: 'other' },
@@ -90,11 +97,14 @@ const drawn = (): Promise<void> =>
 
 /** Shows the main results first: the table and the charts of a long run take longer. */
 async function show(contents: Contents, place: HTMLElement, again: boolean): Promise<void> {
+  // Of a load the curve says more than its rows.
+  const isLoad = contents.documents.every(({ run }) => run.procedure === 'load');
   const links: [string, string][] = [
     ['cases', 'Cases'],
     ['charts', 'Charts'],
     ['raw', 'Raw values'],
   ];
+  if (isLoad) links.unshift(...links.splice(1, 1));
   const raw = samples(contents);
   let filter: (verdict: string) => void = () => {};
   const nav = navigation(links.filter(([id]) => id !== 'raw' || raw !== null));
@@ -104,6 +114,7 @@ async function show(contents: Contents, place: HTMLElement, again: boolean): Pro
   const cases = table(contents);
   filter = cases.show;
   const rest = [cases.section, charts(contents), ...(raw === null ? [] : [raw])];
+  if (isLoad) rest.unshift(...rest.splice(1, 1));
   if (again) place.replaceChildren(...top.filter((part) => part !== null), ...rest);
   else place.append(...rest);
   // The browser looked for the target of the address before it existed, and the charts, which are

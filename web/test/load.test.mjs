@@ -230,6 +230,20 @@ named('page of a load begins with its answer', async () => {
   assert.match(fixed, /^validHighest throughput4,000 requests\/s.*at 4 clients/);
 });
 
+named('page of a load is titled by its address, and has charts before the table', async () => {
+  const { page } = await open(chrome, known().path);
+  const asked = known().contents.documents[0].run.asked.join(' ');
+  assert.match(asked, /^load http/);
+  assert.ok((await page.title()).includes(asked));
+  assert.ok((await page.locator('h1').textContent()).includes(asked));
+  await page.locator('#load-reads svg').waitFor();
+  const isBefore = await page.evaluate(() => {
+    const [charts, table] = ['#charts', '#table'].map((one) => document.querySelector(one));
+    return (charts.compareDocumentPosition(table) & Node.DOCUMENT_POSITION_FOLLOWING) !== 0;
+  });
+  assert.ok(isBefore);
+});
+
 named('answer over a noisy step is noisy', async () => {
   const { contents } = limited([]);
   const { records } = contents.documents[0];

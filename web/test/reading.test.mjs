@@ -178,9 +178,6 @@ named('each run of a comparison shows its verdict', async () => {
     // The runs are parts of larger ones.
     closing.forEach((one) => (one.progress = null));
   });
-  const words = await page.locator('article .quality .word').allTextContents();
-  assert.equal(words.length, 2);
-  for (const word of words) assert.match(word, /^\d+ of \d+ valid$/);
   assert.deepEqual(await page.locator('.short .warn').allTextContents(), [
     'The run is noisy: others were busy.',
   ]);

@@ -49,10 +49,10 @@ named('page begins with tiles, the status first', async () => {
   const order = ['Core frequency', 'System call', 'Process switch', 'Random 4 KiB read'];
   assert.deepEqual(names, order);
   const before = await page.locator('.tiles').first().evaluate((tiles) => {
-    const parts = [...document.querySelectorAll('.quality, .short, .facts, #table')];
+    const parts = [...document.querySelectorAll('.short, .facts, #table')];
     return parts.map((part) => tiles.compareDocumentPosition(part) & 4);
   });
-  assert.deepEqual(before, [4, 4, 4, 4]);
+  assert.deepEqual(before, [4, 4, 4]);
   for (const { title, record } of contents.tiles[0]) {
     const [word, name, value] = await tileOf(page, title);
     assert.equal(name, title);
@@ -101,26 +101,6 @@ named('tile names what is wrong and hides bad numbers', async () => {
   assert.notEqual(await colour(0), await colour(1));
 });
 
-named('quality counts and does not call a usable run noisy', async () => {
-  for (const [state, expected] of [
-    ['noisy', []],
-    ['invalid', ['invalid run']],
-  ]) {
-    const { page } = await changed(({ documents: [{ run, records }] }) => {
-      run.verdict = { state, reasons: [] };
-      run.reference = { loop_ns: 1, frequency_ns: 1, basis: 'this_run', visits: 50, clean: 20 };
-      for (const record of records) record.verdict = valid;
-      records[0].verdict = { state: 'noisy', reasons: [] };
-    });
-    const texts = await page.locator('.quality > *').allTextContents();
-    const clean = 'core to itself in 40 % of processes (20 of 50)';
-    assert.deepEqual([texts.slice(0, -2), texts.at(-1)], [expected, clean], state);
-    assert.match(texts.at(-2), /^(\d+) of \d+ valid$/);
-    const look = await page.locator('.quality .word').last().getAttribute('class');
-    assert.equal(look, 'word valid');
-  }
-});
-
 named('page begins with a verdict, then three lists', async () => {
   const { page, log } = await changed((contents) => {
     contents.answers[0] = {
@@ -136,12 +116,12 @@ named('page begins with a verdict, then three lists', async () => {
     records[0].verdict = { state: 'noisy', reasons: [] };
   });
   const order = await page.evaluate(() => {
-    const parts = ['.answer-words', '.answers', '.tiles', '.quality', '#table'];
+    const parts = ['.answer-words', '.answers', '.tiles', '#table'];
     const found = parts.map((one) => document.querySelector(one));
     const [first, ...rest] = found;
     return rest.map((part, at) => found[at].compareDocumentPosition(part) & 4 && first !== part);
   });
-  assert.deepEqual(order, [true, true, true, true]);
+  assert.deepEqual(order, [true, true, true]);
   assert.deepEqual(await page.locator('.answer-words p').allTextContents(), [
     'Unusual: 1 result.',
     '2 of 9 results noisy: ignore those.',

@@ -2,6 +2,7 @@
 // that is lost, hostile texts of records, keyboard, narrow screens, access.
 
 import assert from 'node:assert/strict';
+import { createServer, get } from 'node:http';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
@@ -79,6 +80,7 @@ const views = () => [
   [`/compare?a=${ids.first}&b=${ids.second}`, {}],
   ['/history?metric=cpu.call&host=steady', CHART],
   ['/hosts?label=rack1', { ready: '#hosts tbody tr' }],
+  ['/history', { ready: 'main li a' }],
 ];
 
 named('list has every run, filtered by its fields', async () => {
@@ -204,6 +206,52 @@ named('hosts of a label are those of report --fleet', async () => {
   await page.locator('#stored tbody tr').first().waitFor();
   assert.equal(await page.locator('#stored tbody tr').count(), 1);
   isClean();
+});
+
+named('hosts and histories are reached without a name', async () => {
+  const { page, isClean } = await show('/', LIST);
+  await page.getByRole('link', { name: 'Hosts', exact: true }).click();
+  await page.waitForURL('**/hosts');
+  // Of each host the newest run, whatever its label.
+  await page.locator('#hosts tbody tr').first().waitFor();
+  const hosts = await page.locator('#hosts tbody tr').count();
+  assert.ok(hosts >= ids.rack.length + 2, `${hosts} hosts`);
+  await page.getByRole('link', { name: 'Histories' }).click();
+  await page.waitForURL('**/history');
+  await page.getByRole('link', { name: 'os.syscall', exact: true }).click();
+  await page.waitForURL('**/history?metric=os.syscall');
+  await page.locator('.drawing svg').first().waitFor();
+  isClean();
+});
+
+named('views work below a path of a proxy', async () => {
+  const proxy = createServer(({ url, headers }, response) => {
+    assert.match(url, /^\/fathom\//);
+    const own = { ...headers, host: new URL(ui.address).host };
+    get(ui.address + url.slice('/fathom'.length), { headers: own }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    });
+  });
+  await new Promise((done) => proxy.listen(0, '127.0.0.1', done));
+  const address = `http://127.0.0.1:${proxy.address().port}/fathom`;
+  try {
+    const { page, log } = await open(chrome, `${address}/`, LIST);
+    await page.getByRole('link', { name: ids.first, exact: true }).click();
+    await page.waitForURL(`${address}/run/${ids.first}`);
+    await page.locator('.tile a').first().click();
+    await page.waitForURL(`${address}/history?metric=*`);
+    await page.locator('.drawing svg').first().waitFor();
+    await page.getByRole('button', { name: 'Show', exact: true }).click();
+    await page.waitForURL(`${address}/history?metric=*`);
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    await page.locator(LIST.ready).first().waitFor();
+    assert.deepEqual(log, []);
+  } finally {
+    await closePages();
+    proxy.closeAllConnections();
+    await new Promise((done) => proxy.close(done));
+  }
 });
 
 named('addresses survive reload and the back button', async () => {

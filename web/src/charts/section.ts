@@ -119,8 +119,8 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
   const rest = { ...points, drawn };
   const positions = new Set([...drawn, ...points.under].map(({ x }) => x)).size;
   const draw = (width: number): SVGSVGElement[] => {
-    // A line needs two positions.
-    if (spec.kind === 'lines' && positions > 1) return drawLines(spec, rest, contents, width);
+    // Through two positions there is always a line: it shows nothing.
+    if (spec.kind === 'lines' && positions > 2) return drawLines(spec, rest, contents, width);
     if (spec.kind === 'matrix') return drawMatrix(spec, rest, contents, width);
     return drawDots(rest, contents, width, fact);
   };
@@ -401,7 +401,7 @@ export function charts(contents: Contents): HTMLElement {
   const lacking: Spec[] = [];
   for (const spec of [...transferSpecs(contents), ...SPECS]) {
     const points = pointsOf(contents, spec);
-    const isLine = new Set(points.drawn.map(({ x }) => x)).size > 1;
+    const isLine = new Set(points.drawn.map(({ x }) => x)).size > 2;
     if (spec.kind === 'lines' && spec.lineOnly && !isLine && points.drawn.length > 0) continue;
     if (spec.kind === 'heat') {
       // A step without one was measured by an earlier version.

@@ -49,7 +49,7 @@ struct Runs {
     store: String,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Over<'a> {
     /// As asked for.
     metric: &'a str,
@@ -61,6 +61,8 @@ struct Over<'a> {
     /// Runs that could not be read.
     damaged: Vec<String>,
     hosts: Vec<(String, String)>,
+    /// All that have a history, where none was asked for.
+    metrics: Vec<String>,
 }
 
 impl OfStore {
@@ -142,6 +144,12 @@ fn run(store: &Store, name: &str) -> anyhow::Result<Document> {
 }
 
 fn over(store: &Store, of: &HistoryOf) -> anyhow::Result<String> {
+    let hosts = store.hosts()?.into_iter().collect();
+    if of.metric.is_empty() {
+        let metrics = store.metrics()?;
+        let none = Over { metric: "", hosts, metrics, ..Over::default() };
+        return Ok(json(&Data::History(none)));
+    }
     let word = crate::commands::selector(&of.metric)?;
     let registered = history::registered(&word)?;
     let (host, label) = (some(&of.host), some(&of.label));
@@ -158,7 +166,8 @@ fn over(store: &Store, of: &HistoryOf) -> anyhow::Result<String> {
         all,
         earlier,
         damaged: found.damaged.iter().map(|error| remedy::with_remedy(error)).collect(),
-        hosts: store.hosts()?.into_iter().collect(),
+        hosts,
+        metrics: Vec::new(),
     })))
 }
 
@@ -175,21 +184,37 @@ fn shorten(all: &mut [History], most: usize) -> Vec<Vec<usize>> {
 }
 
 fn hosts(store: &Store, label: &str) -> anyhow::Result<String> {
-    let ids = store.labelled(label)?;
+    let ids = match label {
+        "" => newest(store)?,
+        _ => store.labelled(label)?,
+    };
     if ids.is_empty() {
-        anyhow::bail!("no stored run has the label {label}; the list of runs has all labels");
+        let of =
+            if label.is_empty() { "" } else { " of this label; the list of runs has all labels" };
+        anyhow::bail!("no stored run{of}");
     }
     if ids.len() > GROUP_MAX {
         return Err(UsageError(format!(
-            "label={label}: {} runs, at most {GROUP_MAX} are judged together; name a label of \
-             fewer",
+            "{} runs, at most {GROUP_MAX} are judged together; name a label of fewer: \
+             /hosts?label=…",
             ids.len()
         ))
         .into());
     }
     let runs: anyhow::Result<Vec<Document>> =
         ids.iter().map(|id| stored_run::of_store(store, id, false)).collect();
-    Ok(report::fleet_data(label, &runs?).0)
+    let name = if label.is_empty() { "The newest run of each host" } else { label };
+    Ok(report::fleet_data(name, &runs?).0)
+}
+
+/// The newest complete `fathom run` of each host that has one.
+fn newest(store: &Store) -> anyhow::Result<Vec<String>> {
+    let found = store.hosts()?.into_keys().map(|host| store.find("latest", Some(&host)));
+    let is_none = |found: &Result<_, _>| matches!(found, Err(StoreError::NoSuchLatest { .. }));
+    Ok(found
+        .filter(|found| !is_none(found))
+        .map(|found| Ok(found?.id))
+        .collect::<Result<_, StoreError>>()?)
 }
 
 /// An error by what is to blame: the request, the stored data or the store; with its remedy.
