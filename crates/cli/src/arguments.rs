@@ -206,6 +206,7 @@ pub struct RunArguments {
     pub protocol: ProtocolName,
     /// Keep N trials with `--protocol trimmed`, out of 1.6 × N.
     #[arg(long, value_name = "N", default_value_t = fathom_engine::KEPT, requires = "protocol")]
+    #[arg(conflicts_with_all = ["time", "processes"])]
     #[arg(value_parser = clap::value_parser!(u64).range(10..=100_000))]
     pub keep: u64,
     /// Also show times in core cycles.
@@ -228,7 +229,7 @@ pub struct RunArguments {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Replace an existing file.
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", conflicts_with = "repeat")]
     pub force: bool,
     /// Print neither results nor progress, only warnings.
     #[arg(long, short, conflicts_with_all = ["json", "jsonl"])]
@@ -512,12 +513,14 @@ pub struct CompareArguments {
     /// Also print the numbers of this machine type, such as aws/m9g.large [default: this machine's,
     /// where its firmware names it].
     #[arg(long, value_name = "PROVIDER/TYPE", requires = "typical")]
+    #[arg(conflicts_with_all = ["reference", "fail_on", "seed", "all", "undecided"])]
     pub like: Option<String>,
     /// Exit with status 3 if a case lost more than this, and with status 5 if that is undecided.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on: Option<f64>,
     /// Exit as for `pass` or `fail` if --fail-on is undecided.
     #[arg(long, value_enum, value_name = "ANSWER", requires = "fail_on")]
+    #[arg(conflicts_with_all = ["reference", "typical"])]
     pub undecided: Option<AnswerName>,
     /// Print a row for every case, also for unchanged ones.
     #[arg(long, short, conflicts_with = "reference")]
@@ -564,11 +567,67 @@ pub struct HistoryArguments {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use clap::error::{ContextKind, ErrorKind};
 
     use super::*;
 
     #[test]
     fn command_line_definition_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// Clap does not miss what an option requires if another one conflicts with that.
+    #[test]
+    fn option_that_needs_another_is_refused_without_it() {
+        let values = ["1", "1s", "4KiB", "x", "a=1", "p99<9ms", "p99>9ms", "1x1MB", "127.0.0.1"];
+        let mut all = vec![(vec!["fathom".to_owned()], Arguments::command())];
+        let (mut needy, mut missed) = (0, Vec::new());
+        while let Some((mut words, command)) = all.pop() {
+            for inner in command.get_subcommands() {
+                let path = [words.clone(), vec![inner.get_name().to_owned()]].concat();
+                all.push((path, inner.clone()));
+            }
+            let required = command.get_positionals().filter(|it| it.is_required_set());
+            words.extend(required.map(|_| "x".to_owned()));
+            let parse = |options: &[&String]| {
+                let words = words.iter().chain(options.iter().copied());
+                Arguments::command().try_get_matches_from(words)
+            };
+            let fails = |options: &[&String], kinds: &[ErrorKind]| {
+                parse(options).err().is_some_and(|error| kinds.contains(&error.kind()))
+            };
+            let option = |arg: &clap::Arg| {
+                let long = format!("--{}", arg.get_long()?);
+                if !arg.get_action().takes_values() {
+                    return Some(long);
+                }
+                let named = arg.get_possible_values();
+                let named = named.iter().map(clap::builder::PossibleValue::get_name);
+                let mut all = named.chain(values).map(|value| format!("{long}={value}"));
+                let bad = [ErrorKind::InvalidValue, ErrorKind::ValueValidation];
+                all.find(|option| !fails(&[option], &bad))
+            };
+            let shown = command.get_arguments().filter(|it| !it.is_hide_set());
+            let options: Vec<String> = shown.filter_map(option).collect();
+            for one in &options {
+                let Err(error) = parse(&[one]) else { continue };
+                if error.kind() != ErrorKind::MissingRequiredArgument {
+                    continue;
+                }
+                let missing = format!("{:?}", error.get(ContextKind::InvalidArg));
+                // Else what to work on is missing.
+                if !missing.contains("--") {
+                    continue;
+                }
+                needy += 1;
+                for other in options.iter().filter(|other| parse(&[one, other]).is_ok()) {
+                    let name = other.split('=').next().unwrap_or(other);
+                    if !missing.contains(name) {
+                        missed.push(format!("{} {one} {other}: not {missing}", words.join(" ")));
+                    }
+                }
+            }
+        }
+        assert!(needy > 9 && missed.is_empty(), "{needy}: {missed:#?}");
     }
 }

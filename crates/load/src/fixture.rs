@@ -179,6 +179,7 @@ pub fn outcome(counts: [u64; SLOTS], response_ns: f64) -> Outcome {
         ns: 125_000_000,
         completed: count,
         body_bytes: 64_000 * count,
+        received_bytes: 66_000 * count,
         sum_ns: response_ns * count as f64,
         times: (0..count).map(|at| response_ns + at as f64).collect(),
         times_from_send: None,

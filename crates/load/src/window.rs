@@ -34,7 +34,8 @@ pub fn is_plausible(window: &LoadWindow) -> bool {
         window.backlog.unwrap_or(0),
     ];
     let threads = window.threads.iter().flat_map(|it| [it.cpu_ns, it.wait_ns, it.wall_ns]);
-    let numbers = slots().flat_map(|slot| [slot.ns, slot.completed, slot.body_bytes]);
+    let numbers =
+        slots().flat_map(|slot| [slot.ns, slot.completed, slot.body_bytes, slot.received_bytes]);
     let by_words = window.statuses.values().chain(window.faults.values()).copied();
     let sums = slots().map(|slot| slot.sum_ns).chain([window.lag_ns]);
     let sums = sums.chain(window.quota).chain(window.others);

@@ -141,8 +141,11 @@ pub struct LoadSlot {
     pub ns: u64,
     /// Complete responses.
     pub completed: u64,
-    /// Bytes of their bodies.
+    /// Bytes of bodies that arrived in it, also of responses that were not complete then.
     pub body_bytes: u64,
+    /// The same with heads.
+    #[serde(default)]
+    pub received_bytes: u64,
     /// Sum of their times, in nanoseconds.
     pub sum_ns: f64,
     /// Their times, in nanoseconds.
@@ -157,6 +160,7 @@ impl LoadSlot {
         self.ns += other.ns;
         self.completed += other.completed;
         self.body_bytes += other.body_bytes;
+        self.received_bytes += other.received_bytes;
         self.sum_ns += other.sum_ns;
         self.times.merge(&other.times);
         merge(&mut self.times_from_send, other.times_from_send.as_ref());

@@ -338,12 +338,7 @@ fn spread(step: &MeasuredStep, noise_limit: f64) -> Option<Reason> {
 /// Why a number of a step may not be what it should, beside a late client.
 fn doubts(step: &MeasuredStep, faults: &str) -> Vec<Reason> {
     let mut doubts = Vec::new();
-    if let Some((others, waiting)) = step.contention() {
-        let text = format!(
-            "other processes or the kernel used {others:.1} CPUs, an end waited for \
-             one {:.0} % of the time",
-            100.0 * waiting
-        );
+    if let Some(text) = step.contention() {
         doubts.push(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));
     }
     if step.counts.failed() > 0 {

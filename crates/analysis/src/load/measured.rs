@@ -50,6 +50,8 @@ const OTHERS_MIN: f64 = 0.2;
 #[derive(Clone, Debug)]
 pub struct MeasuredSweep {
     pub point: SweepPoint,
+    /// Bytes a second that arrived.
+    pub received_s: f64,
     pub server: Option<ServerUse>,
     /// The share of the client's CPUs in use: of its quota, or of its busiest thread.
     pub client_share: f64,
@@ -171,6 +173,7 @@ impl MeasuredStep {
         for slot in &window.slots {
             all.completed += slot.completed;
             all.body_bytes += slot.body_bytes;
+            all.received_bytes += slot.received_bytes;
             all.sum_ns += slot.sum_ns;
         }
         if all.completed > 0 {
@@ -192,6 +195,7 @@ impl MeasuredStep {
                 throughput: all.completed as f64 / seconds,
                 response_s: all.mean_ns() / 1e9,
             },
+            received_s: all.received_bytes as f64 / seconds,
             server: server.clone(),
             client_share: used.min(1.0),
             client_waiting: window.threads.iter().map(LoadThread::waiting).fold(0.0, f64::max),
@@ -257,13 +261,19 @@ impl MeasuredStep {
     }
 
     /// CPUs that others used and the share of the time in which an end waited for one, on
-    /// average, if both are too large to be usual.
-    pub fn contention(&self) -> Option<(f64, f64)> {
+    /// average, in words, if both are too large to be usual.
+    pub fn contention(&self) -> Option<String> {
         let others: Option<Vec<f64>> = self.by_sweep.iter().map(|sweep| sweep.others).collect();
         let others = statistics::mean(&others?)?;
         let waiting: Vec<f64> = self.by_sweep.iter().map(MeasuredSweep::waiting).collect();
         let waiting = statistics::mean(&waiting)?;
-        (others > OTHERS_MIN && waiting > WAITING_MIN).then_some((others, waiting))
+        (others > OTHERS_MIN && waiting > WAITING_MIN).then(|| {
+            format!(
+                "other processes or the kernel used {others:.1} CPUs, an end waited for one {:.0} \
+                 % of the time",
+                100.0 * waiting
+            )
+        })
     }
 
     /// The share of the time in which a thread of the generator ran or was ready to, on average.

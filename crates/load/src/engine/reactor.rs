@@ -405,7 +405,13 @@ impl<'w> Reactor<'w> {
                         is_head: self.is_head,
                         follows: self.work.follow.is_some(),
                     };
+                    let before = client.body_bytes;
                     let progress = client.receive(&self.buffer[..count], asked);
+                    if let Some(slot) = self.shared.slot(self.now) {
+                        let slot = &mut self.tally.window.slots[slot];
+                        slot.received_bytes += count as u64;
+                        slot.body_bytes += client.body_bytes - before;
+                    }
                     if progress == Ok(Progress::Incomplete) {
                         if is_all && !has_ended {
                             self.now = now_ns();
@@ -474,7 +480,6 @@ impl<'w> Reactor<'w> {
                 let window = &mut self.tally.window;
                 let slot = &mut window.slots[slice * SLOTS / SLICES];
                 slot.completed += 1;
-                slot.body_bytes += bytes;
                 slot.sum_ns += response_ns;
                 slot.times.add(response_ns);
                 if let [_, _, first_byte, body] = &mut window.phases[..] {

@@ -310,7 +310,9 @@ fn every_way_to_end_a_body_is_read() {
         let outcome = sweep(&Workload { body, ..server.work(3) });
         let completed = outcome.tally.window.completed();
         assert!(completed >= 10, "{completed}");
-        assert_eq!(bytes(&outcome), completed * BODY as u64);
+        // By their arrival: both ends of the window cut up to one of each client.
+        let all = completed * BODY as u64;
+        assert!(bytes(&outcome).abs_diff(all) <= 3 * BODY as u64, "{} {all}", bytes(&outcome));
         assert_eq!((outcome.tally.failed(), outcome.end), (0, End::Stopped));
         assert_eq!(outcome.tally.window.statuses.get(&200), Some(&completed));
     }

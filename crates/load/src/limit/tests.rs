@@ -20,6 +20,7 @@ fn steps(server: impl Fn(f64) -> ServerUse) -> Vec<MeasuredStep> {
         let throughput = clients.min(10.0) * noise;
         MeasuredSweep {
             point: SweepPoint { throughput, response_s: clients / throughput },
+            received_s: throughput * MB,
             server: Some(server(throughput)),
             client_share: 0.1,
             client_waiting: 0.0,
@@ -49,7 +50,6 @@ fn used(throughput: f64, disk_share: f64) -> ServerUse {
     ServerUse {
         wall_ns: 1_000_000_000,
         cpu_ns: 100_000_000,
-        wire_bytes: Some(bytes),
         disk_bytes: Some((bytes as f64 * disk_share) as u64),
         reactor_ns: 100_000_000,
         reactors: 1,

@@ -8,6 +8,7 @@ pub fn window(counts: [u64; SLOTS]) -> LoadWindow {
         ns: 100_000_000,
         completed: count,
         body_bytes: 100 * count,
+        received_bytes: 0,
         sum_ns: 1e6 * count as f64,
         times: (0..count).map(|_| 1e6).collect(),
         times_from_send: None,
