@@ -7,7 +7,7 @@ use fathom_analysis::load::{LoadEffect, MeasuredStep, Proof, Resource, ShapeEsti
 use fathom_metric::{Measured, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
 use fathom_record::{
-    Basis, Fact, Interval, LoadThread, LoadWindow, Params, Prediction, Unit, load_facts,
+    Basis, Fact, Histogram, Interval, LoadThread, LoadWindow, Params, Prediction, Unit, load_facts,
 };
 
 use crate::capacities::{Capacities, Rate, wide};
@@ -284,6 +284,9 @@ impl DoseWindow {
     fn from_window(window: &LoadWindow) -> Self {
         let mut step = MeasuredStep::default();
         step.add(window);
+        // Of many windows the response times would be what grows in memory.
+        step.batches.clear();
+        step.all.times = Histogram::default();
         let sum = |of: fn(&LoadThread) -> u64| window.threads.iter().map(of).sum();
         Self { step, client_ns: [sum(|it| it.cpu_ns), sum(|it| it.wait_ns)] }
     }

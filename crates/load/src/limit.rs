@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fathom_analysis::load::{BUSY, bottleneck, shape};
 use fathom_analysis::load::{
     LeftOut, MeasuredStep, MeasuredSweep, Name, Proof, Resource, Saturation, Shape, ShapeCurve,
-    ShapeEstimate, ShapePoint, StepJudgement, Use, WAITING_MIN,
+    ShapeEstimate, ShapePoint, StepJudgement, SweepPoint, Use, WAITING_MIN,
 };
 use fathom_analysis::statistics::mean_half_width;
 use fathom_metric::Measured;
@@ -47,6 +47,9 @@ pub struct Limit {
     client_from: Option<u32>,
     /// Steps that are no points of the curve, and why.
     left_out: Vec<(u32, LeftOut)>,
+    /// Of a curve that is not saturated, with a think time: (D + Z) ÷ D, where D is the response
+    /// time of one client.
+    knee: Option<ShapeEstimate>,
     /// Whether a step at saturation is.
     is_noisy: bool,
     /// Whether the server's figures are those of its processes.
@@ -69,6 +72,11 @@ impl Limit {
         };
         let curve = ShapeCurve { think_s, points: valid().map(point).collect() };
         let shape = shape(&curve);
+        let alone = curve.points.first().filter(|it| it.clients == 1 && think_s > 0.0);
+        let knee = alone.and_then(|it| {
+            let knee = |sweep: &SweepPoint| (sweep.response_s + think_s) / sweep.response_s;
+            ShapeEstimate::of_sweeps(&it.sweeps.iter().map(knee).collect::<Vec<f64>>())
+        });
         // The generator itself is the limit of what follows the last valid step, or of all but one.
         let last = match curve.points.as_slice() {
             [_, .., last] => last.clients,
@@ -123,7 +131,7 @@ impl Limit {
         let left_out = both().filter(|(step, _)| !step.is_client_bound());
         let left_out = left_out.filter_map(|(step, it)| Some((step.clients, it.left_out.clone()?)));
         let left_out = left_out.collect();
-        Self { shape, uses, name, used, clients, left_out, client_from, is_noisy, is_local }
+        Self { shape, uses, name, used, clients, left_out, client_from, knee, is_noisy, is_local }
     }
 
     /// Of a server whose requests come through a proxy: work of that, which nobody counts, looks
@@ -143,8 +151,8 @@ impl Limit {
     pub fn named(name: Name, uses: Vec<Use>) -> Self {
         let shape = Shape::NotSaturated { up_to: 0, why: String::new() };
         let (used, clients, left_out) = (Vec::new(), Vec::new(), Vec::new());
-        let (client_from, is_noisy, is_local) = (None, false, false);
-        Self { shape, uses, name, used, clients, left_out, client_from, is_noisy, is_local }
+        let (client_from, knee, is_noisy, is_local) = (None, None, false, false);
+        Self { shape, uses, name, used, clients, left_out, client_from, knee, is_noisy, is_local }
     }
 
     pub fn saturation(&self) -> Option<&Saturation> {
@@ -234,13 +242,15 @@ impl Limit {
                 let reason =
                     Reason::new(Cause::TooShort, text).with_remedy(first.and_then(LeftOut::remedy));
                 let verdict = Verdict { state: State::Unavailable, reasons: vec![reason] };
-                vec![Measured {
+                let knee = self.knee.as_ref().map(|knee| plain(&metrics::KNEE, knee, 1.0));
+                let saturation = Measured {
                     metric: metrics::SATURATION.0.id,
                     params: params.clone(),
                     verdict: Some(verdict),
                     facts: self.left_out().into_iter().collect(),
                     ..Measured::default()
-                }]
+                };
+                std::iter::once(saturation).chain(knee).collect()
             }
         }
     }

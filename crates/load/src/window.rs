@@ -37,7 +37,7 @@ pub fn is_plausible(window: &LoadWindow) -> bool {
     let numbers =
         slots().flat_map(|slot| [slot.ns, slot.completed, slot.body_bytes, slot.received_bytes]);
     let by_words = window.statuses.values().chain(window.faults.values()).copied();
-    let sums = slots().map(|slot| slot.sum_ns).chain([window.lag_ns]);
+    let sums = slots().flat_map(|slot| [slot.sum_ns, slot.partial.abs()]).chain([window.lag_ns]);
     let sums = sums.chain(window.quota).chain(window.others);
     let is_whole = |slot: &LoadSlot| {
         slot.times.len() == slot.completed

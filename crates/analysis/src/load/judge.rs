@@ -324,7 +324,7 @@ fn of_faults(step: &MeasuredStep, text: String) -> Reason {
 /// A spread that no other reason explains.
 fn spread(step: &MeasuredStep, noise_limit: f64) -> Option<Reason> {
     let whole = step.throughput();
-    let interval = step.mean_interval(whole, |it| it.completed as f64 / it.seconds)?;
+    let interval = step.mean_interval(whole, |it| it.arrived / it.seconds)?;
     let half = (interval.high - interval.low) / 2.0 / whole;
     (half > noise_limit).then(|| {
         let text = format!("throughput ± {:.0} % between batches", 100.0 * half);

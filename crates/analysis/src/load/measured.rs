@@ -172,6 +172,7 @@ impl MeasuredStep {
         let mut all = LoadSlot::default();
         for slot in &window.slots {
             all.completed += slot.completed;
+            all.partial += slot.partial;
             all.body_bytes += slot.body_bytes;
             all.received_bytes += slot.received_bytes;
             all.sum_ns += slot.sum_ns;
@@ -192,7 +193,7 @@ impl MeasuredStep {
         let used = window.threads.iter().map(LoadThread::used).fold(of_quota, f64::max);
         self.by_sweep.push(MeasuredSweep {
             point: SweepPoint {
-                throughput: all.completed as f64 / seconds,
+                throughput: if all.completed > 0 { all.arrived() / seconds } else { 0.0 },
                 response_s: all.mean_ns() / 1e9,
             },
             received_s: all.received_bytes as f64 / seconds,
@@ -231,9 +232,9 @@ impl MeasuredStep {
         self.counts.window_ns as f64 / 1e9
     }
 
-    /// Completions per second: all work by all time.
+    /// Responses per second, by the arrival of their bodies: all work by all time.
     pub fn throughput(&self) -> f64 {
-        self.all.completed as f64 / self.seconds()
+        self.all.arrived() / self.seconds()
     }
 
     pub fn bandwidth(&self) -> f64 {

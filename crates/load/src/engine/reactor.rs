@@ -407,11 +407,16 @@ impl<'w> Reactor<'w> {
                     };
                     let before = client.body_bytes;
                     let progress = client.receive(&self.buffer[..count], asked);
+                    // An open loop counts where requests are due.
+                    let part = client.part(client.body_bytes - before);
+                    let part = if self.open.is_some() { 0.0 } else { part };
                     if let Some(slot) = self.shared.slot(self.now) {
                         let slot = &mut self.tally.window.slots[slot];
                         slot.received_bytes += count as u64;
                         slot.body_bytes += client.body_bytes - before;
+                        slot.partial += part;
                     }
+                    client.counted += part;
                     if progress == Ok(Progress::Incomplete) {
                         if is_all && !has_ended {
                             self.now = now_ns();
@@ -480,6 +485,7 @@ impl<'w> Reactor<'w> {
                 let window = &mut self.tally.window;
                 let slot = &mut window.slots[slice * SLOTS / SLICES];
                 slot.completed += 1;
+                slot.partial -= client.counted;
                 slot.sum_ns += response_ns;
                 slot.times.add(response_ns);
                 if let [_, _, first_byte, body] = &mut window.phases[..] {
@@ -493,6 +499,7 @@ impl<'w> Reactor<'w> {
             self.seat.count(bytes);
             self.dial.inspect(|dial| dial.complete(end_ns - since_ns, bytes));
         }
+        self.clients[at as usize].counted = 0.0;
         if self.work.spin_ns > 0 {
             let until_ns = thread_cpu_ns() + self.work.spin_ns;
             while thread_cpu_ns() < until_ns {
@@ -554,6 +561,10 @@ impl<'w> Reactor<'w> {
         let at_ns = if self.open.is_some() { due_ns } else { self.now };
         if self.shared.since_begin(at_ns).is_some() {
             *self.tally.window_faults.entry(fault).or_default() += 1;
+        }
+        if let Some(slot) = self.shared.slot(self.now) {
+            let counted = &mut self.clients[at as usize].counted;
+            self.tally.window.slots[slot].partial -= std::mem::take(counted);
         }
         self.seat.failed.fetch_add(1, Relaxed);
         if matches!(fault, Fault::Connect(_) | Fault::ConnectTimeout | Fault::Tls(_)) {
