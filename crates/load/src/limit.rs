@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fathom_analysis::load::{BUSY, bottleneck, shape};
 use fathom_analysis::load::{
     LeftOut, MeasuredStep, MeasuredSweep, Name, Proof, Resource, Saturation, Shape, ShapeCurve,
-    ShapeEstimate, ShapePoint, StepJudgement, SweepPoint, Use, WAITING_MIN,
+    ShapeEstimate, ShapePoint, StepJudgement, Use, WAITING_MIN,
 };
 use fathom_analysis::statistics::mean_half_width;
 use fathom_metric::Measured;
@@ -72,10 +72,12 @@ impl Limit {
         };
         let curve = ShapeCurve { think_s, points: valid().map(point).collect() };
         let shape = shape(&curve);
-        let alone = curve.points.first().filter(|it| it.clients == 1 && think_s > 0.0);
-        let knee = alone.and_then(|it| {
-            let knee = |sweep: &SweepPoint| (sweep.response_s + think_s) / sweep.response_s;
-            ShapeEstimate::of_sweeps(&it.sweeps.iter().map(knee).collect::<Vec<f64>>())
+        // A step with too few responses for an interval of its own is enough.
+        let alone = both().find(|(step, judged)| step.clients == 1 && judged.shows());
+        let knee = alone.filter(|_| think_s > 0.0).and_then(|(step, _)| {
+            let knee =
+                |sweep: &MeasuredSweep| (sweep.point.response_s + think_s) / sweep.point.response_s;
+            ShapeEstimate::of_sweeps(&step.by_sweep.iter().map(knee).collect::<Vec<f64>>())
         });
         // The generator itself is the limit of what follows the last valid step, or of all but one.
         let last = match curve.points.as_slice() {

@@ -122,10 +122,12 @@ impl LoadCondition {
         }
     }
 
-    /// The condition that it is broken, as it was written.
+    /// The condition that it is broken: `p99>50ms` of `p99<50ms`.
     #[must_use]
     pub fn broken(&self) -> Self {
-        Self { is_above: !self.is_above, ..self.clone() }
+        let [from, to] = if self.is_above { ['>', '<'] } else { ['<', '>'] };
+        let text = self.text.replace(from, &to.to_string());
+        Self { is_above: !self.is_above, text, ..self.clone() }
     }
 
     /// As it was written.
@@ -367,7 +369,7 @@ mod tests {
         };
         let slow = step(100, [61e6, 70e6, 90e6], 0.0);
         let (kept, not_kept) = (LimitAnswer::Kept, LimitAnswer::NotKept);
-        assert_eq!(broken("p99<50ms", &slow), (not_kept, "p99<50ms".to_owned()));
+        assert_eq!(broken("p99<50ms", &slow), (not_kept, "p99>50ms".to_owned()));
         assert_eq!(broken("p99<99ms", &slow).0, kept);
         assert_eq!(broken("throughput>50", &slow).0, kept);
         assert_eq!(broken("throughput>500", &slow).0, not_kept);

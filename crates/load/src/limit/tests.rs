@@ -1,6 +1,6 @@
 //! What limits canned steps, and the records of it.
 
-use fathom_analysis::load::ReachedLimit;
+use fathom_analysis::load::{ReachedLimit, SweepPoint};
 
 use super::*;
 use crate::engine::Fault;

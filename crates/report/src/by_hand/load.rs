@@ -379,6 +379,7 @@ fn phases(steps: &[&Record], width: usize) -> String {
 
 /// Growth of memory that is no leak: less than this share of it per hour.
 const LEAK_MIN: f64 = 0.1;
+const PAGE: f64 = 4096.0;
 
 /// Memory of both ends, and whether it grows.
 fn memory(records: &[Record], width: usize) -> String {
@@ -416,7 +417,9 @@ fn growth_words(growth: &Summary, bytes: f64, measured_s: Option<f64>) -> String
             hourly(high)
         ),
         Some([_, high]) if high <= limit => {
-            format!("no growth shown (≤ {} per hour)", hourly(high.max(0.0)))
+            // One page in all cannot be seen.
+            let least = PAGE / measured_s.unwrap_or(f64::INFINITY);
+            format!("no growth shown (≤ {} per hour)", hourly(high.max(least)))
         }
         // Of a longer time the slope is known better by as much.
         Some([_, high]) => {
@@ -470,4 +473,27 @@ fn compared(records: &[Record], width: usize) -> String {
     columns.retain(Column::has_content);
     let left_out = fit(&mut columns, &["saturation", "95 % at", "clients"], width);
     wrapped(&format!("\n{head}:"), width, "\n", "") + &rows(&columns) + &left_out
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Basis, Interval};
+
+    use super::*;
+
+    #[test]
+    fn memory_grows_or_does_not_or_needs_a_longer_run() {
+        // Of 36 MB, which are 1 kB/s for a tenth in an hour; in 90 s.
+        let words = |limits: Option<[f64; 2]>| {
+            let interval = limits.map(|limits| Interval::new(limits, 0.95, Basis::WithinRun));
+            let growth = Summary { median: 500.0, interval, ..Summary::default() };
+            growth_words(&growth, 36e6, Some(90.0)).replace('\u{a0}', " ")
+        };
+        assert!(words(Some([400.0, 600.0])).starts_with("grows by 1.717 MiB per hour (1.373 MiB"));
+        assert_eq!(words(Some([-9.0, 600.0])), "no growth shown (≤ 2.060 MiB per hour)");
+        assert_eq!(words(Some([0.0, 0.0])), "no growth shown (≤ 160 KiB per hour)", "a page");
+        let undecided = words(Some([-9.0, 4_000.0]));
+        assert!(undecided.ends_with("is not excluded; measure 6min in all"), "{undecided}");
+        assert!(words(None).starts_with("undecided: too short"));
+    }
 }

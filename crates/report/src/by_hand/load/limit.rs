@@ -307,8 +307,10 @@ impl<'r> LimitCase<'r> {
         let sentences = sentences.map(|sentence| format!("{sentence}.")).collect();
         // More clients add to what leaves steps out.
         let remedy = reasons.and_then(remedy::first);
-        let more = || self.shown("load.knee").map_or(MORE.to_owned(), |knee| more(knee.median));
-        Conclusion { sentences, next: Some(remedy.unwrap_or_else(more)) }
+        let more = self.shown("load.knee").map(|knee| more(knee.median));
+        let next: Vec<String> = more.into_iter().chain(remedy).collect();
+        let next = if next.is_empty() { MORE.to_owned() } else { next.join("; ") };
+        Conclusion { sentences, next: Some(next) }
     }
 
     /// Steps of the table that are no points of the curve.
