@@ -63,10 +63,8 @@ pub fn measure(
     let over = |found: &CapacitySource, name: &str| {
         let (size, busy) = (found.bytes >> 10, found.under.map(Resource::word));
         let least = busy.map_or(String::new(), |busy| format!(", {busy} busy, so at least that"));
-        let time = duration(found.seconds);
-        format!(
-            "bodies of {size} KiB from memory over {CONNECTIONS} connections for {time}, {name}{least}"
-        )
+        let how = format!("{CONNECTIONS} connections for {}", duration(found.seconds));
+        format!("bodies of {size} KiB from memory over {how}, {name}{least}")
     };
     all.methods.push(("network", over(&found, &congestion)));
     // On loopback both are work of CPUs.

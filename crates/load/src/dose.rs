@@ -233,7 +233,7 @@ fn contention(round: &[DoseWindow]) -> Option<String> {
     round.iter().find_map(|window| window.step.contention())
 }
 
-/// The throughput with a dose ÷ without it, in each round.
+/// The throughput with added load ÷ without it, in each round.
 fn ratios(rounds: &[Vec<DoseWindow>], at: usize) -> Vec<f64> {
     let without = |round: &[DoseWindow]| round.last().map_or(f64::NAN, DoseWindow::rate);
     rounds.iter().map(|round| round[at].rate() / without(round)).collect()
@@ -272,7 +272,7 @@ fn effect(
     Some(LoadEffect { of: dose.of, measured, if_limit, if_other })
 }
 
-/// A window with a dose or without one.
+/// A window of a proof.
 #[derive(Clone, Default)]
 struct DoseWindow {
     step: MeasuredStep,
@@ -352,8 +352,8 @@ mod tests {
     use crate::fixture::assert_golden;
     use crate::used::between;
 
-    /// A window of 10 requests and 4 kB, 3 s of server and 2 s of client CPU time, each with half as
-    /// much waiting.
+    /// A window of a second and 4 kB, with 2 s of client CPU time, and half as much waiting at both
+    /// ends.
     fn window(completed: u64, cpu_ns: u64) -> DoseWindow {
         let server = between(
             &LoadTelemetry::default(),

@@ -390,10 +390,10 @@ fn uses(sweeps: &[&MeasuredSweep], all: &Capacities) -> (Vec<Use>, LimitUsed) {
     let of_use = |resource, share| of_share(resource, share, throughput);
     let network = of_use(Resource::Network, all.network.and_then(|rate| share(&wire, rate)));
     let mut uses = vec![Use { measured_under: all.network_under, ..network }];
-    if let Some(paced) = all.paced {
-        if mean(&wire) <= EXCEEDED * paced.bytes_s {
-            uses.push(of_use(Resource::Pacing, share(&wire, paced)));
-        }
+    if let Some(paced) = all.paced
+        && mean(&wire) <= EXCEEDED * paced.bytes_s
+    {
+        uses.push(of_use(Resource::Pacing, share(&wire, paced)));
     }
     let device = all.disk.as_ref();
     let disk = match (&read, device) {

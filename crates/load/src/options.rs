@@ -12,7 +12,6 @@ use fathom_metric::notation::{NotationError, bytes, count, seed, time};
 use crate::engine::{Arrivals, Body, Distribution, EngineChoice, ScheduleRate};
 use crate::https::Https;
 use crate::message::{MessageOptions, field};
-use crate::order::OPTIONS;
 use crate::rates::{Rates, rates};
 use crate::server::Which;
 use crate::share::Share;
@@ -53,7 +52,30 @@ recorded; of any other server only the client's side is known. The memory, not t
 limit a load on loopback.
 
 Exit status: 0 a step has a valid or noisy result, 1 none has, or the server stopped answering,
-2 wrong usage, 130 Ctrl-C. With --fail-if, or --slo without --find-max: 0 pass, 3 fail, 5 undecided.";
+2 wrong usage, 130 Ctrl-C. With --fail-if, or --slo without --find-max: 0 pass, 3 fail,
+5 undecided.";
+
+/// The options of members.
+pub const OPTIONS: [&str; 18] = [
+    "clients",
+    "rate",
+    "arrivals",
+    "in_flight",
+    "think",
+    "think_distribution",
+    "time",
+    "mode",
+    "cases",
+    "urls",
+    "fresh",
+    "body",
+    "congestion",
+    "threads",
+    "connect_timeout",
+    "timeout",
+    "insecure",
+    "seed",
+];
 
 /// Measure an HTTP server under load, by clients in a closed loop or at a rate.
 #[derive(Debug, Parser)]
@@ -64,9 +86,9 @@ pub struct LoadOptions {
     pub target: String,
     /// Make COUNT files of SIZE bytes in DIR instead, such as 10000x2MB.
     #[arg(long, value_name = "COUNTxSIZE", value_parser = set, conflicts_with_all = OPTIONS)]
-    #[arg(conflicts_with_all = ["find_max", "slo", "fail_if", "prove", "pid", "requests", "follow"])]
+    #[arg(conflicts_with_all = ["find_max", "slo", "fail_if", "prove", "pid", "requests"])]
     #[arg(conflicts_with_all = ["data_file", "headers", "server_cache", "token_file", "metrics"])]
-    #[arg(conflicts_with_all = ["unix_socket", "resolve", "cacert"])]
+    #[arg(conflicts_with_all = ["unix_socket", "resolve", "cacert", "follow"])]
     pub make: Option<LoadSet>,
     /// Numbers of closed-loop clients: a list, or a range with every number in it [default:
     /// 1,2,4,8; none with --rate or --find-max].

@@ -8,30 +8,9 @@ use fathom_http::Url;
 use fathom_metric::Procedure as _;
 use serde::{Deserialize, Serialize};
 
-use crate::options::LoadOptions;
+use crate::options::{LoadOptions, OPTIONS};
 use crate::share::{Share, planned_ns};
 
-/// The options of members.
-pub const OPTIONS: [&str; 18] = [
-    "clients",
-    "rate",
-    "arrivals",
-    "in_flight",
-    "think",
-    "think_distribution",
-    "time",
-    "mode",
-    "cases",
-    "urls",
-    "fresh",
-    "body",
-    "congestion",
-    "threads",
-    "connect_timeout",
-    "timeout",
-    "insecure",
-    "seed",
-];
 /// Options of the merged load; the token of the file is sent to members apart.
 const OF_ALL: [&str; 4] = ["target", "fail_if", "slo", "token_file"];
 /// Bytes of a URL and of all options, at most.

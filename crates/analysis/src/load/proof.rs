@@ -2,9 +2,9 @@
 
 use super::shape::ShapeEstimate;
 
-/// The least distance between the throughput with an added load if its resource is the bottleneck
-/// and if another one is: what took much more than was planned shows nothing.
-const APART_MIN: f64 = 0.1;
+/// The least share of the effect of an added load on a bottleneck that it has not on another
+/// resource: what took much more than was planned shows nothing.
+const APART_MIN: f64 = 0.25;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Proof {
@@ -38,7 +38,9 @@ impl LoadEffect {
     fn shown(&self) -> Shown {
         let middle = f64::midpoint(self.if_limit, self.if_other);
         match self.measured {
-            _ if self.if_other - self.if_limit < APART_MIN => Shown::Neither,
+            _ if self.if_other - self.if_limit <= APART_MIN * (1.0 - self.if_limit) => {
+                Shown::Neither
+            }
             measured if measured.high() < middle => Shown::Limits,
             measured if measured.low() > middle => Shown::DoesNot,
             _ => Shown::Neither,
@@ -156,7 +158,20 @@ mod tests {
         let disk = effect("disk", FALLS);
         let refuted = prove("disk", &[disk.clone(), took(0.67, 1.0)], None);
         assert!(matches!(refuted, Proof::Refuted(_)), "by the plan");
-        let by_time = prove("disk", &[disk, took(0.095, 0.105)], None);
+        let by_time = prove("disk", &[disk.clone(), took(0.095, 0.105)], None);
         assert!(matches!(by_time, Proof::Inconclusive(_)), "{by_time:?}");
+        let nothing = prove("disk", &[disk, took(1.0, 1.0)], None);
+        assert!(matches!(nothing, Proof::Inconclusive(_)), "it took nothing: {nothing:?}");
+    }
+
+    #[test]
+    fn small_load_excludes_by_a_narrow_interval() {
+        // At most 16 MB of the disk, which are 4 % of a request that takes 167 ms of a slow link.
+        let small = |interval| LoadEffect { if_limit: 0.96, ..effect("disk", interval) };
+        let link = effect("network", FALLS);
+        let narrow = prove("network", &[link.clone(), small([0.997, 1.008, 1.02])], None);
+        assert_eq!(narrow, Proof::Confirmed);
+        let wide = prove("network", &[link, small([0.95, 1.0, 1.05])], None);
+        assert!(matches!(wide, Proof::Inconclusive(_)), "{wide:?}");
     }
 }
