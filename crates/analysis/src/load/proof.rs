@@ -153,7 +153,7 @@ mod tests {
         let took = |if_limit, if_other| LoadEffect {
             if_limit,
             if_other,
-            ..effect("server-cpu", [0.09, 0.1, 0.11])
+            ..effect("server-cpu", [0.096, 0.097, 0.098])
         };
         let disk = effect("disk", FALLS);
         let refuted = prove("disk", &[disk.clone(), took(0.67, 1.0)], None);
