@@ -266,6 +266,23 @@ impl LabLimited {
         })
     }
 
+    /// The share of the bytes on a limited link that are those of a file, by the counters of its
+    /// shaper while one of this size is fetched.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub fn payload_share(&self, file_bytes: u64) -> Result<f64> {
+        let before = self.link.sent(0)?;
+        let mut fetch = Command::new(&self.program);
+        fetch.args(["fetch", &format!("{}f0", self.url()), "--output", "fetched", "--force"]);
+        if self.kind == LimitedServer::Fathom {
+            fetch.args(["--token-file", "token"]);
+        }
+        let output = self.beside(&mut fetch).output().context("start the program")?;
+        ensure!(output.status.success(), "fetch: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(file_bytes as f64 / (self.link.sent(0)? - before) as f64)
+    }
+
     /// The command at the end of the load generator, in the folder of the files.
     pub fn beside(&self, command: &mut Command) -> Command {
         self.link.at(1, command.current_dir(&self.folder))

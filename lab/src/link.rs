@@ -70,6 +70,20 @@ impl LabLink {
         run(&format!("tc -n {} qdisc add dev link0 {words}", self.0[end]))
     }
 
+    /// The bytes that an end has sent, as its shaper counts them: each segment with its headers.
+    ///
+    /// # Errors
+    /// Without `tc`.
+    pub fn sent(&self, end: usize) -> Result<u64, Unmet> {
+        let mut tc = Command::new("tc");
+        tc.args(["-n", &self.0[end], "-s", "qdisc", "show", "dev", "link0"]);
+        let output = tc.output().map_err(|error| Unmet(format!("tc: {error}")))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut words = text.split_whitespace().skip_while(|word| *word != "Sent").skip(1);
+        let bytes = words.next().and_then(|bytes| bytes.parse().ok());
+        bytes.ok_or_else(|| Unmet(format!("tc -s qdisc: {text}")))
+    }
+
     /// Sets the TCP receive buffer of an end.
     ///
     /// # Errors

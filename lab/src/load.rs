@@ -120,6 +120,10 @@ fn measure(program: &Path, trial: &Trial, stop: &AtomicBool) -> Result<LabRow> {
     let limited = LabLimited::start_as(trial.server, place, trial.limit, trial.files)?;
     let rate = match trial.limit {
         ImposedLimit::ServerCpu(_) => by_wrk(&limited),
+        ImposedLimit::Network(bits_s) => {
+            let bytes = trial.files.bytes;
+            Some(bits_s / 8.0 * limited.payload_share(bytes)? / bytes as f64)
+        }
         limit => limit.throughput(trial.files.bytes),
     };
     let document = limited.measure(&trial.options, stop)?;

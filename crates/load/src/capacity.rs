@@ -15,7 +15,7 @@ use crate::capacities::{Capacities, Rate};
 use crate::engine::{Body, EngineChoice, Pause, Timing, Workload};
 use crate::options::LoadOptions;
 use crate::requests::Requests;
-use crate::run::LoadRun;
+use crate::run::{LoadRun, duration};
 
 /// Connections of a measurement: enough that none of them is the limit.
 const CONNECTIONS: u32 = 8;
@@ -63,7 +63,8 @@ pub fn measure(
     let over = |found: &CapacitySource, name: &str| {
         let (size, busy) = (found.bytes >> 10, found.under.map(Resource::word));
         let least = busy.map_or(String::new(), |busy| format!(", {busy} busy, so at least that"));
-        format!("bodies of {size} KiB from memory over {CONNECTIONS} connections, {name}{least}")
+        let how = format!("{CONNECTIONS} connections for {}", duration(found.seconds));
+        format!("bodies of {size} KiB from memory over {how}, {name}{least}")
     };
     all.methods.push(("network", over(&found, &congestion)));
     // On loopback both are work of CPUs.
@@ -101,13 +102,10 @@ fn busy_cpu(window: &LoadWindow, client_cpus: f64) -> Option<Resource> {
     }
 }
 
-/// Bytes on the wire by the server's count, with the scatter of the completed bodies.
-fn wire_rate(window: &LoadWindow) -> Option<Rate> {
-    let bodies: Vec<f64> = window.slots.iter().map(|slot| slot.body_bytes as f64).collect();
-    let slot_s = window.window_ns as f64 / 1e9 / bodies.len().max(1) as f64;
-    let rate = Rate::from_bytes(&bodies, slot_s)?;
-    let on_wire = window.server.as_ref().and_then(|it| it.per_second(it.wire_bytes));
-    Some(Rate { bytes_s: on_wire.unwrap_or(rate.bytes_s), ..rate })
+/// Bytes by their arrival: those that the server has handed to its kernel are not on the wire yet.
+fn arrivals(window: &LoadWindow) -> Option<Rate> {
+    let bytes: Vec<f64> = window.slots.iter().map(|slot| slot.received_bytes as f64).collect();
+    Rate::from_bytes(&bytes, window.window_ns as f64 / 1e9 / bytes.len().max(1) as f64)
 }
 
 /// What the source gave.
@@ -116,6 +114,8 @@ struct CapacitySource {
     rate: Option<Rate>,
     /// Of a body.
     bytes: u64,
+    /// The length of the window.
+    seconds: f64,
     under: Option<Resource>,
 }
 
@@ -125,16 +125,17 @@ fn source(
     recorder: &mut dyn Recorder,
 ) -> Result<CapacitySource, ProcedureError> {
     let name = congestion.map_or(String::new(), |name| format!("/{name}"));
-    let mut found = CapacitySource { rate: None, bytes: SOURCE_BYTES[0], under: None };
+    let mut found =
+        CapacitySource { rate: None, bytes: SOURCE_BYTES[0], seconds: 0.0, under: None };
     let mut time_ns = time_ns(run.load);
     for bytes in SOURCE_BYTES {
         let files = [(format!("/.fathom/source/{bytes}{name}"), Some(bytes))];
         let requests = Requests::new(&files, &run.target.fields);
         let window = window(run, requests, ("network", time_ns), Body::Discard, recorder)?;
-        let rate = window.as_ref().and_then(wire_rate);
+        let rate = window.as_ref().and_then(arrivals);
         let client_cpus = run.quota.map_or(1.0, |quota| quota.min(1.0));
         let under = window.as_ref().and_then(|window| busy_cpu(window, client_cpus));
-        found = CapacitySource { rate, bytes, under };
+        found = CapacitySource { rate, bytes, seconds: time_ns as f64 / 1e9, under };
         let completed = window.map_or(COMPLETIONS_MIN, |it| it.completed());
         if completed >= COMPLETIONS_MIN {
             break;
@@ -218,7 +219,8 @@ impl Capacities {
             return;
         }
         // By bytes, of which those of incomplete responses count: few may be complete.
-        let wire = window.server.as_ref().and_then(|server| server.wire_bytes).filter(|&it| it > 0);
+        let wire: u64 = window.slots.iter().map(|slot| slot.received_bytes).sum();
+        let wire = Some(wire).filter(|&it| it > 0);
         let known = self.file_bytes.map(|bytes| bytes + HEAD_BYTES);
         let few = if completed < COMPLETED_FEW { known } else { None };
         let request_bytes = few.or_else(|| wire.map(|bytes| bytes as f64 / completed));
@@ -328,11 +330,13 @@ mod tests {
 
     #[test]
     fn cpu_time_of_a_request_is_by_completed_bytes() {
-        let of = |counts, wire_bytes: Option<u64>, known: Option<f64>, (threads, quota)| {
-            let server = between(&fixture::telemetry(0), &fixture::telemetry(1));
-            let server = Some(ServerUse { wire_bytes, ..server });
+        let of = |counts, wire_bytes: u64, known: Option<f64>, (threads, quota)| {
+            let server = Some(between(&fixture::telemetry(0), &fixture::telemetry(1)));
             let mut all = Capacities { file_bytes: known, ..Capacities::default() };
-            let window = LoadWindow { server, ..fixture::outcome(counts, 1e6).tally.window };
+            let window = fixture::outcome(counts, 1e6).tally.window;
+            let mut window = LoadWindow { server, ..window };
+            window.slots.iter_mut().for_each(|slot| slot.received_bytes = 0);
+            window.slots[0].received_bytes = wire_bytes;
             all.add_cpus(window, "warm files", (threads, quota));
             let bytes = all.request_bytes;
             let numbers = [all.server_ns, all.client_ns, bytes].map(|it| it.map(f64::round));
@@ -340,7 +344,7 @@ mod tests {
             (numbers, [all.server_cpus, all.client_cpus], methods.collect::<Vec<_>>())
         };
         // 500 ms of the server and 250 ms of the client, within 1.25 s.
-        let (numbers, cpus, methods) = of([15; SLOTS], Some(9_900_000), Some(64e3), (2, None));
+        let (numbers, cpus, methods) = of([15; SLOTS], 9_900_000, Some(64e3), (2, None));
         let per_request = [500e6 / 150.0, 250e6 / 150.0].map(|ns: f64| Some(ns.round()));
         assert_eq!(numbers, [per_request[0], per_request[1], Some(66_000.0)]);
         assert_eq!(cpus, [2.0, 2.0], "of four CPUs two reactors");
@@ -351,7 +355,7 @@ mod tests {
         ];
         assert_eq!(methods, expected);
         // Of few complete ones the length is known: 9.9 MB are 154 files with their heads.
-        let (numbers, cpus, methods) = of([5; SLOTS], Some(9_900_000), Some(64e3), (1, Some(0.25)));
+        let (numbers, cpus, methods) = of([5; SLOTS], 9_900_000, Some(64e3), (1, Some(0.25)));
         let completed = 9_900_000.0 / 64_250.0;
         let per_request = [500e6 / completed, 250e6 / completed].map(|ns: f64| Some(ns.round()));
         assert_eq!(numbers, [per_request[0], per_request[1], Some(64_250.0)]);
@@ -360,11 +364,9 @@ mod tests {
             ([2.0, 0.25], "client: warm files: 1622.5 µs per request of 0.25 CPUs, 80 % in use")
         );
         // Nothing on the wire is not measured.
-        for wire in [Some(0), None] {
-            let (numbers, ..) = of([15; SLOTS], wire, Some(64e3), (2, None));
-            assert_eq!((numbers[0], numbers[2]), (Some((500e6_f64 / 150.0).round()), None));
-        }
-        assert_eq!(of([0; SLOTS], Some(5), None, (1, None)).0, [None; 3]);
+        let (numbers, ..) = of([15; SLOTS], 0, Some(64e3), (2, None));
+        assert_eq!((numbers[0], numbers[2]), (Some((500e6_f64 / 150.0).round()), None));
+        assert_eq!(of([0; SLOTS], 5, None, (1, None)).0, [None; 3]);
     }
 
     #[test]

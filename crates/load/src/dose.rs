@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use fathom_analysis::load::{Resource, ShapeEstimate};
+use fathom_analysis::load::{LoadEffect, MeasuredStep, Proof, Resource, ShapeEstimate};
 use fathom_metric::{Measured, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
 use fathom_record::{
-    Basis, Fact, Interval, Params, Prediction, ServerUse, Unit, Verdict, load_facts,
+    Basis, Fact, Histogram, Interval, LoadThread, LoadWindow, Params, Prediction, Unit, load_facts,
 };
 
-use crate::capacities::{Capacities, Rate};
-use crate::engine::{Body, End, Outcome, Tally, Timing};
-use crate::limit::{Limit, Proof, id, mean, word};
+use crate::capacities::{Capacities, Rate, wide};
+use crate::engine::{Body, End, Outcome, Timing};
+use crate::limit::{Limit, id, mean, word};
 use crate::metrics;
 use crate::options::LoadVariant;
 use crate::run::{LoadRun, shuffled};
@@ -22,8 +22,10 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 /// Of the time of a request at saturation.
 const SHARE: f64 = 0.5;
-const ROUNDS: usize = 3;
-const WINDOW_NS: [u64; 2] = [300_000_000, 4_000_000_000];
+const ROUNDS: usize = 5;
+/// Rounds beside other programs that are made again, at most.
+const REPEATED: usize = 3;
+const WINDOW_NS: [u64; 2] = [300_000_000, 3_000_000_000];
 /// A window has three responses of each client.
 const RUN_NS_MAX: u64 = 30_000_000_000;
 /// Limits of `fathom serve`.
@@ -58,11 +60,46 @@ impl LoadDose {
     fn predicted(&self, request_s: f64) -> f64 {
         request_s / request_s.max(self.demand_s + self.dose_s)
     }
+
+    /// Its record. `predicted`: fixed before the windows.
+    fn measured(
+        &self,
+        params: &Params,
+        found: &[LoadEffect],
+        ratios: Vec<f64>,
+        predicted: f64,
+    ) -> Measured {
+        let measured = found.iter().find(|it| it.of == self.of).map(|it| it.measured);
+        let headline = measured.map(|it| {
+            let interval = it.interval.map(|it| Interval::new(it, 0.95, Basis::WithinRun));
+            (it.value, interval)
+        });
+        let half = measured.map_or(0.0, |it| (it.high() - it.low()) / 2.0 / it.value);
+        Measured {
+            metric: metrics::DOSE.0.id,
+            params: params.clone().and("resource", self.of),
+            values: ratios,
+            headline,
+            verdict: Some(wide(half)),
+            prediction: Some(Prediction::sum(
+                predicted,
+                0.0,
+                TOLERANCE,
+                FORMULA,
+                "utilisation law",
+            )),
+            facts: vec![
+                Fact::text(load_facts::DOSE, self.words.clone()),
+                Fact::quantity(load_facts::PREDICTED, predicted, Unit::Ratio),
+            ],
+            ..Measured::default()
+        }
+    }
 }
 
-/// How long a proof takes, warm-up left out.
+/// How long a proof takes at most, warm-up left out.
 pub fn planned_ns(window_ns: u64) -> u64 {
-    6 * ROUNDS as u64 * time_ns(window_ns)
+    6 * (ROUNDS + REPEATED) as u64 * time_ns(window_ns)
 }
 
 fn time_ns(window_ns: u64) -> u64 {
@@ -148,86 +185,147 @@ pub fn prove(
     let request_s = 1.0 / saturation.throughput.value;
     let doses = doses(limit, all, request_s);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(run.load.seed);
-    // Logarithms of the ratios of each dose, by round.
-    let mut ratios = vec![Vec::new(); doses.len()];
-    // Demands on the suspect: a dose for another resource may have side costs.
-    let mut demands = vec![Vec::new(); doses.len() + 1];
-    let suspect = word(&limit.name);
     let run_ns = time_ns(run.load.window_ns()).max((3e9 * f64::from(clients) * request_s) as u64);
     if run_ns > RUN_NS_MAX {
         return not_done("responses take too long for its windows");
     }
-    for _ in 0..ROUNDS {
-        let mut rates = vec![0.0; doses.len() + 1];
-        for at in shuffled(rates.len(), &mut random) {
+    let mut rounds: Vec<Vec<DoseWindow>> = Vec::new();
+    while is_short(&rounds) {
+        let mut round = vec![DoseWindow::default(); doses.len() + 1];
+        for at in shuffled(round.len(), &mut random) {
             let dose = doses.get(at);
             let what =
                 dose.map_or("without added load".to_owned(), |it| format!("added load: {}", it.of));
-            let window = throughput(
-                run,
-                case,
-                (clients, run_ns),
-                dose,
-                random.next_u64(),
-                (&what, recorder),
-            )?;
-            let Some((rate, used)) = window else {
+            let times = (clients, run_ns);
+            let seed = random.next_u64();
+            let window = measure(run, case, times, dose, seed, (&what, &mut *recorder))?;
+            let Some(window) = window else {
                 return not_done("a window was stopped or had no response");
             };
-            rates[at] = rate;
-            demands[at].extend(used.and_then(|used| demand(suspect, &used, all)));
+            round[at] = window;
         }
-        let without = rates[doses.len()];
-        for (ratio, rate) in ratios.iter_mut().zip(&rates) {
-            ratio.push(rate / without);
-        }
+        rounds.push(round);
     }
-    let before_s = mean(&demands[doses.len()]);
-    let effect = |(dose, (ratios, demands)): (&LoadDose, (&Vec<f64>, &Vec<f64>))| {
-        // Of the suspect it is the dose itself.
-        let side = if dose.of == suspect { 1.0 } else { before_s / mean(demands) };
-        Effect::from_dose(dose, ratios, (request_s, side))
-    };
-    let both = doses.iter().zip(ratios.iter().zip(&demands));
-    let found: Vec<Effect> = both.filter_map(effect).collect();
+    let quiet = rounds.iter().filter(|round| contention(round).is_none()).count();
+    if quiet >= ROUNDS {
+        rounds.retain(|round| contention(round).is_none());
+    }
+    let contention = rounds.iter().find_map(|round| contention(round));
+    let suspect = word(&limit.name);
+    let effect = |(at, dose)| effect(suspect, (at, dose), &rounds, all);
+    let found: Vec<LoadEffect> = doses.iter().enumerate().filter_map(effect).collect();
     let params = params.clone().and("clients", i64::from(clients));
-    found.iter().for_each(|effect| _ = recorder.record(effect.measured(&params)));
-    let without = || Proof::NotDone("no load can be added to it".to_owned());
-    Ok(judge(suspect, &found).unwrap_or_else(without))
+    for (at, dose) in doses.iter().enumerate() {
+        let ratios = ratios(&rounds, at);
+        recorder.record(dose.measured(&params, &found, ratios, dose.predicted(request_s)));
+    }
+    Ok(fathom_analysis::load::prove(suspect, &found, contention.as_deref()))
 }
 
-/// What a window used.
-struct DoseUsed {
-    server: ServerUse,
-    client_ns: u64,
-    completed: f64,
+/// Whether rounds are missing: those beside other programs are made again.
+fn is_short(rounds: &[Vec<DoseWindow>]) -> bool {
+    let quiet = rounds.iter().filter(|round| contention(round).is_none()).count();
+    quiet < ROUNDS && rounds.len() < ROUNDS + REPEATED
 }
 
-/// The time per request of a resource. `None` if it has no capacity, or its use is unknown.
-fn demand(of: &str, used: &DoseUsed, all: &Capacities) -> Option<f64> {
-    let of_rate = |bytes: Option<u64>, rate: Rate| Some(bytes? as f64 / rate.bytes_s);
-    let of_cpus = |ns: u64, cpus: f64| (cpus > 0.0).then(|| ns as f64 / 1e9 / cpus);
-    let all_s = match of {
-        "network" => of_rate(used.server.wire_bytes, all.network?),
-        "pacing" => of_rate(used.server.wire_bytes, all.paced?),
-        "disk" => of_rate(used.server.disk_bytes, all.disk.as_ref()?.as_ref().ok().copied()?),
-        "server-cpu" => of_cpus(used.server.cpu_ns, all.server_cpus),
-        "client" => of_cpus(used.client_ns, all.client_cpus),
-        _ => None,
+/// What other programs did in the windows of a round.
+fn contention(round: &[DoseWindow]) -> Option<String> {
+    round.iter().find_map(|window| window.step.contention())
+}
+
+/// The throughput with added load ÷ without it, in each round.
+fn ratios(rounds: &[Vec<DoseWindow>], at: usize) -> Vec<f64> {
+    let without = |round: &[DoseWindow]| round.last().map_or(f64::NAN, DoseWindow::rate);
+    rounds.iter().map(|round| round[at].rate() / without(round)).collect()
+}
+
+/// The effect of a dose, which is judged by what it took: a spin takes longer where other programs
+/// use the CPU, and a dose for one resource may have a cost for the suspect.
+fn effect(
+    suspect: &str,
+    (at, dose): (usize, &LoadDose),
+    rounds: &[Vec<DoseWindow>],
+    all: &Capacities,
+) -> Option<LoadEffect> {
+    let without = rounds.first()?.len() - 1;
+    let demand = |of: &str, at: usize, waits: bool| {
+        let each: Option<Vec<f64>> =
+            rounds.iter().map(|round| demand(of, &round[at], all, waits)).collect();
+        each.map(|each| mean(&each))
     };
-    Some(all_s? / used.completed)
+    let is_own = dose.of == suspect;
+    let both = demand(dose.of, without, !is_own).zip(demand(dose.of, at, !is_own));
+    let (took_s, with_s) = both.map_or_else(
+        || (dose.dose_s, dose.demand_s + dose.dose_s),
+        |(before, with)| ((with - before).max(0.0), with),
+    );
+    let side = demand(suspect, without, false).zip(demand(suspect, at, false));
+    let side = side.map_or(1.0, |(before, with)| before / with).min(1.0);
+    let request_s =
+        mean(&rounds.iter().map(|round| 1.0 / round[without].rate()).collect::<Vec<f64>>());
+    let if_other = match is_own {
+        true => request_s / request_s.max(took_s),
+        false => (request_s / request_s.max(with_s)).min(side),
+    };
+    let measured = ShapeEstimate::of_sweeps(&ratios(rounds, at))?;
+    let if_limit = request_s / (request_s + took_s);
+    Some(LoadEffect { of: dose.of, measured, if_limit, if_other })
 }
 
-/// The throughput with added load, and what was used. `None` if nothing was completed, or after a
-/// stop.
-fn throughput(
+/// A window of a proof.
+#[derive(Clone, Default)]
+struct DoseWindow {
+    step: MeasuredStep,
+    /// CPU time of the client, and its waits for a CPU.
+    client_ns: [u64; 2],
+}
+
+impl DoseWindow {
+    fn from_window(window: &LoadWindow) -> Self {
+        let mut step = MeasuredStep::default();
+        step.add(window);
+        // Of many windows the response times would be what grows in memory.
+        step.batches.clear();
+        step.all.times = Histogram::default();
+        let sum = |of: fn(&LoadThread) -> u64| window.threads.iter().map(of).sum();
+        Self { step, client_ns: [sum(|it| it.cpu_ns), sum(|it| it.wait_ns)] }
+    }
+
+    fn rate(&self) -> f64 {
+        self.step.throughput()
+    }
+}
+
+/// The time per request of a resource, of a CPU also that of waiting for it if `waits`. `None` if
+/// it has no capacity, or its use is unknown.
+fn demand(of: &str, window: &DoseWindow, all: &Capacities, waits: bool) -> Option<f64> {
+    let of_rate = |bytes: u64, rate: Rate| bytes as f64 / rate.bytes_s;
+    let of_cpus = |[cpu_ns, wait_ns]: [u64; 2], cpus: f64| {
+        let ns = cpu_ns + if waits { wait_ns } else { 0 };
+        (cpus > 0.0).then(|| ns as f64 / 1e9 / cpus)
+    };
+    let server = window.step.server.as_ref();
+    let received = window.step.all.received_bytes;
+    let all_s = match of {
+        "network" => of_rate(received, all.network?),
+        "pacing" => of_rate(received, all.paced?),
+        "disk" => of_rate(server?.disk_bytes?, all.disk.as_ref()?.as_ref().ok().copied()?),
+        "server-cpu" => of_cpus([server?.cpu_ns, server?.reactor_wait_ns], all.server_cpus)?,
+        "client" => of_cpus(window.client_ns, all.client_cpus)?,
+        _ => return None,
+    };
+    Some(all_s / window.step.all.completed as f64)
+}
+
+/// A window with added load. `None` if nothing was completed, or after a stop.
+fn measure(
     run: &mut LoadRun<'_>,
     case: LoadVariant,
     (clients, run_ns): (u32, u64),
     dose: Option<&LoadDose>,
     seed: u64,
     (what, recorder): (&str, &mut dyn Recorder),
-) -> Result<Option<(f64, Option<DoseUsed>)>, ProcedureError> {
+) -> Result<Option<DoseWindow>, ProcedureError> {
     run.set_cache(&mut Step::new(clients))?;
     let mut work = run.load.workload(&run.target, case, clients, seed);
     // Bytes of a dose are no file's.
@@ -239,137 +337,105 @@ fn throughput(
         }
     }
     let timing = Timing::with_window(run_ns, None);
-    let Outcome { tally: Tally { window, .. }, end } = run.window(&work, timing, what, recorder)?;
-    let completed = window.completed() as f64;
-    if end != End::Complete || completed == 0.0 {
-        return Ok(None);
-    }
-    let client_ns = window.threads.iter().map(|thread| thread.cpu_ns).sum();
-    let used = window.server.map(|server| DoseUsed { server, client_ns, completed });
-    Ok(Some((completed / window.window_ns as f64 * 1e9, used)))
-}
-
-/// The effect of a dose on the throughput, as a ratio.
-#[derive(Clone, Debug, PartialEq)]
-struct Effect {
-    of: &'static str,
-    /// Fixed before the windows.
-    predicted: f64,
-    /// What a higher demand on the suspect, as measured, leaves of the throughput.
-    side: f64,
-    measured: ShapeEstimate,
-    words: String,
-    ratios: Vec<f64>,
-}
-
-impl Effect {
-    fn from_dose(dose: &LoadDose, ratios: &[f64], (request_s, side): (f64, f64)) -> Option<Self> {
-        Some(Self {
-            of: dose.of,
-            predicted: dose.predicted(request_s),
-            side: if side.is_finite() { side.min(1.0) } else { 1.0 },
-            measured: ShapeEstimate::of_sweeps(ratios)?,
-            words: dose.words.clone(),
-            ratios: ratios.to_vec(),
-        })
-    }
-
-    fn measured(&self, params: &Params) -> Measured {
-        let interval = self.measured.interval.map(|it| Interval::new(it, 0.95, Basis::WithinRun));
-        let prediction =
-            Prediction::sum(self.predicted, 0.0, TOLERANCE, FORMULA, "utilisation law");
-        Measured {
-            metric: metrics::DOSE.0.id,
-            params: params.clone().and("resource", self.of),
-            values: self.ratios.clone(),
-            headline: Some((self.measured.value, interval)),
-            verdict: Some(Verdict::default()),
-            prediction: Some(prediction),
-            facts: vec![
-                Fact::text(load_facts::DOSE, self.words.clone()),
-                Fact::quantity(load_facts::PREDICTED, self.predicted, Unit::Ratio),
-            ],
-            ..Measured::default()
-        }
-    }
-}
-
-/// The dose of the suspect must have at least half of its predicted effect, by the whole interval,
-/// and no other dose without a predicted effect may have as much.
-fn judge(suspect: &str, found: &[Effect]) -> Option<Proof> {
-    let own = found.iter().find(|effect| effect.of == suspect)?;
-    let middle = (1.0 + own.predicted) / 2.0;
-    let percent = |ratio: f64| format!("{:.0} %", 100.0 * ratio);
-    let as_found = format!(
-        "with {} for the {suspect}, throughput was {} ({} to {}), and {} was predicted",
-        own.words,
-        percent(own.measured.value),
-        percent(own.measured.low()),
-        percent(own.measured.high()),
-        percent(own.predicted)
-    );
-    if own.measured.low() > middle {
-        return Some(Proof::Refuted(as_found));
-    }
-    if own.measured.high() >= middle {
-        return Some(Proof::Inconclusive(as_found));
-    }
-    let has_effect = |effect: &&Effect| {
-        effect.measured.high() < middle && effect.measured.low() <= own.measured.high()
-    };
-    let is_other =
-        |effect: &&Effect| effect.of != suspect && effect.predicted.min(effect.side) > middle;
-    let other = found.iter().filter(is_other).find(has_effect);
-    Some(other.map_or(Proof::Confirmed, |other| {
-        Proof::Refuted(format!(
-            "load added to another resource, {}, also lowers throughput to {}",
-            other.of,
-            percent(other.measured.value)
-        ))
-    }))
+    let Outcome { tally, end } = run.window(&work, timing, what, recorder)?;
+    let is_whole = end == End::Complete && tally.window.completed() > 0;
+    Ok(is_whole.then(|| DoseWindow::from_window(&tally.window)))
 }
 
 #[cfg(test)]
 mod tests {
     use fathom_analysis::load::{Name, Use};
+    use fathom_record::{LoadSlot, ServerUse, Verdict};
 
     use super::*;
     use crate::figures::LoadTelemetry;
     use crate::fixture::assert_golden;
     use crate::used::between;
 
-    #[test]
-    fn demand_is_the_use_of_a_resource_by_its_capacity() {
+    /// A window of a second and 4 kB, with 2 s of client CPU time, and half as much waiting at both
+    /// ends.
+    fn window(completed: u64, cpu_ns: u64) -> DoseWindow {
         let server = between(
             &LoadTelemetry::default(),
-            &LoadTelemetry {
-                cpu_ns: 3_000_000_000,
-                bytes_on_wire: Some(10),
-                ..LoadTelemetry::default()
-            },
+            &LoadTelemetry { cpu_ns, reactor_wait_ns: cpu_ns / 2, ..LoadTelemetry::default() },
         );
-        let server = ServerUse { wire_bytes: Some(4_000), disk_bytes: Some(800), ..server };
-        let used = DoseUsed { server, client_ns: 2_000_000_000, completed: 10.0 };
+        let server = ServerUse { disk_bytes: Some(800), ..server };
+        let slot = LoadSlot { completed, received_bytes: 4_000, ..LoadSlot::default() };
+        let thread = LoadThread { cpu_ns: 2_000_000_000, wait_ns: 1_000_000_000, wall_ns: 1 };
+        DoseWindow::from_window(&LoadWindow {
+            window_ns: 1_000_000_000,
+            slots: vec![slot],
+            threads: vec![thread],
+            server: Some(server),
+            ..LoadWindow::default()
+        })
+    }
+
+    fn capacities() -> Capacities {
         let rate = |bytes_s| Rate { bytes_s, half: 0.0 };
-        let all = Capacities {
+        Capacities {
             network: Some(rate(100.0)),
             paced: Some(rate(50.0)),
             disk: Some(Ok(rate(20.0))),
             server_cpus: 3.0,
             client_cpus: 0.5,
             ..Capacities::default()
-        };
-        let resources = ["network", "pacing", "disk", "server-cpu", "client", "queue"];
-        let found = resources.map(|of| demand(of, &used, &all));
-        assert_eq!(found, [Some(4.0), Some(8.0), Some(4.0), Some(0.1), Some(0.4), None]);
-        let none = Capacities { disk: Some(Err("in memory".to_owned())), ..Capacities::default() };
-        assert_eq!(resources.map(|of| demand(of, &used, &none)), [None; 6]);
+        }
     }
 
     #[test]
-    fn proof_takes_six_windows_a_round() {
+    fn demand_is_the_use_of_a_resource_by_its_capacity() {
+        let (used, all) = (window(10, 3_000_000_000), capacities());
+        let resources = ["network", "pacing", "disk", "server-cpu", "client", "queue"];
+        let found = resources.map(|of| demand(of, &used, &all, false));
+        assert_eq!(found, [Some(4.0), Some(8.0), Some(4.0), Some(0.1), Some(0.4), None]);
+        let waits = ["server-cpu", "client"].map(|of| demand(of, &used, &all, true));
+        assert_eq!(waits, [Some(0.15), Some(0.6)]);
+        let none = Capacities { disk: Some(Err("in memory".to_owned())), ..Capacities::default() };
+        assert_eq!(resources.map(|of| demand(of, &used, &none, false)), [None; 6]);
+    }
+
+    #[test]
+    fn dose_is_judged_by_what_it_took() {
+        // Requests of 100 ms, of which the server computes 1 ms; a spin of 50 ms.
+        let all = Capacities { server_cpus: 1.0, ..capacities() };
+        let dose = LoadDose { of: "server-cpu", ..dose(0.001, 0.05) };
+        let rounds = |completed, cpu_ms: u64| {
+            let with = window(completed, cpu_ms * 1_000_000);
+            vec![vec![with, window(10, 10_000_000)]; ROUNDS]
+        };
+        let of = |completed, cpu_ms| {
+            let found = effect("disk", (0, &dose), &rounds(completed, cpu_ms), &all).unwrap();
+            [found.if_limit, found.if_other].map(|ratio| (100.0 * ratio).round())
+        };
+        // 10 × 51 ms of CPU, with waits half as much again.
+        assert_eq!(of(10, 510), [57.0, 100.0]);
+        // One request in a second, and 667 ms of CPU.
+        assert_eq!(of(1, 667), [9.0, 10.0], "the waits explain it");
+    }
+
+    #[test]
+    fn round_beside_other_programs_is_made_again() {
+        let quiet = || vec![window(10, 10_000_000)];
+        let busy = || {
+            let mut round = quiet();
+            let sweep = &mut round[0].step.by_sweep[0];
+            (sweep.others, sweep.client_waiting) = (Some(1.5), 0.3);
+            round
+        };
+        assert!(contention(&busy()).is_some_and(|it| it.contains("1.5 CPUs")));
+        let rounds = |quiets: usize, busies: usize| {
+            let quiet = std::iter::repeat_with(quiet).take(quiets);
+            quiet.chain(std::iter::repeat_with(busy).take(busies)).collect::<Vec<_>>()
+        };
+        assert!(is_short(&rounds(ROUNDS - 1, REPEATED)));
+        assert!(!is_short(&rounds(ROUNDS, 0)) && !is_short(&rounds(0, ROUNDS + REPEATED)));
+    }
+
+    #[test]
+    fn proof_takes_six_windows_a_round_and_some_are_repeated() {
         let ns = [1, 1_000_000_000, 9_000_000_000].map(planned_ns);
-        assert_eq!(ns, [5_400_000_000, 18_000_000_000, 72_000_000_000]);
+        assert_eq!(ns, [14_400_000_000, 48_000_000_000, 144_000_000_000]);
     }
 
     #[test]
@@ -415,18 +481,12 @@ mod tests {
         assert_golden("doses.txt", &text);
     }
 
-    fn effect(of: &'static str, predicted: f64, measured: f64) -> Effect {
-        let measured = ShapeEstimate { value: measured, interval: None };
-        Effect { of, predicted, side: 1.0, measured, words: String::new(), ratios: Vec::new() }
-    }
-
     #[test]
     fn record_of_a_dose_has_its_effect_and_its_prediction() {
-        let mut effect = effect("disk", 0.5, 0.55);
-        effect.measured.interval = Some([0.5, 0.6]);
-        effect.words = "8 KiB more".to_owned();
-        effect.ratios = vec![0.54, 0.56];
-        let measured = effect.measured(&Params::one("to", "far"));
+        let dose = LoadDose { words: "8 KiB more".to_owned(), ..dose(0.1, 0.1) };
+        let measured = ShapeEstimate { value: 0.55, interval: Some([0.5, 0.6]) };
+        let found = [LoadEffect { of: "disk", measured, if_limit: 0.5, if_other: 1.0 }];
+        let measured = dose.measured(&Params::one("to", "far"), &found, vec![0.54, 0.56], 0.5);
         assert_eq!(measured.metric, metrics::DOSE.0.id);
         assert_eq!(measured.params, Params::one("to", "far").and("resource", "disk"));
         assert_eq!(measured.values, [0.54, 0.56]);
@@ -452,29 +512,5 @@ mod tests {
             (dose(0.075, 0.05).predicted(0.1) - 0.8).abs() < 1e-12,
             "it becomes the bottleneck"
         );
-    }
-
-    #[test]
-    fn only_the_effect_of_the_suspect_confirms_it() {
-        let found = |own: f64, other: f64, third: f64| {
-            let all = [effect("disk", 0.67, own), effect("serial", 1.0, other)];
-            let becomes = effect("network", 0.8, third);
-            judge("disk", &[all[0].clone(), all[1].clone(), becomes])
-        };
-        assert_eq!(found(0.7, 0.99, 0.81), Some(Proof::Confirmed));
-        assert!(matches!(found(0.98, 0.99, 0.81), Some(Proof::Refuted(_))), "no effect");
-        assert!(matches!(found(0.7, 0.7, 0.81), Some(Proof::Refuted(_))), "of any dose");
-        let mut wide = effect("disk", 0.67, 0.7);
-        wide.measured.interval = Some([0.5, 0.9]);
-        assert!(matches!(judge("disk", &[wide]), Some(Proof::Inconclusive(_))));
-        let mut other = effect("serial", 1.0, 0.75);
-        other.measured.interval = Some([0.5, 1.1]);
-        let own = effect("disk", 0.67, 0.7);
-        assert_eq!(
-            judge("disk", &[own, other]),
-            Some(Proof::Confirmed),
-            "no effect by its interval"
-        );
-        assert_eq!(judge("undetermined", &[effect("disk", 0.67, 0.67)]), None);
     }
 }

@@ -15,6 +15,7 @@ mod shared;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod wait;
 mod window;
 
 use std::sync::Arc;

@@ -445,8 +445,14 @@ mod tests {
         let contended = |rate| {
             let point = SweepPoint { throughput: rate, response_s: 0.005 };
             let (server, others) = (None, Some(1.5));
-            let sweep =
-                MeasuredSweep { point, server, client_share: 0.5, client_waiting: 0.4, others };
+            let sweep = MeasuredSweep {
+                point,
+                received_s: 0.0,
+                server,
+                client_share: 0.5,
+                client_waiting: 0.4,
+                others,
+            };
             let mut step = step(rate, 2_000);
             step.by_sweep = vec![sweep];
             step

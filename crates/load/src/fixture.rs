@@ -178,7 +178,9 @@ pub fn outcome(counts: [u64; SLOTS], response_ns: f64) -> Outcome {
     let slot = |count: u64| LoadSlot {
         ns: 125_000_000,
         completed: count,
+        partial: 0.0,
         body_bytes: 64_000 * count,
+        received_bytes: 66_000 * count,
         sum_ns: response_ns * count as f64,
         times: (0..count).map(|at| response_ns + at as f64).collect(),
         times_from_send: None,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::load::{BUSY, bottleneck, shape};
 use fathom_analysis::load::{
-    LeftOut, MeasuredStep, MeasuredSweep, Name, Resource, Saturation, Shape, ShapeCurve,
+    LeftOut, MeasuredStep, MeasuredSweep, Name, Proof, Resource, Saturation, Shape, ShapeCurve,
     ShapeEstimate, ShapePoint, StepJudgement, Use, WAITING_MIN,
 };
 use fathom_analysis::statistics::mean_half_width;
@@ -26,6 +26,8 @@ const DISK_SHARE_MIN: f64 = 0.01;
 /// An end that lacks a CPU, and is busy or waits for more than this share of the time, may be
 /// limited by the CPU.
 const SHARED_MIN: f64 = 0.75;
+/// The lower limit of a use that still agrees with its capacity.
+const AGREES_MAX: f64 = 1.05;
 /// Pacing that is exceeded by more is no limit: it was measured in a bad moment.
 const EXCEEDED: f64 = 1.15;
 
@@ -45,6 +47,9 @@ pub struct Limit {
     client_from: Option<u32>,
     /// Steps that are no points of the curve, and why.
     left_out: Vec<(u32, LeftOut)>,
+    /// Of a curve that is not saturated, with a think time: (D + Z) ÷ D, where D is the response
+    /// time of one client.
+    knee: Option<ShapeEstimate>,
     /// Whether a step at saturation is.
     is_noisy: bool,
     /// Whether the server's figures are those of its processes.
@@ -67,6 +72,13 @@ impl Limit {
         };
         let curve = ShapeCurve { think_s, points: valid().map(point).collect() };
         let shape = shape(&curve);
+        // A step with too few responses for an interval of its own is enough.
+        let alone = both().find(|(step, judged)| step.clients == 1 && judged.shows());
+        let knee = alone.filter(|_| think_s > 0.0).and_then(|(step, _)| {
+            let knee =
+                |sweep: &MeasuredSweep| (sweep.point.response_s + think_s) / sweep.point.response_s;
+            ShapeEstimate::of_sweeps(&step.by_sweep.iter().map(knee).collect::<Vec<f64>>())
+        });
         // The generator itself is the limit of what follows the last valid step, or of all but one.
         let last = match curve.points.as_slice() {
             [_, .., last] => last.clients,
@@ -121,7 +133,7 @@ impl Limit {
         let left_out = both().filter(|(step, _)| !step.is_client_bound());
         let left_out = left_out.filter_map(|(step, it)| Some((step.clients, it.left_out.clone()?)));
         let left_out = left_out.collect();
-        Self { shape, uses, name, used, clients, left_out, client_from, is_noisy, is_local }
+        Self { shape, uses, name, used, clients, left_out, client_from, knee, is_noisy, is_local }
     }
 
     /// Of a server whose requests come through a proxy: work of that, which nobody counts, looks
@@ -141,8 +153,8 @@ impl Limit {
     pub fn named(name: Name, uses: Vec<Use>) -> Self {
         let shape = Shape::NotSaturated { up_to: 0, why: String::new() };
         let (used, clients, left_out) = (Vec::new(), Vec::new(), Vec::new());
-        let (client_from, is_noisy, is_local) = (None, false, false);
-        Self { shape, uses, name, used, clients, left_out, client_from, is_noisy, is_local }
+        let (client_from, knee, is_noisy, is_local) = (None, None, false, false);
+        Self { shape, uses, name, used, clients, left_out, client_from, knee, is_noisy, is_local }
     }
 
     pub fn saturation(&self) -> Option<&Saturation> {
@@ -232,13 +244,15 @@ impl Limit {
                 let reason =
                     Reason::new(Cause::TooShort, text).with_remedy(first.and_then(LeftOut::remedy));
                 let verdict = Verdict { state: State::Unavailable, reasons: vec![reason] };
-                vec![Measured {
+                let knee = self.knee.as_ref().map(|knee| plain(&metrics::KNEE, knee, 1.0));
+                let saturation = Measured {
                     metric: metrics::SATURATION.0.id,
                     params: params.clone(),
                     verdict: Some(verdict),
                     facts: self.left_out().into_iter().collect(),
                     ..Measured::default()
-                }]
+                };
+                std::iter::once(saturation).chain(knee).collect()
             }
         }
     }
@@ -257,7 +271,7 @@ impl Limit {
             Name::Resource(_) | Name::Serial => Vec::new(),
         };
         let mut facts = self.facts(all);
-        facts.extend(proof.map(|proof| Fact::text(load_facts::PROOF, proof.words())));
+        facts.extend(proof.map(|proof| Fact::text(load_facts::PROOF, proof_words(proof))));
         facts.extend(self.client_from.map(|from| {
             Fact::quantity(load_facts::CLIENT_BOUND_FROM, f64::from(from), Unit::Ratio)
         }));
@@ -371,35 +385,34 @@ fn uses(sweeps: &[&MeasuredSweep], all: &Capacities) -> (Vec<Use>, LimitUsed) {
     let of_server = |of: &dyn Fn(&ServerUse) -> Option<f64>| -> Option<Vec<f64>> {
         sweeps.iter().map(|sweep| of(sweep.server.as_ref()?)).collect()
     };
-    let wire = of_server(&|it| it.per_second(it.wire_bytes));
+    let wire: Vec<f64> = sweeps.iter().map(|sweep| sweep.received_s).collect();
     let read = of_server(&|it| it.per_second(it.disk_bytes));
     let of_use = |resource, share| of_share(resource, share, throughput);
-    let of_rate = |used: &Option<Vec<f64>>, rate: Option<Rate>| share(used.as_deref()?, rate?);
-    let network = of_use(Resource::Network, of_rate(&wire, all.network));
+    let network = of_use(Resource::Network, all.network.and_then(|rate| share(&wire, rate)));
     let mut uses = vec![Use { measured_under: all.network_under, ..network }];
-    if let Some(paced) = all.paced {
-        let share = of_rate(&wire, Some(paced));
-        if share.is_none_or(|share| share.value <= EXCEEDED) {
-            uses.push(of_use(Resource::Pacing, share));
-        }
+    if let Some(paced) = all.paced
+        && mean(&wire) <= EXCEEDED * paced.bytes_s
+    {
+        uses.push(of_use(Resource::Pacing, share(&wire, paced)));
     }
     let device = all.disk.as_ref();
     let disk = match (&read, device) {
         // Reads of nothing need no capacity.
-        (Some(read), _) if mean(read) <= DISK_SHARE_MIN * wire.as_deref().map_or(0.0, mean) => {
+        (Some(read), _) if mean(read) <= DISK_SHARE_MIN * mean(&wire) => {
             Some(ShapeEstimate { value: 0.0, interval: None })
         }
         // There is no device below a file system in memory.
         (None, Some(Err(_))) => Some(ShapeEstimate { value: 0.0, interval: None }),
-        (read, rate) => of_rate(read, rate.and_then(|rate| rate.as_ref().ok().copied())),
+        (Some(read), Some(Ok(rate))) => share(read, *rate),
+        _ => None,
     };
     uses.push(of_use(Resource::Disk, disk));
     let cpu = of_server(&ServerUse::cpu_share);
     uses.push(of_use(Resource::ServerCpu, cpu.and_then(|cpu| exact(&cpu))));
     let client: Vec<f64> = sweeps.iter().map(|sweep| sweep.client_share).collect();
     uses.push(of_use(Resource::Client, exact(&client)));
-    let used = [(Resource::Network, &wire), (Resource::Pacing, &wire), (Resource::Disk, &read)];
-    let used = used.into_iter().filter_map(|(of, values)| Some((of, mean(values.as_deref()?))));
+    let wire = [Resource::Network, Resource::Pacing].map(|of| (of, mean(&wire)));
+    let used = wire.into_iter().chain(read.map(|read| (Resource::Disk, mean(&read))));
     // Without a step there is no mean.
     let used = used.filter(|(_, mean)| mean.is_finite());
     (uses, used.collect())
@@ -453,36 +466,28 @@ fn exact(shares: &[f64]) -> Option<ShapeEstimate> {
     share(shares, Rate { bytes_s: 1.0, half: 0.0 })
 }
 
-/// What was used of a rate, with the scatter of both.
+/// What was used of a rate, with the scatter of both: at most all of it. Unknown if more was used
+/// than both intervals allow: then the capacity was measured in a bad moment.
 fn share(used: &[f64], rate: Rate) -> Option<ShapeEstimate> {
     let value = mean(used) / rate.bytes_s;
     let half = mean_half_width(used).map(|half| (half / rate.bytes_s).hypot(value * rate.half));
-    let interval = half.map(|half| [(value - half).max(0.0), value + half]);
-    value.is_finite().then_some(ShapeEstimate { value, interval })
+    let interval = half.map(|half| [value - half, value + half].map(|end| end.clamp(0.0, 1.0)));
+    let agrees = value - half.unwrap_or(0.0) <= AGREES_MAX;
+    agrees.then_some(ShapeEstimate { value: value.min(1.0), interval })
 }
 
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// What an added load says of the resource that is named.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Proof {
-    Confirmed,
-    Refuted(String),
-    Inconclusive(String),
-    NotDone(String),
-}
-
-impl Proof {
-    pub fn words(&self) -> String {
-        match self {
-            Self::Confirmed => load_facts::CONFIRMED.to_owned(),
-            // The reason is one of the verdict.
-            Self::Refuted(_) => "refuted".to_owned(),
-            Self::Inconclusive(why) => format!("inconclusive: {why}"),
-            Self::NotDone(why) => format!("not done: {why}"),
-        }
+/// The text of the fact on a proof.
+pub fn proof_words(proof: &Proof) -> String {
+    match proof {
+        Proof::Confirmed => load_facts::CONFIRMED.to_owned(),
+        // The reason is one of the verdict.
+        Proof::Refuted(_) => "refuted".to_owned(),
+        Proof::Inconclusive(why) => format!("inconclusive: {why}"),
+        Proof::NotDone(why) => format!("not done: {why}"),
     }
 }
 

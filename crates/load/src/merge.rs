@@ -49,7 +49,7 @@ impl LoadOptions {
             shows |= Merge { load: self, case, members }.records(recorder);
             recorder.show();
         }
-        match shows || self.fail_if.is_some() {
+        match shows || !self.fails_if().is_empty() {
             true => Ok(Ending::Done),
             false => Err(ProcedureError::failed(format!(
                 "{}: no step has a valid result of all members",

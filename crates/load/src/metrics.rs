@@ -213,7 +213,8 @@ pub static KNEE: OfServer = without_model(About {
     title: "number of clients at the knee",
     unit: Unit::Ratio,
     better: Better::Higher,
-    timed: "(R + Z) × X: response time R of one client, think time Z, throughput X at saturation",
+    timed: "(R + Z) × X: response time R of one client, think time Z, throughput X at saturation; \
+            (R + Z) ÷ R where that is not reached",
     not_timed: "nothing",
     pitfalls: &["needs a step with one client"],
     ..BASE

@@ -52,7 +52,30 @@ recorded; of any other server only the client's side is known. The memory, not t
 limit a load on loopback.
 
 Exit status: 0 a step has a valid or noisy result, 1 none has, or the server stopped answering,
-2 wrong usage, 130 Ctrl-C. With --fail-if: 0 pass, 3 fail, 5 undecided.";
+2 wrong usage, 130 Ctrl-C. With --fail-if, or --slo without --find-max: 0 pass, 3 fail,
+5 undecided.";
+
+/// The options of members.
+pub const OPTIONS: [&str; 18] = [
+    "clients",
+    "rate",
+    "arrivals",
+    "in_flight",
+    "think",
+    "think_distribution",
+    "time",
+    "mode",
+    "cases",
+    "urls",
+    "fresh",
+    "body",
+    "congestion",
+    "threads",
+    "connect_timeout",
+    "timeout",
+    "insecure",
+    "seed",
+];
 
 /// Measure an HTTP server under load, by clients in a closed loop or at a rate.
 #[derive(Debug, Parser)]
@@ -62,7 +85,10 @@ pub struct LoadOptions {
     #[arg(value_name = "URL|DIR")]
     pub target: String,
     /// Make COUNT files of SIZE bytes in DIR instead, such as 10000x2MB.
-    #[arg(long, value_name = "COUNTxSIZE", value_parser = set)]
+    #[arg(long, value_name = "COUNTxSIZE", value_parser = set, conflicts_with_all = OPTIONS)]
+    #[arg(conflicts_with_all = ["find_max", "slo", "fail_if", "prove", "pid", "requests"])]
+    #[arg(conflicts_with_all = ["data_file", "headers", "server_cache", "token_file", "metrics"])]
+    #[arg(conflicts_with_all = ["unix_socket", "resolve", "cacert", "follow"])]
     pub make: Option<LoadSet>,
     /// Numbers of closed-loop clients: a list, or a range with every number in it [default:
     /// 1,2,4,8; none with --rate or --find-max].
@@ -72,7 +98,7 @@ pub struct LoadOptions {
     /// doubles, 100..1000:100 goes by steps.
     #[arg(long, short = 'q', value_name = "LIST", value_parser = rates,
         conflicts_with_all =
-        ["think", "think_distribution", "mode", "cases", "requests", "make"])]
+        ["think", "think_distribution", "mode", "cases", "requests"])]
     pub rate: Option<Rates>,
     /// Arrivals of an open loop: at random times, or at equal distances [default: poisson].
     #[arg(long, value_enum, value_name = "NAME")]
@@ -157,19 +183,19 @@ pub struct LoadOptions {
     pub pid: Option<Which>,
     /// Exit with 3 if a step meets a condition, such as p99>50ms, errors>0.1% or throughput<500,
     /// with 5 if its interval includes the limit; several are separated by commas.
-    #[arg(long, value_name = "CONDITIONS", value_parser = fail_if, conflicts_with = "make")]
+    #[arg(long, value_name = "CONDITIONS", value_parser = fail_if)]
     pub fail_if: Option<Conditions>,
     /// Find the highest rate that is sustained within --slo, in at most 21 windows of a third of
     /// --time.
     #[arg(long, conflicts_with_all =
-        ["rate", "clients", "think", "mode", "cases", "requests", "make", "prove", "fail_if"])]
+        ["rate", "clients", "think", "mode", "cases", "requests", "prove", "fail_if"])]
     pub find_max: bool,
-    /// Limits of --find-max, such as 'p99<50ms,errors<0.1%'.
-    #[arg(long, value_name = "CONDITIONS", value_parser = slo, requires = "find_max")]
+    /// Limits such as 'p99<50ms,errors<0.1%': of --find-max, else of each step, as by --fail-if.
+    #[arg(long, value_name = "CONDITIONS", value_parser = slo)]
     pub slo: Option<Conditions>,
     /// Serve the counters meanwhile, as OpenMetrics at http://ADDR/metrics; beyond loopback this
     /// needs --token-file, whose token each request must have.
-    #[arg(long, value_name = "[ADDR:]PORT", value_parser = listening, conflicts_with = "make")]
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = listening)]
     pub metrics: Option<SocketAddr>,
     /// Make the share of one of several members, by a fixed plan, for `fathom fleet load`.
     #[arg(long, value_name = "N/M", hide = true, conflicts_with_all =
@@ -308,6 +334,13 @@ impl LoadOptions {
     /// Of this member, for which one connection is the least.
     pub fn own_in_flight(&self) -> u32 {
         self.own(self.in_flight()).max(1)
+    }
+
+    /// The conditions under which the load fails.
+    pub fn fails_if(&self) -> Vec<LoadCondition> {
+        let limits = self.slo.iter().filter(|_| !self.find_max).flat_map(|all| &all.0);
+        let given = self.fail_if.iter().flat_map(|all| &all.0).cloned();
+        given.chain(limits.map(LoadCondition::broken)).collect()
     }
 
     /// Whether requests are sent at a rate.

@@ -8,32 +8,11 @@ use fathom_http::Url;
 use fathom_metric::Procedure as _;
 use serde::{Deserialize, Serialize};
 
-use crate::options::LoadOptions;
+use crate::options::{LoadOptions, OPTIONS};
 use crate::share::{Share, planned_ns};
 
-/// The options of members.
-const OPTIONS: [&str; 18] = [
-    "clients",
-    "rate",
-    "arrivals",
-    "in_flight",
-    "think",
-    "think_distribution",
-    "time",
-    "mode",
-    "cases",
-    "urls",
-    "fresh",
-    "body",
-    "congestion",
-    "threads",
-    "connect_timeout",
-    "timeout",
-    "insecure",
-    "seed",
-];
 /// Options of the merged load; the token of the file is sent to members apart.
-const OF_ALL: [&str; 3] = ["target", "fail_if", "token_file"];
+const OF_ALL: [&str; 4] = ["target", "fail_if", "slo", "token_file"];
 /// Bytes of a URL and of all options, at most.
 const BYTES_MAX: usize = 32 << 10;
 /// A load of members takes at most so many hours: a coordinator waits an hour longer.
@@ -104,8 +83,8 @@ impl LoadOrder {
     /// # Errors
     /// As [`Self::check`].
     pub fn whole(&self, conditions: &LoadOptions) -> Result<LoadOptions, String> {
-        let fail_if = conditions.fail_if.clone();
-        Ok(LoadOptions { share: None, fail_if, ..self.check(Share::known(0, 1))? })
+        let (fail_if, slo) = (conditions.fail_if.clone(), conditions.slo.clone());
+        Ok(LoadOptions { share: None, fail_if, slo, ..self.check(Share::known(0, 1))? })
     }
 
     /// The arguments of `fathom load` of a member, if it may be asked for that.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::limits;
-use fathom_analysis::load::{COMPLETIONS_NEEDED, MeasuredStep, SWEEPS, StepJudgement, WINDOWS};
+use fathom_analysis::load::{
+    COMPLETIONS_NEEDED, MeasuredStep, Proof, SWEEPS, StepJudgement, WINDOWS,
+};
 use fathom_http::Url;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::HostReader;
@@ -18,9 +20,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::capacity;
 use crate::content;
 use crate::dose;
-use crate::engine::{End, Outcome, Timing, Workload};
+use crate::engine::{Distribution, End, Outcome, Timing, Workload};
 use crate::find;
-use crate::limit::{Limit, Proof};
+use crate::limit::Limit;
 use crate::memory::LoadMemory;
 use crate::monitor::Monitor;
 use crate::options::{BodyName, LoadOptions, LoadVariant};
@@ -66,6 +68,16 @@ impl Procedure for LoadOptions {
             let text = format!("{option} is of an open loop: give --rate or --find-max");
             return Err(ProcedureError::usage(text));
         }
+        if self.think_distribution != Distribution::Constant
+            && self.all_cases().iter().all(|case| case.think.is_zero())
+        {
+            let text = "--think-distribution: no client thinks: give --think";
+            return Err(ProcedureError::usage(text));
+        }
+        if self.prove && self.closed().is_empty() {
+            let text = "--prove is of a closed loop: give --clients";
+            return Err(ProcedureError::usage(text));
+        }
         self.urls.as_deref().map_or(Ok(()), check_pattern)?;
         self.check_descriptors()?;
         self.metrics_token()?;
@@ -73,8 +85,7 @@ impl Procedure for LoadOptions {
     }
 
     fn judge(&self, records: &[Record]) -> Vec<limits::LimitJudged> {
-        let conditions = self.fail_if.iter().flat_map(|all| &all.0);
-        conditions.map(|condition| condition.judge(records)).collect()
+        self.fails_if().iter().map(|condition| condition.judge(records)).collect()
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
@@ -175,7 +186,7 @@ impl LoadOptions {
                 fault.end_words()
             ))),
             // The conditions say so.
-            None if self.fail_if.is_some() => Ok(Ending::Done),
+            None if !self.fails_if().is_empty() => Ok(Ending::Done),
             None if !run.has_numbers && !recorder.stop().now().load(Relaxed) => {
                 let text = format!("{}: no step has a valid result", self.target);
                 Err(ProcedureError::failed(text))
@@ -324,8 +335,8 @@ impl LoadOptions {
         let steps = of_clients.into_iter().chain(of_rate);
         let (each_s, how) = steps.max_by(|a, b| a.0.total_cmp(&b.0))?;
         let (each_s, time_s) = (each_s.max(1e-9), self.time.as_secs_f64());
-        let conditions = self.fail_if.iter().flat_map(|all| &all.0);
-        let quantiles = conditions.map(|one| (one.responses_min(), one.parts().0));
+        let conditions = self.fails_if();
+        let quantiles = conditions.iter().map(|one| (one.responses_min(), one.parts().0));
         let (needed, what) = std::iter::once((COMPLETIONS_NEEDED, "an interval"))
             .chain(quantiles)
             .max_by(|a, b| a.0.total_cmp(&b.0))?;

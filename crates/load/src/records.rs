@@ -68,7 +68,7 @@ pub fn step(recorder: &mut dyn Recorder, shared: &RecordContext<'_>, step: &Step
         if measured.batches.is_empty() { vec![whole] } else { rates(of) }
     };
     let throughput = measured.throughput();
-    let rate: fn(&StepBatch) -> f64 = |it| it.completed as f64 / it.seconds;
+    let rate: fn(&StepBatch) -> f64 = |it| it.arrived / it.seconds;
     // With all sweeps it is a reason of the verdict.
     let no_interval = measured.no_interval().filter(|_| measured.sweeps < SWEEPS);
     recorder.record(Measured {

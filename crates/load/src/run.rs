@@ -192,12 +192,12 @@ impl<'l> LoadRun<'l> {
         }
         let telemetry = telemetry.filter(|_| is_right);
         self.done_ns += timing.window_ns;
-        let is_here = self.target.to == LOOPBACK || self.target.local.is_some();
-        let server = telemetry.as_ref().filter(|_| is_here);
-        window.others = server.zip(times).and_then(|(server, (begin, end))| {
-            let of_server = server.1.cpu_ns.saturating_sub(server.0.cpu_ns);
-            others(begin, end, of_server, window.window_ns)
+        // Of this machine, whatever its address: in a network namespace, too.
+        let here = telemetry.as_ref().filter(|(begin, _)| {
+            times.is_some_and(|(at, _)| (at.asked_ns..=at.read_ns).contains(&begin.at_ns))
         });
+        let of_server = here.map_or(0, |(begin, end)| end.cpu_ns.saturating_sub(begin.cpu_ns));
+        window.others = times.and_then(|(begin, end)| others(begin, end, of_server));
         window.server = telemetry.map(|(begin, end)| between(&begin, &end));
         window.quota = self.quota;
         Ok(outcome)
@@ -294,20 +294,31 @@ fn await_begin(begin_ns: Option<u64>, recorder: &dyn Recorder) {
     }
 }
 
-/// The machine's CPU time, and that of this process.
-type Times = (MachineTime, u64);
+/// CPU times at a moment.
+#[derive(Clone, Copy)]
+struct Times {
+    machine: MachineTime,
+    /// Of this process.
+    own_ns: u64,
+    /// Before the server was asked for its own, and after all readings.
+    asked_ns: u64,
+    read_ns: u64,
+}
 
+/// The machine's time is counted in steps of 10 ms.
+const OTHERS_MIN_NS: u64 = 200_000_000;
 /// A machine that is idle for a larger share of its time has a CPU for everyone.
 const IDLE_MAX: f64 = 0.1;
 
 /// CPUs that all but the two ends used, if the machine was hardly idle.
-fn others(begin: Times, end: Times, of_server: u64, window_ns: u64) -> Option<f64> {
-    let machine = end.0.since(begin.0)?;
-    let of_client = end.1.checked_sub(begin.1)?;
+fn others(begin: Times, end: Times, of_server: u64) -> Option<f64> {
+    let elapsed_ns = end.read_ns.checked_sub(begin.read_ns).filter(|ns| *ns >= OTHERS_MIN_NS)?;
+    let machine = end.machine.since(begin.machine)?;
+    let of_client = end.own_ns.checked_sub(begin.own_ns)?;
     let all_ns = (machine.used_ns + machine.idle_ns).max(1);
     let is_busy = machine.idle_ns as f64 <= IDLE_MAX * all_ns as f64;
     let others = machine.used_ns.saturating_sub(of_client).saturating_sub(of_server);
-    is_busy.then(|| others as f64 / window_ns.max(1) as f64)
+    is_busy.then(|| others as f64 / elapsed_ns as f64)
 }
 
 /// Looks at a sweep from outside: telemetry, memory, progress and Ctrl-C.
@@ -336,10 +347,14 @@ impl Watcher<'_> {
         let is_due = live.now_ns.saturating_sub(self.read_ns) >= READING_NS;
         if is_due || matches!(moment, Moment::Begin | Moment::End) {
             self.read_ns = live.now_ns;
+            let asked_ns = now_ns();
             let telemetry = self.target.telemetry();
             self.memory.read(telemetry.as_ref());
             self.readings.add(self.memory.since_begin_ns(), telemetry.as_ref());
-            let times = || Some((MachineTime::now()?, process_cpu_ns()));
+            let times = || {
+                let machine = MachineTime::now()?;
+                Some(Times { machine, own_ns: process_cpu_ns(), asked_ns, read_ns: now_ns() })
+            };
             match moment {
                 Moment::Begin => {
                     (self.begin, self.from) = (telemetry, Some(*live));
@@ -514,11 +529,19 @@ mod tests {
 
     #[test]
     fn others_use_what_the_ends_do_not_on_a_busy_machine() {
-        let at = |used_ns, idle_ns, own_ns| (MachineTime { used_ns, idle_ns }, own_ns);
-        let of = |idle_ns| others(at(0, 0, 0), at(2_000, idle_ns, 700), 800, 1_000);
+        let at = |read_ms: u64, used_ms: u64, idle_ms: u64, own_ms: u64| Times {
+            machine: MachineTime { used_ns: used_ms * 1_000_000, idle_ns: idle_ms * 1_000_000 },
+            own_ns: own_ms * 1_000_000,
+            asked_ns: 0,
+            read_ns: read_ms * 1_000_000,
+        };
+        let begin = at(0, 0, 0, 0);
+        let of = |idle_ms| others(begin, at(1_000, 2_000, idle_ms, 700), 800_000_000);
         assert_eq!(of(0), Some(0.5));
         assert_eq!(of(222), Some(0.5));
         assert_eq!(of(223), None, "more than a tenth idle");
-        assert_eq!(others(at(5, 0, 0), at(4, 0, 0), 0, 1), None, "backwards");
+        assert_eq!(others(at(0, 5, 0, 0), at(1_000, 4, 0, 0), 0), None, "backwards");
+        // Forty requests are done in 3 ms, of which two CPUs of the machine counted 10 each.
+        assert_eq!(others(begin, at(3, 20, 0, 1), 0), None, "too short to be counted");
     }
 }

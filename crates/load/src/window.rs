@@ -34,9 +34,10 @@ pub fn is_plausible(window: &LoadWindow) -> bool {
         window.backlog.unwrap_or(0),
     ];
     let threads = window.threads.iter().flat_map(|it| [it.cpu_ns, it.wait_ns, it.wall_ns]);
-    let numbers = slots().flat_map(|slot| [slot.ns, slot.completed, slot.body_bytes]);
+    let numbers =
+        slots().flat_map(|slot| [slot.ns, slot.completed, slot.body_bytes, slot.received_bytes]);
     let by_words = window.statuses.values().chain(window.faults.values()).copied();
-    let sums = slots().map(|slot| slot.sum_ns).chain([window.lag_ns]);
+    let sums = slots().flat_map(|slot| [slot.sum_ns, slot.partial.abs()]).chain([window.lag_ns]);
     let sums = sums.chain(window.quota).chain(window.others);
     let is_whole = |slot: &LoadSlot| {
         slot.times.len() == slot.completed

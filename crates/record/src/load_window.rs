@@ -141,8 +141,15 @@ pub struct LoadSlot {
     pub ns: u64,
     /// Complete responses.
     pub completed: u64,
-    /// Bytes of their bodies.
+    /// Parts of bodies that arrived in it, less those of its complete responses that arrived
+    /// before: with them, responses count by their arrival.
+    #[serde(default)]
+    pub partial: f64,
+    /// Bytes of bodies that arrived in it, also of responses that were not complete then.
     pub body_bytes: u64,
+    /// The same with heads.
+    #[serde(default)]
+    pub received_bytes: u64,
     /// Sum of their times, in nanoseconds.
     pub sum_ns: f64,
     /// Their times, in nanoseconds.
@@ -156,10 +163,17 @@ impl LoadSlot {
     pub fn add(&mut self, other: &Self) {
         self.ns += other.ns;
         self.completed += other.completed;
+        self.partial += other.partial;
         self.body_bytes += other.body_bytes;
+        self.received_bytes += other.received_bytes;
         self.sum_ns += other.sum_ns;
         self.times.merge(&other.times);
         merge(&mut self.times_from_send, other.times_from_send.as_ref());
+    }
+
+    /// Responses by the arrival of their bodies.
+    pub fn arrived(&self) -> f64 {
+        (self.completed as f64 + self.partial).max(0.0)
     }
 
     /// The mean of its times.

@@ -84,6 +84,8 @@ pub struct TransferOptions {
     pub published: bool,
     /// Measure them by the kernel devices: device-copy for copy, device-mmap for mmap.
     #[arg(long, requires = "published")]
+    #[arg(conflicts_with_all = ["send_path", "receive_path", "connection", "io", "buffer"])]
+    #[arg(conflicts_with_all = ["window", "ack", "folders", "time"])]
     pub device: bool,
     /// Show the page-table entry behind each end's mapping.
     #[arg(long)]

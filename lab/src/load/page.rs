@@ -49,7 +49,8 @@ A limit of known size is imposed on a server, its network or its client, and `fa
 name it. Both ends are on one machine, in two network namespaces with a link. The server is
 `fathom serve`, or nginx with one worker, of which only its processes are known (`--pid auto`).
 
-- *Link*: a token bucket filter, of whole Ethernet frames: 1448 of 1514 bytes are payload. The
+- *Link*: a token bucket filter, of whole Ethernet frames. The share of payload is that of a file
+  fetched just before, by the counters of the filter (`tc -s`; at most 1448 of 1514 bytes). The
   saturation must be within 2 %.
 - *Disk*: blkio.throttle.read_bps_device of the server's cgroup; the files are evicted after each
   response, those of nginx again and again. Within 5 %. Fixed files that stay in memory must not be

@@ -8,6 +8,8 @@ use crate::statistics;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepBatch {
     pub completed: u64,
+    /// Responses by the arrival of their bodies.
+    pub arrived: f64,
     pub body_bytes: u64,
     pub seconds: f64,
     pub mean_ns: f64,
@@ -23,6 +25,7 @@ impl StepBatch {
         let median = |times: &Histogram| times.quantile(0.5).unwrap_or(0.0);
         Self {
             completed: slot.completed,
+            arrived: slot.arrived(),
             body_bytes: slot.body_bytes,
             seconds: slot.ns as f64 / 1e9,
             mean_ns: slot.mean_ns(),
@@ -48,6 +51,7 @@ impl StepBatch {
         });
         Self {
             completed,
+            arrived: self.arrived + next.arrived,
             body_bytes: self.body_bytes + next.body_bytes,
             seconds: self.seconds + next.seconds,
             mean_ns: mean(self.mean_ns, next.mean_ns),

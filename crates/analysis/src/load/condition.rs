@@ -122,6 +122,14 @@ impl LoadCondition {
         }
     }
 
+    /// The condition that it is broken: `p99>50ms` of `p99<50ms`.
+    #[must_use]
+    pub fn broken(&self) -> Self {
+        let [from, to] = if self.is_above { ['>', '<'] } else { ['<', '>'] };
+        let text = self.text.replace(from, &to.to_string());
+        Self { is_above: !self.is_above, text, ..self.clone() }
+    }
+
     /// As it was written.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -351,6 +359,20 @@ mod tests {
             let error = objectives(wrong).expect_err(wrong);
             assert!(error.contains("limits of good responses"), "{error}");
         }
+    }
+
+    #[test]
+    fn objective_is_kept_where_its_condition_is_not_met() {
+        let broken = |text: &str, records: &[Record]| {
+            let judged = objectives(text).expect(text)[0].broken().judge(records);
+            (judged.answer, judged.written)
+        };
+        let slow = step(100, [61e6, 70e6, 90e6], 0.0);
+        let (kept, not_kept) = (LimitAnswer::Kept, LimitAnswer::NotKept);
+        assert_eq!(broken("p99<50ms", &slow), (not_kept, "p99>50ms".to_owned()));
+        assert_eq!(broken("p99<99ms", &slow).0, kept);
+        assert_eq!(broken("throughput>50", &slow).0, kept);
+        assert_eq!(broken("throughput>500", &slow).0, not_kept);
     }
 
     #[test]

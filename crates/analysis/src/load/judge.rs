@@ -324,7 +324,7 @@ fn of_faults(step: &MeasuredStep, text: String) -> Reason {
 /// A spread that no other reason explains.
 fn spread(step: &MeasuredStep, noise_limit: f64) -> Option<Reason> {
     let whole = step.throughput();
-    let interval = step.mean_interval(whole, |it| it.completed as f64 / it.seconds)?;
+    let interval = step.mean_interval(whole, |it| it.arrived / it.seconds)?;
     let half = (interval.high - interval.low) / 2.0 / whole;
     (half > noise_limit).then(|| {
         let text = format!("throughput ± {:.0} % between batches", 100.0 * half);
@@ -338,12 +338,7 @@ fn spread(step: &MeasuredStep, noise_limit: f64) -> Option<Reason> {
 /// Why a number of a step may not be what it should, beside a late client.
 fn doubts(step: &MeasuredStep, faults: &str) -> Vec<Reason> {
     let mut doubts = Vec::new();
-    if let Some((others, waiting)) = step.contention() {
-        let text = format!(
-            "other processes or the kernel used {others:.1} CPUs, an end waited for \
-             one {:.0} % of the time",
-            100.0 * waiting
-        );
+    if let Some(text) = step.contention() {
         doubts.push(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));
     }
     if step.counts.failed() > 0 {

@@ -50,6 +50,8 @@ const OTHERS_MIN: f64 = 0.2;
 #[derive(Clone, Debug)]
 pub struct MeasuredSweep {
     pub point: SweepPoint,
+    /// Bytes a second that arrived.
+    pub received_s: f64,
     pub server: Option<ServerUse>,
     /// The share of the client's CPUs in use: of its quota, or of its busiest thread.
     pub client_share: f64,
@@ -170,7 +172,9 @@ impl MeasuredStep {
         let mut all = LoadSlot::default();
         for slot in &window.slots {
             all.completed += slot.completed;
+            all.partial += slot.partial;
             all.body_bytes += slot.body_bytes;
+            all.received_bytes += slot.received_bytes;
             all.sum_ns += slot.sum_ns;
         }
         if all.completed > 0 {
@@ -189,9 +193,10 @@ impl MeasuredStep {
         let used = window.threads.iter().map(LoadThread::used).fold(of_quota, f64::max);
         self.by_sweep.push(MeasuredSweep {
             point: SweepPoint {
-                throughput: all.completed as f64 / seconds,
+                throughput: if all.completed > 0 { all.arrived() / seconds } else { 0.0 },
                 response_s: all.mean_ns() / 1e9,
             },
+            received_s: all.received_bytes as f64 / seconds,
             server: server.clone(),
             client_share: used.min(1.0),
             client_waiting: window.threads.iter().map(LoadThread::waiting).fold(0.0, f64::max),
@@ -227,9 +232,9 @@ impl MeasuredStep {
         self.counts.window_ns as f64 / 1e9
     }
 
-    /// Completions per second: all work by all time.
+    /// Responses per second, by the arrival of their bodies: all work by all time.
     pub fn throughput(&self) -> f64 {
-        self.all.completed as f64 / self.seconds()
+        self.all.arrived() / self.seconds()
     }
 
     pub fn bandwidth(&self) -> f64 {
@@ -257,13 +262,19 @@ impl MeasuredStep {
     }
 
     /// CPUs that others used and the share of the time in which an end waited for one, on
-    /// average, if both are too large to be usual.
-    pub fn contention(&self) -> Option<(f64, f64)> {
+    /// average, in words, if both are too large to be usual.
+    pub fn contention(&self) -> Option<String> {
         let others: Option<Vec<f64>> = self.by_sweep.iter().map(|sweep| sweep.others).collect();
         let others = statistics::mean(&others?)?;
         let waiting: Vec<f64> = self.by_sweep.iter().map(MeasuredSweep::waiting).collect();
         let waiting = statistics::mean(&waiting)?;
-        (others > OTHERS_MIN && waiting > WAITING_MIN).then_some((others, waiting))
+        (others > OTHERS_MIN && waiting > WAITING_MIN).then(|| {
+            format!(
+                "other processes or the kernel used {others:.1} CPUs, an end waited for one {:.0} \
+                 % of the time",
+                100.0 * waiting
+            )
+        })
     }
 
     /// The share of the time in which a thread of the generator ran or was ready to, on average.

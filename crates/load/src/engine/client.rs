@@ -68,6 +68,8 @@ pub(super) struct Client {
     pub(super) deadline_ns: u64,
     pub(super) status: u16,
     pub(super) body_bytes: u64,
+    /// The part of the response that was counted as it arrived.
+    pub(super) counted: f64,
     /// The sums of the body so far, if bodies are verified.
     pub(super) sum: Option<XorSum>,
     framing: Framing,
@@ -96,6 +98,7 @@ impl Client {
             deadline_ns: 0,
             status: 0,
             body_bytes: 0,
+            counted: 0.0,
             sum: None,
             framing: Framing::Length(0),
             keeps: true,
@@ -109,7 +112,7 @@ impl Client {
 
     pub(super) fn begin_response(&mut self) {
         self.state = ClientState::Waiting;
-        (self.body_bytes, self.first_ns) = (0, 0);
+        (self.body_bytes, self.first_ns, self.counted) = (0, 0, 0.0);
         self.sum = self.sum.map(|_| XorSum::default());
         self.head.clear();
     }
@@ -125,6 +128,13 @@ impl Client {
             (ClientState::Receiving, Framing::Length(missing)) => Some(missing),
             _ => None,
         }
+    }
+
+    /// The share of a body of known length that so many bytes are, of a response that counts.
+    pub(super) fn part(&self, bytes: u64) -> f64 {
+        let all = self.missing().map_or(0, |missing| self.body_bytes + missing);
+        let is_counted = (200..300).contains(&self.status) && all > 0;
+        if is_counted { bytes as f64 / all as f64 } else { 0.0 }
     }
 
     /// Accounts for received bytes.

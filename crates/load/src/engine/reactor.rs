@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::load::SLOTS;
@@ -22,11 +22,11 @@ use super::open::Open;
 use super::pause::below;
 use super::phases::EnginePhase;
 use super::shared::{EngineSeat, EngineShared};
+use super::wait::{EVENTS_MAX, wait};
 use super::{Body, EngineChoice, Fault, SLICES, Tally, Workload, redirects};
 
 /// Large enough for whatever a socket has received.
 const BUFFER_BYTES: usize = 1 << 20;
-const EVENTS_MAX: usize = 256;
 /// Between two checks of the deadlines of all clients.
 const DEADLINES_NS: u64 = 50_000_000;
 /// Requests of an open loop that begin before the thread looks at events again.
@@ -405,7 +405,18 @@ impl<'w> Reactor<'w> {
                         is_head: self.is_head,
                         follows: self.work.follow.is_some(),
                     };
+                    let before = client.body_bytes;
                     let progress = client.receive(&self.buffer[..count], asked);
+                    // An open loop counts where requests are due.
+                    let part = client.part(client.body_bytes - before);
+                    let part = if self.open.is_some() { 0.0 } else { part };
+                    if let Some(slot) = self.shared.slot(self.now) {
+                        let slot = &mut self.tally.window.slots[slot];
+                        slot.received_bytes += count as u64;
+                        slot.body_bytes += client.body_bytes - before;
+                        slot.partial += part;
+                    }
+                    client.counted += part;
                     if progress == Ok(Progress::Incomplete) {
                         if is_all && !has_ended {
                             self.now = now_ns();
@@ -474,7 +485,7 @@ impl<'w> Reactor<'w> {
                 let window = &mut self.tally.window;
                 let slot = &mut window.slots[slice * SLOTS / SLICES];
                 slot.completed += 1;
-                slot.body_bytes += bytes;
+                slot.partial -= client.counted;
                 slot.sum_ns += response_ns;
                 slot.times.add(response_ns);
                 if let [_, _, first_byte, body] = &mut window.phases[..] {
@@ -488,6 +499,7 @@ impl<'w> Reactor<'w> {
             self.seat.count(bytes);
             self.dial.inspect(|dial| dial.complete(end_ns - since_ns, bytes));
         }
+        self.clients[at as usize].counted = 0.0;
         if self.work.spin_ns > 0 {
             let until_ns = thread_cpu_ns() + self.work.spin_ns;
             while thread_cpu_ns() < until_ns {
@@ -550,50 +562,15 @@ impl<'w> Reactor<'w> {
         if self.shared.since_begin(at_ns).is_some() {
             *self.tally.window_faults.entry(fault).or_default() += 1;
         }
+        if let Some(slot) = self.shared.slot(self.now) {
+            let counted = &mut self.clients[at as usize].counted;
+            self.tally.window.slots[slot].partial -= std::mem::take(counted);
+        }
         self.seat.failed.fetch_add(1, Relaxed);
         if matches!(fault, Fault::Connect(_) | Fault::ConnectTimeout | Fault::Tls(_)) {
             self.seat.unconnected.fetch_add(1, Relaxed);
         }
         self.shared.note(fault);
         self.work.meter.iter().for_each(|meter| meter.note(fault));
-    }
-}
-
-/// epoll_wait with a time-out in nanoseconds: in milliseconds short think times would be rounded.
-fn wait(
-    epoll: &OwnedFd,
-    events: &mut Vec<epoll::Event>,
-    timeout_ns: u64,
-) -> rustix::io::Result<()> {
-    let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: the list has room for `EVENTS_MAX` events, of which the kernel writes as many as it
-    // returns; `epoll::Event` has the layout of `struct epoll_event`.
-    let count = unsafe {
-        libc::syscall(
-            libc::SYS_epoll_pwait2,
-            epoll.as_fd().as_raw_fd(),
-            events.as_mut_ptr(),
-            EVENTS_MAX as libc::c_int,
-            &raw const timeout,
-            std::ptr::null::<libc::sigset_t>(),
-            0_usize,
-        )
-    };
-    if let Ok(count) = usize::try_from(count) {
-        // SAFETY: the kernel has written that many events.
-        unsafe { events.set_len(count) };
-        return Ok(());
-    }
-    match std::io::Error::last_os_error().raw_os_error().map(Errno::from_raw_os_error) {
-        // Before Linux 5.11.
-        Some(Errno::NOSYS) => {
-            let timeout =
-                rustix::time::Timespec { tv_sec: timeout.tv_sec, tv_nsec: timeout.tv_nsec };
-            epoll::wait(epoll, rustix::buffer::spare_capacity(events), Some(&timeout)).map(drop)
-        }
-        error => Err(error.unwrap_or(Errno::IO)),
     }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
+use fathom_analysis::load::SLOTS;
+
 use super::Fault;
 use super::tally::SLICES;
 
@@ -109,6 +111,17 @@ impl EngineShared {
         let slice = (before * SLICES as u128 / u128::from(limit)) as usize;
         self.slice_ends_ns[slice].fetch_max(at, Relaxed);
         Some(slice)
+    }
+
+    /// The slot of a time; `None` outside the window. That of counted requests has slots by
+    /// completions: it is the next one's.
+    pub(super) fn slot(&self, at: u64) -> Option<usize> {
+        let since = self.since_begin(at)?;
+        let (at, of) = match self.limit {
+            None => (since, self.length_ns.load(Relaxed)),
+            Some(limit) => (self.completions.load(Relaxed).min(limit - 1), limit),
+        };
+        Some((u128::from(at) * SLOTS as u128 / u128::from(of)) as usize)
     }
 
     /// The lengths of the slices of a window that has ended.

@@ -20,6 +20,7 @@ fn steps(server: impl Fn(f64) -> ServerUse) -> Vec<MeasuredStep> {
         let throughput = clients.min(10.0) * noise;
         MeasuredSweep {
             point: SweepPoint { throughput, response_s: clients / throughput },
+            received_s: throughput * MB,
             server: Some(server(throughput)),
             client_share: 0.1,
             client_waiting: 0.0,
@@ -49,7 +50,6 @@ fn used(throughput: f64, disk_share: f64) -> ServerUse {
     ServerUse {
         wall_ns: 1_000_000_000,
         cpu_ns: 100_000_000,
-        wire_bytes: Some(bytes),
         disk_bytes: Some((bytes as f64 * disk_share) as u64),
         reactor_ns: 100_000_000,
         reactors: 1,
@@ -124,6 +124,35 @@ fn records_have_the_shape_and_the_bottleneck() {
     let [none] = &limit.of_curve(&params)[..] else { panic!("one record") };
     assert_eq!((none.metric, &none.params), (metrics::SATURATION.0.id, &params));
     assert_eq!(none.verdict.as_ref().map(|it| it.state), Some(State::Unavailable));
+}
+
+#[test]
+fn curve_below_its_knee_has_an_expected_one() {
+    // A second each, and 5 s of thinking.
+    let steps = steps(|throughput| used(throughput, 0.0));
+    let few: Vec<&MeasuredStep> = steps.iter().take(3).collect();
+    let all = capacities(40.0 * MB, 40.0 * MB);
+    let knee = |think_s, steps: &[&MeasuredStep]| {
+        let judged = vec![POINT; steps.len()];
+        let curve = Limit::from_steps(steps, &judged, think_s, &all).of_curve(&Params::default());
+        let [saturation, rest @ ..] = &curve[..] else { panic!("no record") };
+        assert_eq!(saturation.metric, metrics::SATURATION.0.id);
+        rest.first().map(|it| (it.metric, it.headline.expect("a number").0.round()))
+    };
+    assert_eq!(knee(5.0, &few), Some((metrics::KNEE.0.id, 6.0)));
+    assert_eq!(knee(0.0, &few), None, "without a think time one client is the knee");
+    assert_eq!(knee(5.0, &few[1..]), None, "no step with one client");
+}
+
+#[test]
+fn use_above_a_capacity_is_unknown() {
+    let rate = |half| Rate { bytes_s: 7.35, half };
+    let used = |half| share(&[10.05, 10.1, 10.15], rate(half));
+    assert_eq!(used(0.02), None, "137 %");
+    let wide = used(0.4).expect("both intervals include the other");
+    assert_eq!((wide.value, wide.high()), (1.0, 1.0), "never above all of it");
+    let near = share(&[7.5, 7.6, 7.7], rate(0.0)).expect("3 % more");
+    assert_eq!((near.value, near.low() > 0.9), (1.0, true));
 }
 
 #[test]

@@ -93,7 +93,9 @@ fn timed(slots: &[Vec<f64>]) -> Outcome {
     let slot = |times: &Vec<f64>| LoadSlot {
         ns: 125_000_000,
         completed: times.len() as u64,
+        partial: 0.0,
         body_bytes: 1_000 * times.len() as u64,
+        received_bytes: 0,
         sum_ns: times.iter().sum(),
         times: times.iter().copied().collect(),
         times_from_send: None,

@@ -6,12 +6,12 @@ mod limit;
 mod open;
 mod questions;
 
-use fathom_analysis::load::ERRORS_MAX;
+use fathom_analysis::load::{ERRORS_MAX, whole_seconds};
 use fathom_record::load_facts::{
     CLIENT_CPU, DISK, ERRORS, LONGEST_IN_FLIGHT, LONGEST_RESPONSE, PHASES, REQUESTS, RESOLVE,
     SERVER_CPU, p99_of,
 };
-use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
+use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within, time_option};
 use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Summary, Unit};
 
 pub(super) use self::answer::answer;
@@ -65,7 +65,12 @@ pub(super) fn group(records: &[Record], earlier: &[Record], width: usize) -> Str
     for bottleneck in of(limit::BOTTLENECK) {
         text += &limit::limit(bottleneck, records, earlier, width);
     }
-    text + &memory(records, width)
+    // The last group of a load.
+    let memory = memory(records, width);
+    if !memory.is_empty() {
+        text += &compared(&[earlier, records].concat(), width);
+    }
+    text + &memory
 }
 
 /// Steps that differ only in the number of clients or the rate.
@@ -372,27 +377,123 @@ fn phases(steps: &[&Record], width: usize) -> String {
     if lines.is_empty() { String::new() } else { facts(&[("phases", text)], width) }
 }
 
-/// Memory of both ends, with its growth.
+/// Growth of memory that is no leak: less than this share of it per hour.
+const LEAK_MIN: f64 = 0.1;
+const PAGE: f64 = 4096.0;
+
+/// Memory of both ends, and whether it grows.
 fn memory(records: &[Record], width: usize) -> String {
-    let mut lines = Vec::new();
-    for end in ["client", "server"] {
-        let of = |name: String| records.iter().find(|record| record.metric.as_str() == name);
-        let Some(resident) = of(format!("load.{end}.resident")) else { continue };
-        let Some(summary) = &resident.summary else { continue };
-        let mut text = glued(&quantity(summary.median, Unit::Bytes));
-        let growth = of(format!("load.{end}.resident.slope"));
-        if let Some(growth) = growth.and_then(|record| record.summary.as_ref()) {
-            let rate = |value: f64| glued(&quantity(value, Unit::BytesPerSecond));
-            text += " at the end, growth ";
-            // In a short run the memory of the first steps looks like growth.
-            text += &match growth.limits() {
-                Some([low, high]) => {
-                    format!("{} ({} to {})", rate(growth.median), rate(low), rate(high))
-                }
-                None => "unknown: the run was too short for an interval".to_owned(),
-            };
-        }
-        lines.push((if end == "client" { "client memory" } else { "server memory" }, text));
-    }
+    let lines = memory_words(records);
     if lines.is_empty() { String::new() } else { format!("\n{}", facts(&lines, width)) }
+}
+
+/// The name of each end, and the sentence on its memory.
+fn memory_words(records: &[Record]) -> Vec<(&'static str, String)> {
+    let ends = [("client", "client memory"), ("server", "server memory")];
+    let words = |(end, name): (&str, &'static str)| {
+        let of = |name: String| records.iter().find(|record| record.metric.as_str() == name);
+        let resident = of(format!("load.{end}.resident"))?;
+        let bytes = resident.summary.as_ref()?.median;
+        let growth = of(format!("load.{end}.resident.slope"));
+        let growth = growth.and_then(|record| record.summary.as_ref());
+        let measured_s = resident.series.iter().flat_map(|it| it.times_ns.last()).last();
+        let growth =
+            growth.map(|growth| growth_words(growth, bytes, measured_s.map(|ns| ns / 1e9)));
+        let growth = growth.map_or(String::new(), |words| format!("; {words}"));
+        Some((name, format!("{} at the end{growth}", glued(&quantity(bytes, Unit::Bytes)))))
+    };
+    ends.into_iter().filter_map(words).collect()
+}
+
+/// Whether memory of so many bytes grows, by its slope; of a run of this length.
+fn growth_words(growth: &Summary, bytes: f64, measured_s: Option<f64>) -> String {
+    let hourly = |slope: f64| glued(&quantity(3600.0 * slope, Unit::Bytes));
+    let limit = LEAK_MIN * bytes / 3600.0;
+    match growth.limits() {
+        Some([low, high]) if low > 0.0 => format!(
+            "grows by {} per hour ({} to {})",
+            hourly(growth.median),
+            hourly(low),
+            hourly(high)
+        ),
+        Some([_, high]) if high <= limit => {
+            // One page in all cannot be seen.
+            let least = PAGE / measured_s.unwrap_or(f64::INFINITY);
+            format!("no growth shown (≤ {} per hour)", hourly(high.max(least)))
+        }
+        // Of a longer time the slope is known better by as much.
+        Some([_, high]) => {
+            let needed_s = measured_s.map(|it| whole_seconds(it * high / limit));
+            let needed = needed_s.map_or("longer".to_owned(), time_option);
+            let high = hourly(high);
+            format!("undecided: growth of {high} per hour is not excluded; measure {needed} in all")
+        }
+        None => "undecided: too short for an interval; measure 30s in all, or longer".to_owned(),
+    }
+}
+
+/// A row for each case, and what the rows are.
+fn cases(records: &[Record]) -> (&'static str, Vec<Column>) {
+    let of = |metric: &'static str| {
+        records.iter().filter(move |record| record.metric.as_str() == metric)
+    };
+    let steps: Vec<&Record> = of(THROUGHPUT).filter(|it| !open::is_open(it)).collect();
+    let cases = by_case(&steps);
+    let params: Vec<Params> = cases.iter().map(|steps| open::case_of(steps[0])).collect();
+    let beside = |metric: &'static str| {
+        params.iter().map(move |params| of(metric).find(|it| open::case_of(it) == *params))
+    };
+    let number = |record: Option<&Record>| {
+        let shown = record.and_then(|it| Some((mark(it), it.shown_summary()?)));
+        shown.map_or(NOTHING.to_owned(), |(mark, it)| format!("{mark}{}", bare(it.median)))
+    };
+    let best = cases.iter().map(|steps| best(steps).0);
+    let at = best.clone().map(|it| it.and_then(|it| it.params.integer("clients")));
+    let columns = vec![
+        Column::words("case", params.iter().map(|it| answer::own_name(it, &params))),
+        Column::new("highest req/s", best.map(number)),
+        Column::new("clients", at.map(|it| it.map_or(NOTHING.to_owned(), |it| it.to_string()))),
+        Column::new("saturation", beside("load.saturation").map(number)),
+        Column::new("knee", beside("load.knee").map(number)),
+        Column::new("95 % at", beside("load.clients_95").map(number)),
+        Column::words("bottleneck", beside(limit::BOTTLENECK).map(limit::short)),
+    ];
+    (
+        "The highest throughput, the optimal number of clients and the bottleneck of each case",
+        columns,
+    )
+}
+
+/// The cases of a run beside each other, if there are several.
+fn compared(records: &[Record], width: usize) -> String {
+    let (head, mut columns) = cases(records);
+    if columns[0].cell.len() < 2 {
+        return String::new();
+    }
+    columns.retain(Column::has_content);
+    let left_out = fit(&mut columns, &["saturation", "95 % at", "clients"], width);
+    wrapped(&format!("\n{head}:"), width, "\n", "") + &rows(&columns) + &left_out
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Basis, Interval};
+
+    use super::*;
+
+    #[test]
+    fn memory_grows_or_does_not_or_needs_a_longer_run() {
+        // Of 36 MB, which are 1 kB/s for a tenth in an hour; in 90 s.
+        let words = |limits: Option<[f64; 2]>| {
+            let interval = limits.map(|limits| Interval::new(limits, 0.95, Basis::WithinRun));
+            let growth = Summary { median: 500.0, interval, ..Summary::default() };
+            growth_words(&growth, 36e6, Some(90.0)).replace('\u{a0}', " ")
+        };
+        assert!(words(Some([400.0, 600.0])).starts_with("grows by 1.717 MiB per hour (1.373 MiB"));
+        assert_eq!(words(Some([-9.0, 600.0])), "no growth shown (≤ 2.060 MiB per hour)");
+        assert_eq!(words(Some([0.0, 0.0])), "no growth shown (≤ 160 KiB per hour)", "a page");
+        let undecided = words(Some([-9.0, 4_000.0]));
+        assert!(undecided.ends_with("is not excluded; measure 6min in all"), "{undecided}");
+        assert!(words(None).starts_with("undecided: too short"));
+    }
 }

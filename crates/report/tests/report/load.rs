@@ -150,6 +150,12 @@ fn each_limit_is_one_statement() {
     let why = Some("not saturated up to 8 clients");
     texts.push(text("undetermined", Vec::new(), why, vec![none.clone()]));
     texts.push(text("server-cpu", Vec::new(), None, vec![none.clone()]));
+    let knee = number("load.knee", case(), Unit::Ratio, 6.6, [6.4, 6.8]);
+    texts.push(text("undetermined", Vec::new(), why, vec![none.clone(), knee]));
+    let mut above = used("network", Some([10.1e6, 7.35e6]), [1.37; 3], 1e6);
+    above.retain(|fact| !fact.name.contains("utilisation"));
+    let unknown = "utilisation unknown: network";
+    texts.push(text("undetermined", above, Some(unknown), saturation(None)));
     texts.push(text("client", bound, None, vec![none.clone()]));
     none.facts = vec![Fact::text("left out", "16 clients: a window had no response")];
     none.verdict.reasons[0].remedy = Some(Remedy::Repeat { option: Some("time".to_owned()) });
@@ -170,6 +176,9 @@ fn undetermined_bottleneck_has_its_reason() {
     facts.push(Fact::text("proof", "refuted"));
     let own = bottleneck("undetermined", facts, Some(refuted));
     let refuted = [doses(), saturation(None), vec![own]].concat();
+    let undone = Fact::text("proof", "not done: a window was stopped or had no response");
+    let undone = bottleneck("network", [busy_network(), vec![undone]].concat(), None);
+    let undone = [saturation(None), vec![undone]].concat();
     let foreign = "utilisation unknown: network, disk, server CPU";
     let facts = used("client", None, [0.41, 0.37, 0.45], 223e3);
     let foreign =
@@ -186,6 +195,7 @@ fn undetermined_bottleneck_has_its_reason() {
     let text = [
         ("refuted", group(&refuted, &capacities(), 80)),
         ("foreign server", group(&foreign, &[], 80)),
+        ("no added load", group(&undone, &capacities(), 80)),
         ("server known by its processes", group(&local, &[], 80)),
         ("the bottleneck alone", group(&alone, &[], 80)),
         ("the saturation alone", group(&saturation(None)[..1], &[], 80)),

@@ -229,7 +229,7 @@ fn server_that_stalls_is_the_cause() {
     assert_eq!(open.stall(), None, "its quantiles show the delay");
     let mut scattered = with(8, 1e9);
     for (at, batch) in scattered.batches.iter_mut().enumerate() {
-        batch.completed = if at % 2 == 0 { 150 } else { 50 };
+        batch.arrived = if at % 2 == 0 { 150.0 } else { 50.0 };
     }
     let reason = spread(&scattered, NOISE_LIMIT).expect("half of all");
     assert_eq!(reason.cause, Cause::Stalled);

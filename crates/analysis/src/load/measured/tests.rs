@@ -7,7 +7,9 @@ pub fn window(counts: [u64; SLOTS]) -> LoadWindow {
     let slot = |count: u64| LoadSlot {
         ns: 100_000_000,
         completed: count,
+        partial: 0.0,
         body_bytes: 100 * count,
+        received_bytes: 0,
         sum_ns: 1e6 * count as f64,
         times: (0..count).map(|_| 1e6).collect(),
         times_from_send: None,
@@ -23,10 +25,15 @@ pub fn window(counts: [u64; SLOTS]) -> LoadWindow {
 
 #[test]
 fn interval_of_a_rate_is_by_batch_means() {
-    let batch = |completed| StepBatch { completed, seconds: 10.0, ..StepBatch::default() };
+    let batch = |completed: u64| StepBatch {
+        completed,
+        arrived: completed as f64,
+        seconds: 10.0,
+        ..StepBatch::default()
+    };
     let mut step = MeasuredStep::new(1);
     step.batches = [90, 110].repeat(5).into_iter().map(batch).collect();
-    let rate = |batch: &StepBatch| batch.completed as f64 / batch.seconds;
+    let rate = |batch: &StepBatch| batch.arrived / batch.seconds;
     let interval = step.mean_interval(10.0, rate).expect("ten batches");
     // 2.2622 (Student's t, 9 degrees of freedom) × 1.0541 ÷ √10.
     assert!((interval.low - 9.246).abs() < 1e-3 && (interval.high - 10.754).abs() < 1e-3);

@@ -50,6 +50,7 @@ fn limit(seen: LocalSeen, knee: f64, think_s: f64) -> Limit {
         };
         MeasuredSweep {
             point: SweepPoint { throughput, response_s },
+            received_s: 0.0,
             server: Some(server),
             client_share: 0.1,
             client_waiting: 0.0,
@@ -149,6 +150,7 @@ fn sweeps_with_more_clients_weigh_more() {
         let mut step = MeasuredStep::new(clients);
         let sweep = |(sockets, sending): (u64, u64)| MeasuredSweep {
             point: SweepPoint { throughput: 100.0, response_s: f64::from(clients) / 100.0 },
+            received_s: 0.0,
             server: Some(ServerUse {
                 looks: Some(Looks { sockets, sending, ..Looks::default() }),
                 ..ServerUse::default()

@@ -30,7 +30,8 @@ pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
             sentences.extend(limit.sentences);
             answer.next.extend(limit.next.filter(|next| !answer.next.contains(next)));
         }
-        let name = if several { own_name(&params, &all) } else { String::new() };
+        let name = own_name(&params, &all);
+        let name = if several { format!("{name}: ") } else { String::new() };
         answer.sentences.push(name + &sentences.join(" "));
     }
     for found in of(MAX_RATE).filter(|found| found.verdict.shows_number()) {
@@ -41,13 +42,13 @@ pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
     answer
 }
 
-/// `mode=random: `, by the parameters in which cases differ.
-fn own_name(params: &Params, all: &[Params]) -> String {
+/// `mode=random`, by the parameters in which cases differ.
+pub(super) fn own_name(params: &Params, all: &[Params]) -> String {
     let differs = |(name, value): &(&String, &ParamValue)| {
         all.iter().any(|other| other.0.get(*name) != Some(*value))
     };
     let own = params.0.iter().filter(differs).map(|(name, value)| format!("{name}={value}"));
-    format!("{}: ", own.collect::<Vec<String>>().join(", "))
+    own.collect::<Vec<String>>().join(", ")
 }
 
 /// ` (1.2 to 1.4)`.

@@ -25,7 +25,8 @@ const FASTER: &str = "more threads (`--threads`) or a faster client";
 const MORE: &str = "more clients (`--clients`), or longer steps (`--time`)";
 const LONGER: &str = "longer steps (`--time`)";
 const DOSES: &str = "work added to each resource in turn (`--prove`)";
-const ONLY: &str = "only its added load lowers the throughput as predicted for a bottleneck";
+const ONLY: &str = "its added load lowers the throughput as predicted for a bottleneck, and the \
+    interval of each other excludes that";
 
 /// The capacities that were measured before a load.
 pub(super) fn capacities(records: &[Record], width: usize) -> String {
@@ -45,6 +46,14 @@ pub(super) fn capacity_words(records: &[Record]) -> impl Iterator<Item = String>
         let what = word(record.params.text("of").unwrap_or_default());
         format!("{what} {}{requests}{method}", glued(&rate))
     })
+}
+
+/// The name of a bottleneck, with its proof.
+pub(super) fn short(bottleneck: Option<&Record>) -> String {
+    let Some(bottleneck) = bottleneck else { return NOTHING.to_owned() };
+    let case = LimitCase { bottleneck, records: &[], earlier: &[] };
+    let is_proved = bottleneck.text_of(load_facts::PROOF) == Some(load_facts::CONFIRMED);
+    format!("{}{}", word(case.name()), if is_proved { ", confirmed" } else { "" })
 }
 
 /// The limit of a case. `records`: those of its group; `earlier`: of the run.
@@ -76,7 +85,8 @@ pub(super) struct Conclusion {
 pub(super) fn conclusion(bottleneck: &Record, records: &[Record]) -> Conclusion {
     let case = LimitCase { bottleneck, records, earlier: &[] };
     let mut conclusion = case.conclusion();
-    let proof = bottleneck.text_of(load_facts::PROOF).filter(|_| case.name() != UNDETERMINED);
+    // The bottleneck says why it is refuted.
+    let proof = bottleneck.text_of(load_facts::PROOF).filter(|word| *word != "refuted");
     let proof = proof.map(|word| format!("Proof by added load: {word}."));
     conclusion.sentences.extend(proof);
     conclusion
@@ -137,7 +147,9 @@ impl<'r> LimitCase<'r> {
                 whole if whole.fract() == 0.0 => counted(whole as usize, "client"),
                 part => format!("{} clients", bare(part)),
             };
-            Some((name, format!("{mark}{clients}{}", interval.unwrap_or_default())))
+            let expected = self.record(SATURATION).is_some_and(|it| it.shown_summary().is_none());
+            let law = if expected { " expected, (R + Z) ÷ R of one client" } else { "" };
+            Some((name, format!("{mark}{clients}{}{law}", interval.unwrap_or_default())))
         };
         let numbers = [("knee", "load.knee"), ("95 % at", "load.clients_95")];
         numbers.into_iter().filter_map(clients).collect()
@@ -162,14 +174,21 @@ impl<'r> LimitCase<'r> {
     pub(super) fn uses(&self) -> Vec<String> {
         let is_local = self.is_local();
         let bytes = |(resource, does, waits): (&str, &str, &str)| {
-            let value = self.fact(resource, UTILISATION)?;
+            let rates = self.fact(resource, USED).zip(self.fact(resource, load_facts::CAPACITY));
+            let Some(value) = self.fact(resource, UTILISATION) else {
+                let (used, of) = rates.filter(|(used, of)| used > of)?;
+                let rates = [used, of].map(|rate| glued(&format!("{} MB/s", mb(rate))));
+                let [used, of] = rates;
+                return Some(format!(
+                    "{does} {used}, more than its capacity measured before, {of}"
+                ));
+            };
             let share = self.share(resource)?;
             if is_local {
                 let interval = share.get(1).map_or(String::new(), |ends| format!(" ({ends})"));
                 return Some(format!("{waits} {}{interval} of the time", share[0]));
             }
             let share = share.join(", ");
-            let rates = self.fact(resource, USED).zip(self.fact(resource, load_facts::CAPACITY));
             Some(match rates {
                 Some((used, of)) if used > 0.0 => {
                     let rates = glued(&format!("{} of {} MB/s", mb(used), mb(of)));
@@ -241,7 +260,7 @@ impl<'r> LimitCase<'r> {
         sentences.extend(self.client_bound());
         let next = match self.name() {
             "client" => Some(FASTER),
-            UNDETERMINED if self.is_ours() && self.has_doses() => Some(LONGER),
+            UNDETERMINED if self.is_ours() && self.proof().is_some() => Some(LONGER),
             UNDETERMINED if self.is_ours() => Some(DOSES),
             _ => None,
         };
@@ -288,7 +307,10 @@ impl<'r> LimitCase<'r> {
         let sentences = sentences.map(|sentence| format!("{sentence}.")).collect();
         // More clients add to what leaves steps out.
         let remedy = reasons.and_then(remedy::first);
-        Conclusion { sentences, next: Some(remedy.unwrap_or(MORE.to_owned())) }
+        let more = self.shown("load.knee").map(|knee| more(knee.median));
+        let next: Vec<String> = more.into_iter().chain(remedy).collect();
+        let next = if next.is_empty() { MORE.to_owned() } else { next.join("; ") };
+        Conclusion { sentences, next: Some(next) }
     }
 
     /// Steps of the table that are no points of the curve.
@@ -322,10 +344,6 @@ impl<'r> LimitCase<'r> {
         }
     }
 
-    fn has_doses(&self) -> bool {
-        self.records.iter().any(|record| record.metric.as_str() == DOSE)
-    }
-
     pub(super) fn resources(&self) -> Vec<Column> {
         let known = |of: &&str| self.capacity(of).is_some() || self.fact(of, UTILISATION).is_some();
         let all: Vec<&str> = RESOURCES.into_iter().filter(known).collect();
@@ -356,13 +374,14 @@ impl<'r> LimitCase<'r> {
 
     /// The effect of each added load, and what follows for the bottleneck.
     fn doses(&self, width: usize) -> String {
-        let Some((head, mut columns)) = self.effects() else { return String::new() };
+        let proof = self.proof().map(|proof| ("proof", proof));
+        let proof = facts(proof.as_slice(), width);
+        let Some((head, mut columns)) = self.effects() else { return proof };
         if columns.iter().map(|column| column.width() + 2).sum::<usize>() > width {
             columns.pop();
         }
         let table: String = blocks(columns, 1, width).iter().map(|block| rows(block)).collect();
-        let proof = self.proof().map(|proof| ("proof", proof));
-        wrapped(&format!("\n{head}:"), width, "\n", "") + &table + &facts(proof.as_slice(), width)
+        wrapped(&format!("\n{head}:"), width, "\n", "") + &table + &proof
     }
 
     /// Whether the added loads confirm the bottleneck, and why.
@@ -412,6 +431,16 @@ impl<'r> LimitCase<'r> {
         ];
         Some((head, columns))
     }
+}
+
+/// What shows a knee: numbers of clients up to twice as many.
+fn more(knee: f64) -> String {
+    let all: Vec<String> = (0..17)
+        .map(|at| 1 << at)
+        .take_while(|all| f64::from(*all) < 4.0 * knee)
+        .map(|all: i32| all.to_string())
+        .collect();
+    format!("more clients than the knee (`--clients {}`)", all.join(","))
 }
 
 fn word(resource: &str) -> &str {

@@ -33,6 +33,16 @@ pub(crate) fn questions(records: &[Record]) -> Vec<Question> {
         }
         questions.extend(of_case);
     }
+    if cases.len() > 1 {
+        let (head, rows) = super::cases(records);
+        let question = Question::new("How do the cases compare?", vec![format!("{head}.")]);
+        questions.push(Question { tables: vec![("the cases".to_owned(), rows)], ..question });
+    }
+    let memory = super::memory_words(records);
+    if !memory.is_empty() {
+        let words = memory.into_iter().map(|(name, text)| format!("{name}: {text}")).collect();
+        questions.push(Question::new("Does the memory of either end grow?", words));
+    }
     questions
 }
 
@@ -73,10 +83,13 @@ fn of_steps(steps: &[&Record], records: &[Record]) -> Vec<Question> {
             [of_case.uses(), of_case.conclusion().in_order()].concat(),
         )
     });
-    if let Some((head, table)) = of_case.effects() {
-        let proof = of_case.proof().into_iter().collect();
-        let tables = vec![(format!("{}, `{name}`", head.replacen('T', "t", 1)), table)];
-        questions.push(Question { tables, ..Question::new("Is the bottleneck proved?", proof) });
+    if let Some(proof) = of_case.proof() {
+        let table = |(head, table): (String, Vec<Column>)| {
+            (format!("{}, `{name}`", head.replacen('T', "t", 1)), table)
+        };
+        let tables = of_case.effects().map(table).into_iter().collect();
+        let question = Question::new("Is the bottleneck proved?", vec![proof]);
+        questions.push(Question { tables, ..question });
     }
     questions
 }
