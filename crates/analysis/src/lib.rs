@@ -14,6 +14,7 @@ pub mod diagnosis;
 pub mod differences;
 pub mod display_value;
 pub mod effects;
+pub mod evidence;
 pub mod fleet;
 pub mod fuzz;
 pub mod history;

@@ -181,6 +181,18 @@ pub enum ReferenceBasis {
     ThisRun,
 }
 
+impl Reference {
+    /// The share of the visits that had the core to themselves.
+    pub fn clean_share(&self) -> f64 {
+        f64::from(self.clean) / f64::from(self.visits.max(1))
+    }
+
+    /// Whether fewer than half of the visits had it: what is over all visits is of a shared core.
+    pub fn is_shared(&self) -> bool {
+        self.visits > 0 && self.clean_share() < 0.5
+    }
+}
+
 impl Run {
     /// The id, with the label if there is one.
     pub fn name(&self) -> String {

@@ -1,5 +1,6 @@
 //! The account of a record: how its number was measured, and how its prediction was made.
 
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::{at_most, percent, quantity, span_within};
 use fathom_record::{
     Agreement, Cause, Class, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
@@ -54,7 +55,7 @@ type AccountKind<'a> = (Option<&'a str>, Option<&'a NoModel>, bool, Vec<(Cause, 
 fn kind(record: &Record) -> AccountKind<'_> {
     let formula = record.prediction.as_ref().map(|prediction| prediction.formula.as_str());
     let none = record.no_model.as_ref();
-    let differs = record.agreement.is_some_and(Agreement::fails);
+    let differs = shown_agreement(record).is_some_and(Agreement::fails);
     // Reasons for a missing number differ by their text, causes of noise by their kind.
     let text = |text| Some(text).filter(|_| !record.verdict.shows_number());
     let reasons = record.verdict.reasons.iter();
@@ -108,7 +109,7 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
         }
         add(format!("source: {}", prediction.source));
         if let Some(meaning) = meaning(record) {
-            add(format!("{}: {meaning}", record.agreement.map_or("", Agreement::word)));
+            add(format!("{}: {meaning}", shown_agreement(record).map_or("", Agreement::word)));
         }
     }
     if let Some(none) = &record.no_model {
@@ -199,7 +200,7 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
         }
         _ => String::new(),
     };
-    let word = match record.agreement {
+    let word = match shown_agreement(record) {
         Some(Agreement::Inconclusive) => inconclusive(record, prediction),
         Some(Agreement::Met) => format!(": {}", met(record)),
         Some(agreement) => format!(": {}", agreement.word()),

@@ -33,7 +33,7 @@ impl Closing {
         Self {
             progress: progress(document),
             counts: summary(document),
-            findings: findings(&document.records),
+            findings: findings(document),
             verdict: run_verdict(document),
             whole: whole_run(document),
         }

@@ -137,7 +137,7 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
         }
     }
     let findings = Closing::from_document(first).findings;
-    let far = outside(&first.records, 8);
+    let far = outside(first, 8);
     let rare = unusual(&first.records, 8);
     let lists = [
         ("Outside their predictions", far),

@@ -1,6 +1,7 @@
 //! The lines beneath a row: why a number is noisy or missing, and its distribution.
 
 use fathom_analysis::display_value::DisplayValue;
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
 use fathom_record::{
@@ -71,7 +72,7 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     }
     datagrams(record).into_iter().for_each(&mut add);
     if let Some(text) = meaning(record).filter(|text| above.and_then(meaning) != Some(text)) {
-        add(format!("{}: {text}", record.agreement.map_or("", Agreement::word)));
+        add(format!("{}: {text}", shown_agreement(record).map_or("", Agreement::word)));
     }
     typical::remark(record).into_iter().for_each(&mut add);
     if let Some(floor) = record.summary.as_ref().and_then(|summary| summary.clock_floor) {
@@ -125,7 +126,7 @@ fn repeats(above: &Verdict, below: &Verdict) -> bool {
 
 /// What a result outside its prediction means for the machine.
 pub(crate) fn meaning(record: &Record) -> Option<&str> {
-    record.agreement.filter(|agreement| agreement.fails())?;
+    shown_agreement(record).filter(|agreement| agreement.fails())?;
     let prediction = record.prediction.as_ref()?;
     let meaning = prediction.meaning_of(record.summary.as_ref()?.median);
     (!meaning.is_empty()).then_some(meaning)

@@ -2,6 +2,7 @@
 //! why, each cause once.
 
 use fathom_analysis::display_value::DisplayValue;
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::{at_most, quantity};
 use fathom_record::{Agreement, Cause, Fact, Position, Prediction, Protocol, Record, State, Unit};
 
@@ -59,7 +60,7 @@ impl Points<'_> {
         let mut words = Vec::new();
         for agreement in Agreement::ALL {
             let count = self
-                .select(|one| one.verdict.shows_number() && one.agreement == Some(agreement))
+                .select(|one| one.verdict.shows_number() && shown_agreement(one) == Some(agreement))
                 .len();
             words.extend((count > 0).then(|| glued(&format!("{count} {}", agreement.word()))));
         }
@@ -197,7 +198,7 @@ impl Points<'_> {
     /// The cases outside their predictions, by meaning, each with the furthest case.
     fn differing(&self, protocol: Protocol, printed: &mut Printed) -> Vec<String> {
         let chosen = self.select(|record| {
-            record.verdict.shows_number() && record.agreement.is_some_and(Agreement::fails)
+            record.verdict.shows_number() && shown_agreement(record).is_some_and(Agreement::fails)
         });
         let meaning = |at: usize| meaning(self.records[at]).unwrap_or_default();
         let groups = grouped(chosen.iter().map(|at| (meaning(*at), *at)));
