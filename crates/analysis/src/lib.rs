@@ -24,6 +24,7 @@ pub mod load;
 pub mod reference;
 pub mod scaling;
 pub mod schedule;
+pub mod side_by_side;
 pub mod statistics;
 pub mod strata;
 pub mod typical;

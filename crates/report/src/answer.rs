@@ -12,7 +12,7 @@ use crate::closing::{progress, run_verdict};
 use crate::core_state::{core_state, left_out};
 use crate::counts::{agreements, cause_words};
 use crate::distinct::distinct;
-use crate::findings::{self, beside_typical, furthest_outside, furthest_worse, short};
+use crate::findings::{self, beside_typical, furthest_outside, furthest_worse, sentence, short};
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, PLAIN, paint_lines};
 use crate::remarks::meaning;
@@ -110,9 +110,12 @@ impl Answer {
             Mood::Bad => BAD,
         };
         let sentences = self.verdict.iter().map(|it| wrapped(it, width, "", "  "));
-        let next: Vec<&str> = self.next.iter().take(NEXT).map(|it| it.text.as_str()).collect();
         let text = paint_lines(style, &sentences.collect::<String>());
-        if next.is_empty() { text } else { text + &labelled("next", &next.join("; "), width) }
+        let next = self.next.iter().take(NEXT).enumerate();
+        let line = |(at, item): (usize, &AnswerItem)| {
+            labelled(if at == 0 { "next" } else { "" }, &item.text, width)
+        };
+        text + &next.map(line).collect::<String>()
     }
 }
 
@@ -187,9 +190,11 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
             count => format!("{count} of {of} show what the machine itself can do"),
         };
         verdict.push(format!(
-            "Measured on a shared machine: core to itself in {} of processes; {whose}. The {valid} \
-             valid ones of {of} hold for such a load: compare them with runs under the same.",
+            "Measured on a shared machine: core to itself in {} of processes; {whose}.",
             glued(&percent(core.clean_share()))
+        ));
+        verdict.push(format!(
+            "{valid} of {of} hold for such a load: compare them with runs under the same."
         ));
     }
     // A procedure has an answer of its own.
@@ -213,7 +218,8 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         _ => verdict.push(format!("{core}{noisy} of {of} noisy ({share}): ignore those.")),
     }
     if run.verdict.state == State::Noisy {
-        verdict.extend(run_verdict(document));
+        let why: Vec<&str> = run.verdict.reasons.iter().map(|it| it.text.as_str()).collect();
+        verdict.push(sentence(format!("The run is noisy: {}", why.join("; "))));
     }
     (if is_whole { mood } else { Mood::Care }, verdict)
 }
@@ -409,11 +415,11 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
     }
     remedies.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let whole = run.verdict.reasons.iter().filter_map(|it| it.remedy.as_ref()).map(remedy::words);
-    let remedies = whole.chain(remedies.into_iter().map(|(_, words)| words));
-    remedies.take(REMEDIES).for_each(&mut add);
     if is_disturbed {
         add("`fathom doctor`: what disturbs this machine now".to_owned());
     }
+    let remedies = whole.chain(remedies.into_iter().map(|(_, words)| words));
+    remedies.take(REMEDIES).for_each(&mut add);
     if run.procedure.is_none() {
         let compare = "fathom compare latest:battery~1 latest:battery";
         add(format!("after a change: `fathom run`, then `{compare}`"));

@@ -22,6 +22,7 @@ pub mod markdown;
 pub mod page;
 pub mod paper;
 pub mod reference;
+pub mod side_by_side;
 pub mod tiles;
 pub mod typical;
 
@@ -55,7 +56,7 @@ mod table;
 mod trend;
 mod wrap;
 
-pub use account::accounts;
+pub use account::{accounts, answer};
 pub use brief::brief;
 pub use closing::{closing, kept};
 pub use doctor::doctor;

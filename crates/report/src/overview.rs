@@ -114,6 +114,16 @@ fn has(params: &Params, (name, wanted): &(&str, &str)) -> bool {
     params.0.get(*name).is_some_and(|value| value.to_string() == *wanted)
 }
 
+/// The labels of all rows with the cases of each that a run has.
+pub(crate) fn labelled_cases<'r>(
+    records: &'r [Record],
+) -> impl Iterator<Item = (&'static str, String, Option<&'r Record>)> {
+    ROWS.iter().filter(|row| row.pick != Pick::RateOfFirst).map(|row| {
+        let cpus = if row.pick == Pick::Last { "all CPUs" } else { "1 thread" };
+        (row.group, row.label.replace("{threads}", cpus), row.record(records))
+    })
+}
+
 /// The metric of the row with this label.
 pub fn metric_of_label(label: &str) -> Option<&'static str> {
     let has_label = |row: &&ReportRow| match row.label.split_once("{threads}") {

@@ -23,8 +23,14 @@ const AS_FOUND_MIN: f64 = 0.05;
 pub(crate) const INDENT: &str = "    ";
 pub(crate) const FURTHER: &str = "      ";
 
-/// All remarks on a record. Reasons already printed for the row above are not repeated.
-pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting<'_>) -> String {
+/// All remarks on a record. Reasons already printed for the row above are not repeated, nor are
+/// causes of noise among those `explained` by rows before.
+pub(crate) fn remarks(
+    record: &Record,
+    above: Option<&Record>,
+    explained: &mut Vec<Cause>,
+    setting: &Setting<'_>,
+) -> String {
     let width = setting.columns.line;
     let repeated = above.is_some_and(|above| repeats(&above.verdict, &record.verdict));
     if !record.verdict.shows_number() {
@@ -83,7 +89,12 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     // A valid number can have a reason too: a cap that limited it.
     let is_of_run =
         |reason: &Reason| matches!(reason.cause, Cause::CoreShared | Cause::MachineDrift);
-    let is_known = record.verdict.reasons.iter().all(is_of_run) || repeated;
+    let main = record.verdict.reasons.first().map(|reason| reason.cause);
+    let is_explained = main.is_some_and(|it| explained.contains(&it));
+    let is_noisy = record.verdict.state == State::Noisy;
+    explained.extend(main.filter(|_| is_noisy && !is_explained));
+    let is_known =
+        record.verdict.reasons.iter().all(is_of_run) || repeated || is_noisy && is_explained;
     if is_known { lines } else { lines + &reasons(record, width) }
 }
 
@@ -199,9 +210,12 @@ mod tests {
         let facts = vec![Fact::quantity("loss", 0.2076, Unit::Ratio), jitter];
         let mut record = Record { facts, ..Record::default() };
         let text = "loss 21 %, jitter 7.435 µs";
-        assert!(remarks(&record, None, &setting).contains(text));
+        assert!(remarks(&record, None, &mut Vec::new(), &setting).contains(text));
         record.verdict = Verdict::because(State::Invalid, Cause::LoadGenerator, "why");
-        assert!(!remarks(&record, None, &setting).contains(text), "of another rate");
+        assert!(
+            !remarks(&record, None, &mut Vec::new(), &setting).contains(text),
+            "of another rate"
+        );
     }
 
     #[test]
