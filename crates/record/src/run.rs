@@ -187,9 +187,10 @@ impl Reference {
         f64::from(self.clean) / f64::from(self.visits.max(1))
     }
 
-    /// Whether fewer than half of the visits had it: what is over all visits is of a shared core.
+    /// Whether too few visits had it to be the state that is reported: what is over all visits is
+    /// of a shared core.
     pub fn is_shared(&self) -> bool {
-        self.visits > 0 && self.clean_share() < 0.5
+        self.visits > 0 && self.clean_share() < 0.3
     }
 }
 

@@ -4,7 +4,7 @@ use fathom_analysis::evidence::{not_judged, shown_agreement};
 use fathom_record::quantity::{at_most, percent, quantity, span_within};
 use fathom_record::{
     Agreement, Cause, Class, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
-    Params, Prediction, Quantile, Record, Run, Series, Stratum, Summary, Unit,
+    Params, Prediction, Quantile, Record, Run, Series, State, Stratum, Summary, Unit,
 };
 
 use crate::case::{case, counted};
@@ -77,6 +77,11 @@ pub fn accounts(records: &[Record], document: &Document, layout: &Layout) -> Str
             kinds.push((kind, record));
         }
     }
+    // What needs an explanation first.
+    kinds.sort_by_key(|(_, it)| {
+        let fails = shown_agreement(it).is_some_and(Agreement::fails);
+        (!fails, it.verdict.state == State::Valid)
+    });
     kinds.truncate(KINDS);
     text += &kinds.iter().map(|(_, record)| account(record)).collect::<String>();
     let more = records.len() - kinds.len();
@@ -89,7 +94,7 @@ pub fn accounts(records: &[Record], document: &Document, layout: &Layout) -> Str
 }
 
 /// So many kinds of cases have an account.
-const KINDS: usize = 2;
+const KINDS: usize = 3;
 
 /// What cases have in common so that one account covers them.
 type AccountKind<'a> = (Option<&'a str>, Option<&'a NoModel>, bool, Vec<(Cause, Option<&'a str>)>);

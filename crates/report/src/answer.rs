@@ -3,7 +3,9 @@
 
 use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::percent;
-use fathom_record::{Agreement, Better, Cause, Class, Document, Record, State, Stratum, causes};
+use fathom_record::{
+    Agreement, Better, Cause, Class, Document, Record, Reference, State, Stratum, causes,
+};
 use serde::Serialize;
 
 use crate::by_hand;
@@ -50,7 +52,7 @@ const DISTURBANCES: [Cause; 11] = [
 pub(crate) struct Answer {
     mood: Mood,
     /// Sentences, each a line of its own.
-    verdict: Vec<String>,
+    pub(crate) verdict: Vec<String>,
     ignore: Vec<AnswerItem>,
     unusual: Vec<AnswerItem>,
     /// What was compared if nothing is unusual.
@@ -169,39 +171,38 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         verdict.extend(run_verdict(document));
         return (Mood::Bad, verdict);
     }
-    // A run that has just begun.
-    if all == 0 && !is_whole {
+    if all == 0 {
+        // Or a run that has just begun.
+        verdict.extend(is_whole.then(|| "Nothing was measured.".to_owned()));
         return (Mood::Care, verdict);
     }
     if numbers == 0 {
         verdict.push("No result has a number.".to_owned());
         return (Mood::Bad, verdict);
     }
-    let shared = run.reference.filter(|it| it.is_shared() && run.procedure.is_none());
+    let busy = busy(document, numbers).filter(|_| run.procedure.is_none());
     let mostly_noisy = noisy as f64 > NOISY_MAX * numbers as f64;
     let (mut mood, sentences) = match signs.sentence() {
-        _ if shared.is_some() || mostly_noisy => (Mood::Care, Vec::new()),
+        _ if busy.is_some() || mostly_noisy => (Mood::Care, Vec::new()),
         unusual => judged(document, signs, unusual),
     };
     let of = counted(all, "result");
-    if let Some(core) = shared {
-        let whose = match findings::judged(document).count() {
-            0 => "no number shows what the machine itself can do".to_owned(),
-            count => format!("{count} of {of} show what the machine itself can do"),
-        };
-        verdict.push(format!(
-            "Measured on a shared machine: core to itself in {} of processes; {whose}.",
-            glued(&percent(core.clean_share()))
-        ));
-        verdict.push(format!(
-            "{valid} of {of} hold for such a load: compare them with runs under the same."
-        ));
+    if let Some(how) = &busy {
+        verdict.push(format!("Measured on a {how}."));
+        let count = findings::judged(document).count();
+        verdict.push(match count {
+            0 => format!(
+                "No number shows what the machine itself can do; {valid} of {of} hold for such a \
+                 load: compare them with runs under the same."
+            ),
+            _ => format!("{count} of {of} show what the machine can do."),
+        });
     }
     // A procedure has an answer of its own.
     let is_said = is_alone || mood != Mood::Good;
     verdict.extend(sentences.into_iter().filter(|_| is_said));
     let share = percent(noisy as f64 / all.max(1) as f64);
-    let core = run.reference.filter(|_| shared.is_none() && run.procedure.is_none());
+    let core = run.reference.filter(|_| busy.is_none() && run.procedure.is_none());
     let core = core.map_or(String::new(), |it| capitalised(&core_state(&it)) + "; ");
     match noisy {
         0 if is_alone => {
@@ -209,7 +210,7 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
             verdict.push(format!("{core}{valid} of {of} {one} valid."));
         }
         0 => {}
-        _ if mostly_noisy && shared.is_none() => {
+        _ if mostly_noisy && busy.is_none() => {
             mood = Mood::Care;
             let text = format!("{core}{noisy} of {of} noisy ({share}): measure again before you");
             verdict.push(text + " conclude anything.");
@@ -222,6 +223,25 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         verdict.push(sentence(format!("The run is noisy: {}", why.join("; "))));
     }
     (if is_whole { mood } else { Mood::Care }, verdict)
+}
+
+/// That the core was shared, or that others disturbed most results, in words.
+fn busy(document: &Document, numbers: usize) -> Option<String> {
+    let Document { records, run, .. } = document;
+    if let Some(core) = run.reference.filter(Reference::is_shared) {
+        let share = glued(&percent(core.clean_share()));
+        return Some(format!("shared machine: core to itself in {share} of processes"));
+    }
+    let causes = causes(records, State::Noisy).into_iter();
+    let causes: Vec<(Cause, usize)> = causes.filter(|(it, _)| DISTURBANCES.contains(it)).collect();
+    let disturbed: usize = causes.iter().map(|(_, count)| count).sum();
+    let named = causes.iter().take(WORST_NAMED);
+    let named: Vec<String> =
+        named.map(|(cause, count)| format!("{} {count}", cause_words(*cause))).collect();
+    (disturbed as f64 > NOISY_MAX * numbers as f64).then(|| {
+        let of = counted(records.len(), "result");
+        format!("busy machine: others disturbed {disturbed} of {of} ({})", named.join(", "))
+    })
 }
 
 /// What predictions and published machines say; `unusual`: what does not fit them.
@@ -431,162 +451,4 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
 }
 
 #[cfg(test)]
-mod tests {
-    use fathom_record::{
-        Fact, Host, MetricId, Params, Position, Prediction, Reason, Remedy, Run, RunState, Summary,
-        Tool, Typical, Unit, Value, Verdict,
-    };
-
-    use super::*;
-
-    /// A valid result that is within its prediction.
-    fn within(name: &str) -> Record {
-        Record {
-            metric: MetricId::new(name),
-            unit: Unit::Nanoseconds,
-            summary: Some(Summary { median: 100.0, ..Summary::default() }),
-            prediction: Some(Prediction::sum(100.0, 0.0, 0.2, "formula", "source")),
-            agreement: Some(Agreement::Within),
-            ..Record::default()
-        }
-    }
-
-    fn noisy(name: &str, remedy: Remedy) -> Record {
-        let reason = Reason::new(Cause::Steal, "CPU steal 12 %").with_remedy(Some(remedy));
-        let verdict = Verdict { state: State::Noisy, reasons: vec![reason] };
-        Record { verdict, agreement: Some(Agreement::Inconclusive), ..within(name) }
-    }
-
-    fn answer_of(procedure: Option<&str>, records: Vec<Record>) -> Answer {
-        let tool = Tool { name: "fathom".to_owned(), version: String::new() };
-        let (host, far) = (Host::default(), Vec::new());
-        let run = Run {
-            procedure: procedure.map(str::to_owned),
-            planned: records.len() as u64,
-            state: RunState::Complete,
-            ..Run::default()
-        };
-        Answer::from_document(&Document { schema: 0, tool, run, host, far, records }, &[])
-    }
-
-    fn answer(records: Vec<Record>) -> Answer {
-        answer_of(None, records)
-    }
-
-    fn texts(items: &[AnswerItem]) -> Vec<&str> {
-        items.iter().map(|item| item.text.as_str()).collect()
-    }
-
-    #[test]
-    fn quiet_run_has_no_sign_and_counts_its_predictions() {
-        let answer = answer(vec![within("os.a"), within("os.b")]);
-        let sign = "No sign that something slows this machine: 2 of 2 predicted values within.";
-        assert_eq!(answer.verdict, [sign, "2 of 2 results are valid."]);
-        assert_eq!(answer.mood, Mood::Good);
-        assert_eq!((answer.ignore, answer.unusual), (vec![], vec![]));
-        assert_eq!(answer.usual, "Nothing: 2 of 2 predictions within or met.");
-    }
-
-    #[test]
-    fn few_noisy_results_are_ignored_and_many_forbid_a_conclusion() {
-        let mut records = vec![within("os.a"), within("os.b"), noisy("os.c", Remedy::QuieterHost)];
-        let few = answer(records.clone());
-        assert_eq!(few.mood, Mood::Good);
-        assert_eq!(few.verdict[1], "1 of 3 results noisy: ignore it.");
-        assert_eq!(texts(&few.ignore), ["1 noisy: CPU steal"]);
-        assert_eq!(few.ignore[0].show, Some("noisy"));
-        let next = texts(&few.next);
-        let first = ["measure on a quieter or dedicated host"];
-        assert_eq!(next[..1], first);
-        assert!(next[1].starts_with("`fathom doctor`"), "{next:?}");
-        records.extend(["os.d", "os.e"].map(|name| noisy(name, Remedy::QuieterHost)));
-        let many = answer(records);
-        assert_eq!(many.mood, Mood::Care);
-        let forbids = "3 of 5 results noisy (60 %): measure again before you conclude anything.";
-        assert_eq!(many.verdict, [forbids]);
-    }
-
-    #[test]
-    fn outside_and_worse_than_typical_are_named_with_their_command() {
-        let mut outside = within("os.a");
-        outside.agreement = Some(Agreement::Outside);
-        outside.summary.as_mut().expect("a summary").median = 200.0;
-        let mut worse = within("os.b");
-        worse.typical = Some(Typical {
-            cpu: "Example".to_owned(),
-            size: None,
-            n: 50,
-            low: 80.0,
-            median: 85.0,
-            high: 90.0,
-            better: 50,
-            worse: 0,
-            position: Position::Worse,
-            not_judged: None,
-        });
-        let answer = answer(vec![outside, worse]);
-        let verdict = "Unusual: 1 result outside the prediction, 1 worse than on typical \
-                       machines; 1 of 2 predicted values within.";
-        assert_eq!(answer.verdict[0], verdict);
-        let unusual = texts(&answer.unusual);
-        assert!(unusual[0].starts_with("os.a 200.0\u{a0}ns, expected"), "{unusual:?}");
-        assert!(unusual[1].starts_with("os.b 100.0\u{a0}ns, worse than all 50"), "{unusual:?}");
-        let next = texts(&answer.next);
-        assert!(next[0].starts_with("`fathom explain os.a`"), "{next:?}");
-        assert!(next[1].starts_with("`fathom compare --typical`"), "{next:?}");
-    }
-
-    #[test]
-    fn without_a_number_there_is_no_good_verdict() {
-        let verdict = Verdict::because(State::Unavailable, Cause::Missing, "no permission");
-        let answer = answer(vec![Record { verdict, ..within("os.a") }]);
-        assert_eq!(answer.verdict, ["No result has a number."]);
-        assert_eq!(answer.mood, Mood::Bad);
-        let missing = "1 unavailable: permission, limit or missing feature";
-        assert_eq!(texts(&answer.ignore), [missing]);
-    }
-
-    #[test]
-    fn inconclusive_predictions_are_no_good_sign() {
-        let open = |name| Record { agreement: Some(Agreement::Inconclusive), ..within(name) };
-        let answer = answer(vec![open("os.a"), open("os.b"), within("os.c")]);
-        let says = "The predictions are inconclusive: 1 of 3 predicted values within, \
-                    2 have no interval to judge by.";
-        assert_eq!(answer.verdict[0], says);
-        assert_eq!(answer.mood, Mood::Care);
-        assert_eq!(answer.usual, "Inconclusive: 1 of 3 predictions within or met.");
-    }
-
-    #[test]
-    fn command_without_a_number_says_why() {
-        let verdict = Verdict::because(State::Unavailable, Cause::Missing, "no space");
-        let records = vec![within("file.a"), Record { verdict, ..within("file.b") }];
-        let answer = answer_of(Some("file read"), records);
-        assert_eq!(answer.mood, Mood::Care);
-        assert!(answer.verdict[0].starts_with("file.a: 100"), "{:?}", answer.verdict);
-        assert_eq!(answer.verdict[1], "file.b: unavailable: no space.");
-    }
-
-    #[test]
-    fn load_begins_with_its_limit_and_the_proof() {
-        let case = Params::one("mode", "random");
-        let rate = |metric: &str, params: Params| Record {
-            metric: MetricId::new(metric),
-            params,
-            unit: Unit::PerSecond,
-            summary: Some(Summary { median: 5000.0, ..Summary::default() }),
-            ..Record::default()
-        };
-        let mut bottleneck = rate("load.bottleneck", case.clone());
-        bottleneck.value = Some(Value::Text("server-cpu".to_owned()));
-        bottleneck.facts = vec![Fact::text("proof", "confirmed")];
-        let step = rate("load.throughput", case.clone().and("clients", 8));
-        let records = vec![step, rate("load.saturation", case), bottleneck];
-        let answer = answer_of(Some("load"), records);
-        let first = answer.verdict[0].replace('\u{a0}', " ");
-        let begin =
-            "Highest throughput: 5000 requests/s at 8 clients. The CPU of the server limits";
-        assert!(first.starts_with(begin), "{first}");
-        assert!(first.ends_with("Proof by added load: confirmed."), "{first}");
-    }
-}
+mod tests;

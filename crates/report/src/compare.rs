@@ -496,13 +496,13 @@ fn summary(comparison: &Comparison) -> String {
     let mut rows = comparison.rows.as_slice();
     while let Some(first) = rows.first() {
         let count = rows.iter().take_while(|row| row.word == first.word).count();
-        let mut part = counted_word(count, first.word);
+        let mut part = glued(&counted_word(count, first.word));
         if is_certain(&first) {
-            let size = percent((first.ratio.unwrap_or(1.0) - 1.0).abs());
+            let size = glued(&percent((first.ratio.unwrap_or(1.0) - 1.0).abs()));
             let most = if count > 1 { "most: " } else { "" };
             part += &format!(" ({most}{}, {size})", named(&first.metric, &first.params));
         }
-        parts.push(glued(&part));
+        parts.push(part);
         rows = &rows[count..];
         if is_looks(first) && !rows.first().is_some_and(is_looks) {
             let chance = format!("(about {:.0} by chance)", comparison.false_alarms.ceil());

@@ -8,7 +8,7 @@ use fathom_record::quantity::quantity;
 use fathom_record::{Document, Headline, Position, Record, Typical, Unit, shortened};
 
 use crate::case::{counted, subject};
-use crate::fleet::{FleetRow, fact, ratios, rows, word};
+use crate::fleet::{FleetRow, fact, rows, sizes, word};
 use crate::limits::counts;
 use crate::opening::minute;
 
@@ -136,14 +136,14 @@ fn differences(odd: &OddHost) -> Vec<String> {
         let first = row.numbers[0];
         let values = first.value.zip(first.usual).zip(first.unit);
         let values = values.map_or_else(String::new, |((value, usual), unit)| {
-            format!("{} instead of {}, ", quantity(value, unit), quantity(usual, unit))
+            format!(", {} instead of {}", quantity(value, unit), quantity(usual, unit))
         });
         let more = match row.more {
             0 => String::new(),
             more => format!(" and {}", counted(more, "more case")),
         };
-        let (name, ratio) = (subject(&first.subject), ratios(&row.numbers));
-        format!("{name} {}, {values}ratio {ratio}{more}", word(first.word))
+        let (name, size) = (subject(&first.subject), sizes(&row.numbers));
+        format!("{name} {size} {}{values}{more}", word(first.word))
     };
     let numbers = rows(&[odd], false);
     let mut all: Vec<String> = numbers.iter().take(NAMED).map(number).collect();

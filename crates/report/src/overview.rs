@@ -394,7 +394,7 @@ pub(crate) fn run_words(run: &Run, host: &Host) -> String {
 
 /// The answer that a view on a terminal begins with.
 pub(crate) fn answer(document: &Document, width: usize) -> String {
-    Answer::from_document(document, &[]).lines(width.min(WIDEST))
+    Answer::from_document(document, &[]).lines(width.clamp(NARROWEST, WIDEST))
 }
 
 /// Labelled texts on what is noisy or missing, and on all predictions.

@@ -90,12 +90,21 @@ pub(crate) fn remarks(
     let is_of_run =
         |reason: &Reason| matches!(reason.cause, Cause::CoreShared | Cause::MachineDrift);
     let main = record.verdict.reasons.first().map(|reason| reason.cause);
+    let main = main.filter(|_| record.verdict.state == State::Noisy);
+    let is_last = main.is_some() && main == explained.last().copied();
     let is_explained = main.is_some_and(|it| explained.contains(&it));
-    let is_noisy = record.verdict.state == State::Noisy;
-    explained.extend(main.filter(|_| is_noisy && !is_explained));
-    let is_known =
-        record.verdict.reasons.iter().all(is_of_run) || repeated || is_noisy && is_explained;
-    if is_known { lines } else { lines + &reasons(record, width) }
+    explained.extend(main);
+    lines
+        + &match main {
+            _ if record.verdict.reasons.iter().all(is_of_run) || repeated || is_last => {
+                String::new()
+            }
+            Some(cause) if is_explained => {
+                let text = format!("noisy: {}", cause_words(cause));
+                paint_lines(of_state(State::Noisy), &wrapped(&text, width, INDENT, INDENT))
+            }
+            _ => reasons(record, width),
+        }
 }
 
 /// The estimate over all processes, if it is outside the interval of one state by more than

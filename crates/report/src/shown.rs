@@ -392,7 +392,8 @@ mod tests {
     #[test]
     fn bound_shows_its_slack_and_only_values_are_good() {
         let record = |prediction: Prediction, agreement| {
-            let summary = Summary { median: 100.0, ..Summary::default() };
+            let interval = Some(Interval::new([99.0, 101.0], 0.95, Basis::Processes));
+            let summary = Summary { median: 100.0, interval, ..Summary::default() };
             let (prediction, agreement) = (Some(prediction), Some(agreement));
             Record { summary: Some(summary), prediction, agreement, ..Record::default() }
         };

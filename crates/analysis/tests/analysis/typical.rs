@@ -4,7 +4,10 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use fathom_analysis::typical::{self, GROUP_MIN, machines};
-use fathom_record::{BETWEEN_LEVELS, Basis, Fact, Host, Interval, Params, Position, Record, Unit};
+use fathom_record::{
+    BETWEEN_LEVELS, Basis, Cause, Fact, Host, Interval, Params, Position, Record, Reference, State,
+    Stratum, Unit, Verdict,
+};
 
 fn host(family: u32, model: u32, cpus: u32) -> Host {
     let mut host = Host::default();
@@ -70,6 +73,32 @@ fn position_follows_the_number_and_the_direction() {
     assert_eq!(position(&read_rate(2, middle)), Position::Typical);
     assert_eq!(position(&read_rate(2, 10.0 * middle)), Position::Better);
     assert_eq!(position(&read_rate(2, 0.1 * middle)), Position::Worse);
+}
+
+/// The same slow number is a finding only of a machine that was measured undisturbed.
+#[test]
+fn noisy_and_shared_numbers_are_not_judged() {
+    let slow = || latency(128 << 20, 153.0);
+    let of = |record: &Record, clean: u32| {
+        let core = Reference { visits: 200, clean, ..Reference::default() };
+        let found = typical::typical_of(record, &genoa(), Some(&core)).expect("a range");
+        (found.position, found.words())
+    };
+    assert_eq!(of(&slow(), 180), (Position::Worse, "worse than all 49".to_owned()));
+    let mut noisy = slow();
+    noisy.verdict = Verdict::because(State::Noisy, Cause::Spread, "why");
+    assert_eq!(of(&noisy, 180), (Position::NotJudged, "not judged: noisy".to_owned()));
+    let mut single = slow();
+    single.summary.as_mut().expect("a summary").interval = None;
+    assert_eq!(of(&single, 180).1, "not judged: no interval");
+    // Over all visits of a run whose core was shared.
+    assert_eq!(of(&slow(), 1).1, "not judged: core shared, 0.50 % undisturbed");
+    // What the range includes is typical, however it was measured.
+    assert_eq!(of(&latency(128 << 20, 109.6), 1).0, Position::Typical);
+    // Of the visits that had the core to themselves, as few as they are.
+    let mut selected = slow();
+    selected.summary.as_mut().expect("a summary").stratum = Stratum::ToItself;
+    assert_eq!(of(&selected, 1).0, Position::Worse);
 }
 
 #[test]
