@@ -1,6 +1,7 @@
 //! The line of a health check in the form of monitoring plugins, for limits of the user and for one
 //! host beside its group.
 
+use fathom_analysis::compare::ComparisonWord;
 use fathom_analysis::fleet::{HOSTS_MIN, HostAnswer, HostJudgement, OddHost};
 use fathom_analysis::limits::{LimitAnswer, LimitJudged, LimitJudgement};
 use fathom_analysis::typical::distance;
@@ -143,7 +144,11 @@ fn differences(odd: &OddHost) -> Vec<String> {
             more => format!(" and {}", counted(more, "more case")),
         };
         let (name, size) = (subject(&first.subject), sizes(&row.numbers));
-        format!("{name} {size} {}{values}{more}", word(first.word))
+        let by = match first.word {
+            ComparisonWord::Changed => format!("differs {size}"),
+            worse_or_better => format!("{size} {}", word(worse_or_better)),
+        };
+        format!("{name} {by}{values}{more}")
     };
     let numbers = rows(&[odd], false);
     let mut all: Vec<String> = numbers.iter().take(NAMED).map(number).collect();

@@ -115,9 +115,9 @@ fn has(params: &Params, (name, wanted): &(&str, &str)) -> bool {
 }
 
 /// The labels of all rows with the cases of each that a run has.
-pub(crate) fn labelled_cases<'r>(
-    records: &'r [Record],
-) -> impl Iterator<Item = (&'static str, String, Option<&'r Record>)> {
+pub(crate) fn labelled_cases(
+    records: &[Record],
+) -> impl Iterator<Item = (&'static str, String, Option<&Record>)> {
     ROWS.iter().filter(|row| row.pick != Pick::RateOfFirst).map(|row| {
         let cpus = if row.pick == Pick::Last { "all CPUs" } else { "1 thread" };
         (row.group, row.label.replace("{threads}", cpus), row.record(records))

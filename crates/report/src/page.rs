@@ -227,9 +227,7 @@ pub fn json(data: &impl Serialize) -> String {
 }
 
 fn without_samples(document: &Document) -> Document {
-    let bare = |it: &Record| {
-        Record { samples: None, agreement: shown_agreement(it), ..it.clone() }
-    };
+    let bare = |it: &Record| Record { samples: None, agreement: shown_agreement(it), ..it.clone() };
     Document { records: document.records.iter().map(bare).collect(), ..document.clone() }
 }
 

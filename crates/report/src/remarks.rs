@@ -86,6 +86,12 @@ pub(crate) fn remarks(
         add(format!("clock floor {floor}: affects single timings as short as these"));
     }
     let lines = paint_lines(FAINT, &lines);
+    if repeated { lines } else { lines + &causes(record, explained, width) }
+}
+
+/// The reasons, if they are not those of the whole run: in full for the first of a table, later by
+/// the label of the main one, and not at all below a row with the same.
+fn causes(record: &Record, explained: &mut Vec<Cause>, width: usize) -> String {
     // A valid number can have a reason too: a cap that limited it.
     let is_of_run =
         |reason: &Reason| matches!(reason.cause, Cause::CoreShared | Cause::MachineDrift);
@@ -94,17 +100,14 @@ pub(crate) fn remarks(
     let is_last = main.is_some() && main == explained.last().copied();
     let is_explained = main.is_some_and(|it| explained.contains(&it));
     explained.extend(main);
-    lines
-        + &match main {
-            _ if record.verdict.reasons.iter().all(is_of_run) || repeated || is_last => {
-                String::new()
-            }
-            Some(cause) if is_explained => {
-                let text = format!("noisy: {}", cause_words(cause));
-                paint_lines(of_state(State::Noisy), &wrapped(&text, width, INDENT, INDENT))
-            }
-            _ => reasons(record, width),
+    match main {
+        _ if record.verdict.reasons.iter().all(is_of_run) || is_last => String::new(),
+        Some(cause) if is_explained => {
+            let text = format!("noisy: {}", cause_words(cause));
+            paint_lines(of_state(State::Noisy), &wrapped(&text, width, INDENT, INDENT))
         }
+        _ => reasons(record, width),
+    }
 }
 
 /// The estimate over all processes, if it is outside the interval of one state by more than

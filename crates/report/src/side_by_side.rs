@@ -75,7 +75,7 @@ fn rows<'r>(sides: &'r SideBySide, runs: &[&Document]) -> Vec<NamedSideRow<'r>> 
     rows
 }
 
-/// `vm2 is the best of 3: best in 12 of 25 numbers (vm1 3); 10 do not differ beyond their intervals.`
+/// `vm2 is the best of 3: best of 25 numbers: vm2 12, vm1 3; 10 not apart.`
 fn conclusion(sides: &SideBySide, rows: &[NamedSideRow<'_>]) -> String {
     if rows.is_empty() {
         return "These runs have no number in common.".to_owned();
@@ -94,7 +94,8 @@ fn conclusion(sides: &SideBySide, rows: &[NamedSideRow<'_>]) -> String {
     let won: Vec<String> = won.map(|(count, host)| format!("{} {count}", host.host)).collect();
     let won = if won.is_empty() { "none".to_owned() } else { won.join(", ") };
     let of = counted(all, "number");
-    format!("{start}: best of {of}: {won}; {open} do not differ beyond noise and intervals.")
+    let open = if open == 0 { String::new() } else { format!("; {open} not apart") };
+    format!("{start}: best of {of}: {won}{open}.")
 }
 
 fn host_words(host: &SideHost) -> String {

@@ -18,8 +18,9 @@ Examples:
   fathom check node7.json --against rack1.jsonl          by a file (fathom export rack1), no store
 
 Prints one line of up to 1 kB in the form of monitoring plugins (Nagios, Icinga, Zabbix), with
-counts; --verbose adds all values in base units: seconds, bytes, bytes/s. --against judges the host by at least four others of its hardware,
-as `fathom fleet judge` does: odd numbers, and odd facts such as the kernel.
+counts; --verbose adds all values in base units: seconds, bytes, bytes/s. --against judges the host
+by at least four others of its hardware, as `fathom fleet judge` does: odd numbers, and odd facts
+such as the kernel.
 
 Exit status, the worst of both:
   0  OK: all limits are kept; the host is not odd
