@@ -204,13 +204,12 @@ export function shown(record: Result, run: Document['run']): Shown {
 /** `worse than all 49 machine types with AMD EPYC Genoa and up to 4 CPUs`. */
 export function placeOf({ typical }: Result): string {
   if (!typical) return '';
-  const { n, cpu, size, better, worse, position } = typical;
+  const { n, cpu, size, better, worse, position, not_judged: why } = typical;
+  const types = `${n} machine types with ${cpu}${size ? ` and ${size}` : ''}`;
+  if (position === 'not_judged') return `not judged beside ${types}: ${why ?? 'core shared'}`;
   const count = position === 'better' ? worse : better;
   const share = count === n ? 'all' : `${Math.floor((100 * count) / n)} % of`;
-  const beside =
-    position === 'not_judged' ? 'core shared: not judged beside' : `${position} than ${share}`;
-  const place = position === 'typical' ? 'typical of' : beside;
-  return `${place} ${n} machine types with ${cpu}${size ? ` and ${size}` : ''}`;
+  return position === 'typical' ? `typical of ${types}` : `${position} than ${share} ${types}`;
 }
 
 /** The number that a chart may draw. */
@@ -305,8 +304,8 @@ const isLoose = (record: Result): boolean =>
 /** The words of the verdict, the most important first. */
 export function wordsOf(record: Result): string[] {
   const { state } = record.verdict;
-  // A bound that is far away says nothing.
-  if (!hasNumber(record) || isLoose(record)) return [state];
+  // A noisy number is noisy on every screen; a bound that is far away says nothing.
+  if (state !== 'valid' || isLoose(record)) return [state];
   return [record.agreement ?? wordOfNone(record), state];
 }
 

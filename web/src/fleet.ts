@@ -69,7 +69,7 @@ function judged(group: Group, several: boolean): HTMLElement {
     ),
     rowsOf(
       'Odd numbers',
-      ['host', 'case', 'number', 'median of the group', 'ratio', 'difference'],
+      ['host', 'case', 'number', 'median of the group', 'by', 'difference'],
       odd,
     ),
     rowsOf(

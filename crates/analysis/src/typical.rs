@@ -9,9 +9,10 @@ mod machines;
 pub use machines::{TypicalMachine, collection, machines, row, rows};
 
 use fathom_record::quantity::counted;
-use fathom_record::{Better, Cause, Document, Headline, Host, Position, Record, Stratum, Typical};
+use fathom_record::{Better, Document, Headline, Host, Position, Record, Reference, Typical};
 use serde::Serialize;
 
+use crate::evidence::not_judged;
 use crate::statistics::quantile;
 
 /// Fewer machine types have no typical range.
@@ -48,13 +49,15 @@ enum TypicalOperation {
 /// Sets the typical range of each record that has one. An earlier one is overwritten: it may come
 /// from a file, or from another version of the collection.
 pub fn fill(document: &mut Document) {
-    let Document { host, records, .. } = document;
-    records.iter_mut().for_each(|record| record.typical = typical_of(record, host));
+    let Document { run, host, records, .. } = document;
+    let core = run.reference.as_ref();
+    records.iter_mut().for_each(|record| record.typical = typical_of(record, host, core));
 }
 
-/// Where machines like this host lie, beside a record with a number.
+/// Where machines like this host lie, beside a record with a number of a run with these states of
+/// the core.
 #[must_use]
-pub fn typical_of(record: &Record, host: &Host) -> Option<Typical> {
+pub fn typical_of(record: &Record, host: &Host, core: Option<&Reference>) -> Option<Typical> {
     let subject = subject(record, host)?;
     let headline = Headline::from(record);
     // A range between two memory levels has no position.
@@ -66,22 +69,16 @@ pub fn typical_of(record: &Record, host: &Host) -> Option<Typical> {
     let (above, below) = (count(&|value| value > number), count(&|value| value < number));
     let [from, to] = headline.interval.unwrap_or([number; 2]);
     let is_lower_better = record.better == Better::Lower;
+    let not_judged = not_judged(record, core).filter(|_| to < low || from > high);
     let position = match (to < low, from > high) {
         (false, false) => Position::Typical,
+        _ if not_judged.is_some() => Position::NotJudged,
         (is_below, _) if is_below == is_lower_better => Position::Better,
-        _ if is_slowed(record) => Position::NotJudged,
         _ => Position::Worse,
     };
     let (better, worse) = if is_lower_better { (below, above) } else { (above, below) };
     let n = values.len() as u32;
-    Some(Typical { cpu, size, n, low, median, high, better, worse, position })
-}
-
-/// Whether the core was shared or slower while a record was measured.
-fn is_slowed(record: &Record) -> bool {
-    let slowed = [Stratum::Shared, Stratum::SlowerClock];
-    record.summary.as_ref().is_some_and(|summary| slowed.contains(&summary.stratum))
-        || record.verdict.reasons.iter().any(|reason| reason.cause == Cause::CoreShared)
+    Some(Typical { cpu, size, n, low, median, high, better, worse, position, not_judged })
 }
 
 /// The number of a machine type beside a record of this host.

@@ -16,6 +16,7 @@ mod show;
 pub mod store;
 pub mod ui;
 mod version;
+mod whole;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub use import::ImportArguments;
 pub use install::{CompletionsArguments, ManArguments};
 pub use parse_error::report_parse_error;
 pub use show::{ShowArguments, UnitsName};
+use whole::EXAMPLES;
+pub use whole::{EXIT_STATUS, QUESTIONS, RUN_NAMES};
 
 /// Measure CPU, memory, kernel and file performance, with a prediction and a verdict for every
 /// number.
@@ -51,42 +54,6 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = host_name, global = true)]
     pub host_name: Option<String>,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  fathom run --quick              measure everything, in one minute
-  fathom run os.syscall cpu       measure one metric and one group
-  fathom doctor                   check whether this machine is ready to be measured
-  fathom show                     show the latest run
-  fathom compare latest~1 latest  compare two runs, metric by metric
-  fathom report                   write the latest run as an HTML page
-  fathom file read /etc/passwd --block 4K       read a file in 4 KiB blocks, with its checksum
-  fathom load http://HOST:8080/ --clients 1..20  measure an HTTP server under load
-
-Exit status:
-  0    success; numbers may still be invalid or missing: see run --strict
-  1    failure: a file, a run or the store is missing, unreadable or not writable, or every case to
-       the host of run --remote failed
-  2    usage error: the command line is invalid, whatever the files and the store contain
-  3    completed, but: a number is missing (run --strict), a limit is not kept (--limits), a case
-       lost more than allowed (compare --fail-on), doctor warns, a host is odd (fleet), or there is
-       no result or nothing to compare
-  4    doctor found a severe problem
-  5    undecided: compare --fail-on can neither exclude nor show a larger loss, a number a limit, or
-       too few hosts are alike to be judged (fleet)
-  130  interrupted by Ctrl-C, SIGTERM or SIGHUP; finished results are stored
-  141  standard output was closed by its reader
-
-`fathom check` has the statuses of monitoring plugins, 0 to 3.
-
-If the store is not writable, results are measured and printed but not stored. fathom then warns,
-and exits with status 1 if --store or FATHOM_STORE named that store.
-
-RUN is a run id or a prefix of it, a --label, or latest: the last complete `fathom run` of this
-host. latest:battery is the last one of all metrics, which show and report show without RUN;
-latest:file, latest:load, latest:transfer, latest:fetch and latest:bench are the last of those
-commands, latest~N and latest:file~N the N-th before it. A label shared by several
-runs is ambiguous, and the error lists their ids; fleet takes all of them.";
 
 /// The longest name has the length of one of DNS.
 pub fn host_name(text: &str) -> Result<String, NotationError> {
@@ -144,6 +111,12 @@ pub enum Subcommands {
     Completions(CompletionsArguments),
     /// Write the man pages into a directory.
     Man(ManArguments),
+    /// Name a stored run.
+    #[command(hide = true, after_help = RUN_NAMES, help_template = "{after-help}")]
+    RunNames,
+    /// What the exit statuses mean.
+    #[command(hide = true, after_help = EXIT_STATUS, help_template = "{after-help}")]
+    ExitStatus,
     /// Serve one visit for a coordinator.
     #[command(hide = true)]
     Worker,
@@ -454,6 +427,7 @@ Examples:
   fathom compare latest~3 latest~2 latest~1 latest   compare the latest run with the three before it
   fathom compare before.json latest    compare a stored run with a JSON document
   fathom compare db1 db2               compare the latest runs of two hosts
+  fathom compare vm1 vm2 vm3           put the latest runs of three hosts side by side
   fathom compare before after          two groups: labels that several runs have, or such files
   fathom compare before.json latest --fail-on 5%   exit with status 3 if a case lost more than 5 %
   fathom compare latest~1 latest --fail-on 5% --undecided pass   exit with 0 if it is undecided
@@ -462,8 +436,23 @@ Examples:
   fathom compare --typical             is this what such a machine gives?
   fathom compare --typical --like gcp/c3d-standard-4   beside this machine type
 
-A difference counts as a change if its confidence interval excludes 1 and it exceeds both 1 % and
-the run-to-run noise of this host and configuration, learned from stored runs or the runs of A.
+Words:
+  20 % slower     the time grew, or the rate fell, by 20 %: medians over processes, with an interval
+                  by bootstrap over processes; p: Mann-Whitney test on their medians
+  looks slower    tentative: fewer than 8 processes on a side, not significant among so many cases
+                  (Benjamini-Hochberg, 5 %), or a low-quality run
+  unchanged ±3 %  the interval is within 3 % of no change: 2 %, or the noise between runs
+  inconclusive    neither a change nor its absence is shown
+  core speed      no more than a faster core on one side explains (reference loop)
+  ~ noisy on a side; ° over all processes; (4 cases): the one that changed most, and the hull of all
+
+A difference counts as a change if its interval excludes 0 and it exceeds both 1 % and the
+run-to-run noise of this host and configuration: of its stored runs, of the runs of A, or the noise
+limit of the metric.
+
+Of three or more runs of different hosts, and of fewer than five hosts of a fleet, the best-known
+numbers stand side by side: * is the best by an interval apart from all others. Too few hosts say
+nothing of which is odd.
 
 Of two groups the hosts in both are compared, each with itself: the median of their ratios with an
 interval over hosts, and the hosts that changed most. Without such hosts, the medians of the groups.
@@ -497,8 +486,9 @@ impl From<AnswerName> for ComparisonAnswer {
 #[command(after_help = COMPARE_EXAMPLES, override_usage = "fathom compare [OPTIONS] A… B\n       \
     fathom compare [OPTIONS] --reference NAME [RUN…]")]
 pub struct CompareArguments {
-    /// Runs: the last one (B) is compared with all before it (A). Each is an id or prefix, label,
-    /// `latest`, `latest~N`, host name (its latest run) or JSON file.
+    /// Runs: the last one (B) is compared with all before it (A); more than two of different hosts
+    /// stand side by side. Each is an id or prefix, label, `latest`, `latest~N`, host name (its
+    /// latest run) or JSON file.
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub runs: Vec<String>,
     /// Compare runs (default: the latest of this host) with published figures; list the studies if

@@ -46,7 +46,7 @@ use fathom_record::{Effort, Host, Protocol};
 use fathom_report::Layout;
 use rustix::process::{Resource, getrlimit};
 
-use crate::arguments::{Arguments, ColorName, Subcommands};
+use crate::arguments::{Arguments, ColorName, EXIT_STATUS, RUN_NAMES, Subcommands};
 use crate::exit::{OrUsage, Status, UsageError, is_usage};
 use crate::{remedy, terminal};
 
@@ -120,6 +120,8 @@ fn execute(command: &Subcommands) -> anyhow::Result<Status> {
         Subcommands::Store(arguments) => store::store(arguments),
         Subcommands::Completions(completions) => completions::completions(completions),
         Subcommands::Man(man) => man::man(man),
+        Subcommands::RunNames => print_text(&format!("{RUN_NAMES}\n")),
+        Subcommands::ExitStatus => print_text(&format!("{EXIT_STATUS}\n")),
         Subcommands::Worker => serve_worker(),
         Subcommands::Far => fathom_far::serve().map(|()| Status::Success).map_err(Into::into),
     }

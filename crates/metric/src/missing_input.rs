@@ -18,10 +18,9 @@ pub enum MissingInput {
         quantity(*.largest as f64, Unit::Bytes), quantity(*.needed as f64, Unit::Bytes)
     )]
     SetTooSmall { largest: u64, needed: u64, why: &'static str },
-    /// At least half of the processes have no value.
-    #[error("in {without} of {processes} processes {why}")]
-    TooFewProcesses {
-        without: usize,
+    /// No process has a value.
+    #[error("in {processes} of {processes} processes {why}")]
+    NoProcess {
         processes: usize,
         /// The reason in one of them.
         why: String,

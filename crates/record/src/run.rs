@@ -181,6 +181,19 @@ pub enum ReferenceBasis {
     ThisRun,
 }
 
+impl Reference {
+    /// The share of the visits that had the core to themselves.
+    pub fn clean_share(&self) -> f64 {
+        f64::from(self.clean) / f64::from(self.visits.max(1))
+    }
+
+    /// Whether too few visits had it to be the state that is reported: what is over all visits is
+    /// of a shared core.
+    pub fn is_shared(&self) -> bool {
+        self.visits > 0 && self.clean_share() < 0.3
+    }
+}
+
 impl Run {
     /// The id, with the label if there is one.
     pub fn name(&self) -> String {

@@ -28,6 +28,9 @@ pub struct Typical {
     pub worse: u32,
     /// The range from the 5th to the 95th percentile, and the number with its interval.
     pub position: Position,
+    /// Why the number is not judged, such as `core shared, 0.5 % undisturbed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_judged: Option<String>,
 }
 
 /// A number beside a typical range.
@@ -41,16 +44,21 @@ pub enum Position {
     Typical,
     /// The interval lies wholly on the worse side of the range.
     Worse,
-    /// The same on a core that was shared or slower: that of the published machines is not known.
+    /// It lies outside, but the number says nothing of the machine: noisy, or of a shared core.
     NotJudged,
 }
 
 impl Typical {
-    /// `worse than all 49`, `better than 96 % of 50`, `typical of 49`.
+    /// `worse than all 49`, `better than 96 % of 50`, `typical of 49`, `not judged: noisy`.
     pub fn words(&self) -> String {
         let (word, count) = match self.position {
             Position::Typical => return format!("typical of {}", self.n),
-            Position::NotJudged => return format!("core shared: not judged beside {}", self.n),
+            Position::NotJudged => {
+                return format!(
+                    "not judged: {}",
+                    self.not_judged.as_deref().unwrap_or("core shared")
+                );
+            }
             Position::Better => ("better", self.worse),
             Position::Worse => ("worse", self.better),
         };
@@ -89,6 +97,7 @@ mod tests {
             better: 49,
             worse: 0,
             position: Position::Worse,
+            not_judged: None,
         };
         assert_eq!(typical.words(), "worse than all 49");
         assert_eq!(typical.group(), "49 machine types with AMD EPYC Genoa and up to 4 CPUs");

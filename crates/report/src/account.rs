@@ -1,22 +1,61 @@
 //! The account of a record: how its number was measured, and how its prediction was made.
 
+use fathom_analysis::evidence::{not_judged, shown_agreement};
 use fathom_record::quantity::{at_most, percent, quantity, span_within};
 use fathom_record::{
     Agreement, Cause, Class, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
-    Params, Prediction, Quantile, Record, Run, Series, Stratum, Summary, Unit,
+    Params, Prediction, Quantile, Record, Run, Series, State, Stratum, Summary, Unit,
 };
 
 use crate::case::{case, counted};
+use crate::closing;
 use crate::core_state::basis_words;
 use crate::counters::RecordCounters;
+use crate::distinct::grouped;
 use crate::family;
 use crate::layout::Layout;
 use crate::model::{no_model_line, origin};
 use crate::remarks::meaning;
-use crate::shown::{LIMITS_WIDTH, limits, met};
+use crate::shown::family::ShownFamily;
+use crate::shown::{LIMITS_WIDTH, ShownRecord, limits, met};
 use crate::table::Table;
 use crate::typical;
 use crate::wrap::{glued, wrapped};
+
+/// The answer of the records of one metric: the number or their range, and whether it says what the
+/// machine can do.
+pub fn answer(records: &[Record], document: &Document, width: usize) -> String {
+    let Document { run, .. } = document;
+    let members: Vec<&Record> = records.iter().collect();
+    let family = ShownFamily { members: &members, protocol: run.protocol };
+    let mut text = match records {
+        [one] => {
+            let shown = ShownRecord::from_record(one, run.protocol);
+            let (half, word) = (shown.half(), shown.word().0);
+            let beside = typical::words(one).map_or(String::new(), |it| format!("; {it}"));
+            format!("{} ± {half}, {word}{beside}", shown.unrounded())
+        }
+        _ => {
+            let counts = closing::counted_states(records);
+            format!("{} in {counts}", family.number(LIMITS_WIDTH).0.trim())
+        }
+    };
+    let core = run.reference.as_ref();
+    let reasons: Vec<String> = records.iter().filter_map(|it| not_judged(it, core)).collect();
+    let groups = grouped(reasons.iter().map(|why| (why, ())));
+    let say = records.len() - reasons.len();
+    let trust = match (say, records.len()) {
+        (_, 1) if say == 1 => "it shows what this machine can do".to_owned(),
+        (_, 1) => format!("not judged: {}", reasons[0]),
+        (say, all) => {
+            let mut parts = vec![format!("{say} of {all} show what this machine can do")];
+            parts.extend(groups.iter().map(|(why, all)| format!("{} {why}", all.len())));
+            parts.join("; ")
+        }
+    };
+    text += &format!(". Trust: {trust}.");
+    wrapped(&text, width, "  answer     ", "             ")
+}
 
 /// The accounts of the records of one metric. For curves and matrices: their rows and charts, and
 /// the account of one case per kind, that is per model, verdict and cause; with [`Layout::all`], of
@@ -31,22 +70,31 @@ pub fn accounts(records: &[Record], document: &Document, layout: &Layout) -> Str
     let mut text = table.header() + &table.rows(records);
     text += &table.foot();
     text.push('\n');
-    let mut kinds: Vec<AccountKind<'_>> = Vec::new();
+    let mut kinds: Vec<(AccountKind<'_>, &Record)> = Vec::new();
     for record in records {
         let kind = kind(record);
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
-            text += &account(record);
+        if kinds.iter().all(|(known, _)| *known != kind) {
+            kinds.push((kind, record));
         }
     }
+    // What needs an explanation first.
+    kinds.sort_by_key(|(_, it)| {
+        let fails = shown_agreement(it).is_some_and(Agreement::fails);
+        (!fails, it.verdict.state == State::Valid)
+    });
+    kinds.truncate(KINDS);
+    text += &kinds.iter().map(|(_, record)| account(record)).collect::<String>();
     let more = records.len() - kinds.len();
     if more > 0 {
         let all = glued("`--all`");
-        let words = format!("{more} more cases are like one of these; {all} shows all");
+        let words = format!("{more} more cases; {all} shows all");
         text += &wrapped(&words, layout.width, "  ", "  ");
     }
     text
 }
+
+/// So many kinds of cases have an account.
+const KINDS: usize = 3;
 
 /// What cases have in common so that one account covers them.
 type AccountKind<'a> = (Option<&'a str>, Option<&'a NoModel>, bool, Vec<(Cause, Option<&'a str>)>);
@@ -54,7 +102,7 @@ type AccountKind<'a> = (Option<&'a str>, Option<&'a NoModel>, bool, Vec<(Cause, 
 fn kind(record: &Record) -> AccountKind<'_> {
     let formula = record.prediction.as_ref().map(|prediction| prediction.formula.as_str());
     let none = record.no_model.as_ref();
-    let differs = record.agreement.is_some_and(Agreement::fails);
+    let differs = shown_agreement(record).is_some_and(Agreement::fails);
     // Reasons for a missing number differ by their text, causes of noise by their kind.
     let text = |text| Some(text).filter(|_| !record.verdict.shows_number());
     let reasons = record.verdict.reasons.iter();
@@ -108,7 +156,7 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
         }
         add(format!("source: {}", prediction.source));
         if let Some(meaning) = meaning(record) {
-            add(format!("{}: {meaning}", record.agreement.map_or("", Agreement::word)));
+            add(format!("{}: {meaning}", shown_agreement(record).map_or("", Agreement::word)));
         }
     }
     if let Some(none) = &record.no_model {
@@ -199,7 +247,7 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
         }
         _ => String::new(),
     };
-    let word = match record.agreement {
+    let word = match shown_agreement(record) {
         Some(Agreement::Inconclusive) => inconclusive(record, prediction),
         Some(Agreement::Met) => format!(": {}", met(record)),
         Some(agreement) => format!(": {}", agreement.word()),

@@ -1,8 +1,11 @@
 //! The answer that a page begins with: a verdict in words; then what to ignore, what is unusual,
 //! and what to do next. All of it is from the records.
 
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::percent;
-use fathom_record::{Agreement, Cause, Class, Document, Record, State, Stratum, causes};
+use fathom_record::{
+    Agreement, Better, Cause, Class, Document, Record, Reference, State, Stratum, causes,
+};
 use serde::Serialize;
 
 use crate::by_hand;
@@ -10,15 +13,23 @@ use crate::case::counted;
 use crate::closing::{progress, run_verdict};
 use crate::core_state::{core_state, left_out};
 use crate::counts::{agreements, cause_words};
-use crate::findings::{beside_typical, furthest_outside, furthest_worse, short};
+use crate::distinct::distinct;
+use crate::findings::{self, beside_typical, furthest_outside, furthest_worse, sentence, short};
+use crate::opening::labelled;
+use crate::paint::{BAD, CARE, PLAIN, paint_lines};
 use crate::remarks::meaning;
 use crate::remedy;
 use crate::tiles::Tile;
+use crate::wrap::{capitalised, glued, wrapped};
 
 /// Results named at most in each kind of what is unusual.
 const NAMED: usize = 3;
+/// Bad results named in the verdict.
+const WORST_NAMED: usize = 2;
 /// Remedies named at most.
 const REMEDIES: usize = 3;
+/// What to do next, as named on a terminal.
+const NEXT: usize = 3;
 /// With more noisy results than this share nothing is concluded from the others.
 const NOISY_MAX: f64 = 0.5;
 /// Disturbances of the machine, which the doctor looks for.
@@ -41,7 +52,7 @@ const DISTURBANCES: [Cause; 11] = [
 pub(crate) struct Answer {
     mood: Mood,
     /// Sentences, each a line of its own.
-    verdict: Vec<String>,
+    pub(crate) verdict: Vec<String>,
     ignore: Vec<AnswerItem>,
     unusual: Vec<AnswerItem>,
     /// What was compared if nothing is unusual.
@@ -77,7 +88,7 @@ impl AnswerItem {
 
 impl Answer {
     pub(crate) fn from_document(document: &Document, tiles: &[Tile]) -> Self {
-        let (unusual, signs) = unusual(&document.records, tiles);
+        let (unusual, signs) = unusual(document, tiles);
         let procedure = document.run.procedure.as_ref().map(|_| by_hand::answer(document));
         let by_hand::ByHandAnswer { sentences, next: own } = procedure.unwrap_or_default();
         let (mut mood, mut verdict) = verdict(document, &signs, sentences.is_empty());
@@ -92,89 +103,150 @@ impl Answer {
         let usual = usual(&document.records, tiles);
         Self { mood, verdict, ignore: ignore(document), unusual, usual, next }
     }
+
+    /// As a terminal begins with it: the sentences, and what to do next.
+    pub(crate) fn lines(&self, width: usize) -> String {
+        let style = match self.mood {
+            Mood::Good => PLAIN,
+            Mood::Care => CARE,
+            Mood::Bad => BAD,
+        };
+        let sentences = self.verdict.iter().map(|it| wrapped(it, width, "", "  "));
+        let text = paint_lines(style, &sentences.collect::<String>());
+        let next = self.next.iter().take(NEXT).enumerate();
+        let line = |(at, item): (usize, &AnswerItem)| {
+            labelled(if at == 0 { "next" } else { "" }, &item.text, width)
+        };
+        text + &next.map(line).collect::<String>()
+    }
 }
 
-/// How many results are unusual, by kind.
+/// The results that are unusual, and say something of the machine.
 #[derive(Default)]
 struct Signs<'r> {
-    outside: usize,
     /// The one that is furthest from its prediction.
     furthest: Option<&'r Record>,
-    worse: usize,
-    changed: usize,
+    is_beside_typical: bool,
+    /// How many are worse than they should be: than predicted, than on such machines, than earlier.
+    bad: usize,
+    /// The worst of them.
+    worst: Vec<String>,
+    groups: Vec<&'r str>,
+    /// How many others are outside their prediction.
+    others: usize,
 }
 
 impl Signs<'_> {
-    /// `2 results outside their predictions, 1 worse than typical`; empty if nothing is.
-    fn words(&self) -> String {
-        let kinds = [
-            (self.outside, "outside the prediction"),
-            (self.worse, "worse than on typical machines"),
-            (self.changed, "worse than in earlier runs"),
-        ];
-        let found = kinds.into_iter().filter(|(count, _)| *count > 0);
-        let texts: Vec<String> = found.map(|(count, what)| format!("{count} {what}")).collect();
-        let texts = texts.join(", ");
-        // The first number has the noun.
-        let noun = if texts.starts_with("1 ") { " result " } else { " results " };
-        texts.replacen(' ', noun, 1)
+    /// `Bad at memory: memory.latency.dram 149.4 ns, worse than all 49; 1 more.`, or that some
+    /// results are unusual; empty if nothing is.
+    fn sentence(&self) -> String {
+        let more = self.bad.saturating_sub(self.worst.len());
+        match (self.bad, self.others) {
+            (0, 0) => String::new(),
+            (0, others) => {
+                format!(
+                    "Unusual: {} outside the prediction, none worse.",
+                    counted(others, "result")
+                )
+            }
+            _ => {
+                let more = if more == 0 { String::new() } else { format!("; {more} more") };
+                format!("Bad at {}: {}{more}.", self.groups.join(", "), self.worst.join("; "))
+            }
+        }
     }
 }
 
 /// The verdict on a run; `is_alone` if it has no other answer.
 fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec<String>) {
-    let records = &document.records;
+    let Document { records, run, .. } = document;
     let count = |is: fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
     let all = records.len();
     let numbers = count(|record| record.verdict.shows_number());
     let noisy = count(|record| record.verdict.state == State::Noisy);
+    let valid = count(|record| record.verdict.state == State::Valid);
     let mut verdict: Vec<String> = progress(document).into_iter().collect();
     let is_whole = verdict.is_empty();
-    if matches!(document.run.verdict.state, State::Invalid | State::Failed) {
+    if matches!(run.verdict.state, State::Invalid | State::Failed) {
         verdict.extend(run_verdict(document));
         return (Mood::Bad, verdict);
     }
-    // A run that has just begun.
-    if all == 0 && !is_whole {
+    if all == 0 {
+        // Or a run that has just begun.
+        verdict.extend(is_whole.then(|| "Nothing was measured.".to_owned()));
         return (Mood::Care, verdict);
     }
     if numbers == 0 {
         verdict.push("No result has a number.".to_owned());
         return (Mood::Bad, verdict);
     }
+    let busy = busy(document, numbers).filter(|_| run.procedure.is_none());
     let mostly_noisy = noisy as f64 > NOISY_MAX * numbers as f64;
-    let (mut mood, sentence) = match signs.words() {
-        _ if mostly_noisy => (Mood::Care, None),
-        words => judged(records, &words, document.run.procedure.is_none()),
+    let (mut mood, sentences) = match signs.sentence() {
+        _ if busy.is_some() || mostly_noisy => (Mood::Care, Vec::new()),
+        unusual => judged(document, signs, unusual),
     };
-    // A procedure has an answer of its own.
-    verdict.extend(sentence.filter(|_| is_alone || mood != Mood::Good));
-    let share = percent(noisy as f64 / all.max(1) as f64);
-    match noisy {
-        0 => {}
-        _ if mostly_noisy => {
-            mood = Mood::Care;
-            let of = counted(all, "result");
-            let text =
-                format!("{noisy} of {of} noisy ({share}): measure again before you conclude");
-            verdict.push(text + " anything.");
-        }
-        1 => verdict.push(format!("1 of {} noisy: ignore it.", counted(all, "result"))),
-        _ => {
-            let of = counted(all, "result");
-            verdict.push(format!("{noisy} of {of} noisy ({share}): ignore those."));
-        }
+    let of = counted(all, "result");
+    if let Some(how) = &busy {
+        verdict.push(format!("Measured on a {how}."));
+        let count = findings::judged(document).count();
+        verdict.push(match count {
+            0 => format!(
+                "No number shows what the machine itself can do; {valid} of {of} hold for such a \
+                 load: compare them with runs under the same."
+            ),
+            _ => format!("{count} of {of} show what the machine can do."),
+        });
     }
-    if noisy == 0 && is_alone {
-        let valid = count(|record| record.verdict.state == State::Valid);
-        let one = if valid == 1 { "is" } else { "are" };
-        verdict.push(format!("{valid} of {} {one} valid.", counted(all, "result")));
+    // A procedure has an answer of its own.
+    let is_said = is_alone || mood != Mood::Good;
+    verdict.extend(sentences.into_iter().filter(|_| is_said));
+    let share = percent(noisy as f64 / all.max(1) as f64);
+    let core = run.reference.filter(|_| busy.is_none() && run.procedure.is_none());
+    let core = core.map_or(String::new(), |it| capitalised(&core_state(&it)) + "; ");
+    match noisy {
+        0 if is_alone => {
+            let one = if valid == 1 { "is" } else { "are" };
+            verdict.push(format!("{core}{valid} of {of} {one} valid."));
+        }
+        0 => {}
+        _ if mostly_noisy && busy.is_none() => {
+            mood = Mood::Care;
+            let text = format!("{core}{noisy} of {of} noisy ({share}): measure again before you");
+            verdict.push(text + " conclude anything.");
+        }
+        1 => verdict.push(format!("{core}1 of {of} noisy: ignore it.")),
+        _ => verdict.push(format!("{core}{noisy} of {of} noisy ({share}): ignore those.")),
+    }
+    if run.verdict.state == State::Noisy {
+        let why: Vec<&str> = run.verdict.reasons.iter().map(|it| it.text.as_str()).collect();
+        verdict.push(sentence(format!("The run is noisy: {}", why.join("; "))));
     }
     (if is_whole { mood } else { Mood::Care }, verdict)
 }
 
-/// What the predictions say; `unusual`: what does not fit them.
-fn judged(records: &[Record], unusual: &str, is_battery: bool) -> (Mood, Option<String>) {
+/// That the core was shared, or that others disturbed most results, in words.
+fn busy(document: &Document, numbers: usize) -> Option<String> {
+    let Document { records, run, .. } = document;
+    if let Some(core) = run.reference.filter(Reference::is_shared) {
+        let share = glued(&percent(core.clean_share()));
+        return Some(format!("shared machine: core to itself in {share} of processes"));
+    }
+    let causes = causes(records, State::Noisy).into_iter();
+    let causes: Vec<(Cause, usize)> = causes.filter(|(it, _)| DISTURBANCES.contains(it)).collect();
+    let disturbed: usize = causes.iter().map(|(_, count)| count).sum();
+    let named = causes.iter().take(WORST_NAMED);
+    let named: Vec<String> =
+        named.map(|(cause, count)| format!("{} {count}", cause_words(*cause))).collect();
+    (disturbed as f64 > NOISY_MAX * numbers as f64).then(|| {
+        let of = counted(records.len(), "result");
+        format!("busy machine: others disturbed {disturbed} of {of} ({})", named.join(", "))
+    })
+}
+
+/// What predictions and published machines say; `unusual`: what does not fit them.
+fn judged(document: &Document, signs: &Signs<'_>, unusual: String) -> (Mood, Vec<String>) {
+    let Document { records, run, .. } = document;
     let [within, outside, open] = agreements(records, Class::Value);
     let [met, violated, inconclusive] = agreements(records, Class::Bound);
     let values = within + outside + open;
@@ -190,23 +262,38 @@ fn judged(records: &[Record], unusual: &str, is_battery: bool) -> (Mood, Option<
     if open_ended > 0 && open_ended == open + inconclusive {
         checks.push(format!("{} no interval to judge by", have(open_ended)));
     }
-    let checks = checks.join(", ");
+    let is_battery = run.procedure.is_none() && run.asked.is_empty();
+    let good = groups(findings::judged(document).filter(|it| {
+        it.agreement.is_some_and(Agreement::holds) && !signs.groups.contains(&group(it))
+    }));
     let (mood, start) = match values + bounds {
-        _ if !unusual.is_empty() => (Mood::Care, format!("Unusual: {unusual}")),
-        0 => return (Mood::Good, None),
+        0 if unusual.is_empty() => return (Mood::Good, Vec::new()),
+        0 => return (Mood::Care, vec![unusual]),
         _ if 2 * (open + inconclusive) > values + bounds => {
             (Mood::Care, "The predictions are inconclusive".to_owned())
         }
-        // A command by hand measures one subject.
-        _ if !is_battery => (Mood::Good, "As predicted".to_owned()),
-        _ => (Mood::Good, "No sign that something slows this machine".to_owned()),
+        _ if signs.bad == 0 && is_battery => {
+            (Mood::Good, "No sign that something slows this machine".to_owned())
+        }
+        _ if is_battery && !good.is_empty() => {
+            (Mood::Care, format!("Good at {}, as predicted", good.join(", ")))
+        }
+        // Of one subject.
+        _ if unusual.is_empty() => (Mood::Good, "As predicted".to_owned()),
+        _ => (Mood::Care, "Predictions".to_owned()),
     };
-    let text = match (unusual.is_empty(), checks.is_empty()) {
-        (_, true) => format!("{start}."),
-        (true, _) => format!("{start}: {checks}."),
-        (false, _) => format!("{start}; {checks}."),
-    };
-    (mood, Some(text))
+    let mood = if unusual.is_empty() { mood } else { Mood::Care };
+    let predicted = format!("{start}: {}.", checks.join(", "));
+    (mood, [unusual, predicted].into_iter().filter(|it| !it.is_empty()).collect())
+}
+
+/// `memory` of `memory.latency`.
+fn group(record: &Record) -> &str {
+    record.metric.as_str().split('.').next().unwrap_or_default()
+}
+
+fn groups<'r>(records: impl Iterator<Item = &'r Record>) -> Vec<&'r str> {
+    distinct(records.map(group))
 }
 
 fn have(count: usize) -> String {
@@ -216,15 +303,16 @@ fn have(count: usize) -> String {
 /// Results whose prediction is inconclusive because they have no interval.
 fn without_interval(records: &[Record]) -> usize {
     let lacks = |it: &&Record| it.summary.as_ref().is_some_and(|it| it.interval.is_none());
-    let open = records.iter().filter(|it| it.agreement == Some(Agreement::Inconclusive));
+    let open = records.iter().filter(|it| shown_agreement(it) == Some(Agreement::Inconclusive));
     open.filter(|it| it.verdict.shows_number()).filter(lacks).count()
 }
 
 /// What was compared where nothing unusual was found.
 fn usual(records: &[Record], tiles: &[Tile]) -> String {
     let shown = || records.iter().filter(|it| it.verdict.shows_number());
-    let count =
-        |is: fn(Agreement) -> bool| shown().filter(|it| it.agreement.is_some_and(is)).count();
+    let count = |is: fn(Agreement) -> bool| {
+        shown().filter(|it| shown_agreement(it).is_some_and(is)).count()
+    };
     let [hold, predicted] = [count(Agreement::holds), count(|_| true)];
     let typical = records.iter().filter(|it| it.typical.is_some()).count();
     let earlier = tiles.iter().filter(|tile| tile.has_history()).count();
@@ -268,33 +356,55 @@ fn ignore(document: &Document) -> Vec<AnswerItem> {
 }
 
 /// Results outside their predictions, worse than typical, and changed since earlier runs.
-fn unusual<'r>(records: &'r [Record], tiles: &[Tile]) -> (Vec<AnswerItem>, Signs<'r>) {
-    let (far, outside) = furthest_outside(records, NAMED);
-    let (rare, worse) = furthest_worse(records, NAMED);
+fn unusual<'r>(document: &'r Document, tiles: &[Tile]) -> (Vec<AnswerItem>, Signs<'r>) {
+    let (far, outside) = furthest_outside(document, NAMED);
+    let (rare, worse) = furthest_worse(&document.records, NAMED);
     let mut items = Vec::new();
-    let noisy = |record: &Record| match record.verdict.state {
-        State::Noisy => " (noisy)",
-        _ => "",
-    };
     for record in &far {
         let detail = meaning(record).map(str::to_owned);
-        let text = short(record).unwrap_or_default() + noisy(record);
-        items.push(AnswerItem { detail, ..AnswerItem::new(text) });
+        items.push(AnswerItem { detail, ..AnswerItem::new(short(record).unwrap_or_default()) });
     }
     let more = |all: usize, named: usize, what: &'static str| {
         let text = format!("{} more {what}", all - named);
         (all > named).then(|| AnswerItem { show: Some("outside"), ..AnswerItem::new(text) })
     };
     items.extend(more(outside, far.len(), "outside the prediction"));
-    let typical = |record: &&Record| Some(AnswerItem::new(beside_typical(record)? + noisy(record)));
-    items.extend(rare.iter().filter_map(typical));
+    items.extend(rare.iter().filter_map(|it| beside_typical(it)).map(AnswerItem::new));
     let rest = worse - rare.len();
     items.extend((rest > 0).then(|| AnswerItem::new(format!("{rest} more worse than typical"))));
     let changes: Vec<(String, Option<bool>)> = tiles.iter().filter_map(Tile::change).collect();
-    let changed = changes.iter().filter(|(_, worse)| *worse == Some(true)).count();
+    let is_worse = |(_, worse): &&(String, Option<bool>)| *worse == Some(true);
+    let changed: Vec<String> = changes.iter().filter(is_worse).map(|it| it.0.clone()).collect();
     items.extend(changes.into_iter().map(|(text, _)| AnswerItem::new(text)));
-    let furthest = far.first().copied();
-    (items, Signs { outside, furthest, worse, changed })
+    let slow: Vec<&Record> = findings::judged(document).filter(|it| is_slow(it)).collect();
+    let bad = slow.len() + worse + changed.len();
+    let mut worst: Vec<String> = rare.iter().filter_map(|it| beside_typical(it)).collect();
+    worst.extend(far.iter().filter(|it| is_slow(it)).filter_map(|it| short(it)));
+    worst.extend(changed);
+    worst.truncate(WORST_NAMED);
+    let others = outside - slow.len();
+    let all_rare = furthest_worse(&document.records, usize::MAX).0;
+    let signs = Signs {
+        furthest: far.first().copied(),
+        is_beside_typical: worse > 0,
+        bad,
+        worst,
+        groups: groups(all_rare.into_iter().chain(slow)),
+        others,
+    };
+    (items, signs)
+}
+
+/// Whether a number is on the worse side of its prediction.
+fn is_slow(record: &Record) -> bool {
+    let fails = record.agreement.is_some_and(Agreement::fails);
+    let limits = record.prediction.as_ref().map(|it| (it.low, it.high)).filter(|_| fails);
+    let (Some((low, high)), Some(summary)) = (limits, &record.summary) else { return false };
+    match record.better {
+        Better::Lower => high.is_some_and(|high| summary.median > high),
+        Better::Higher => low.is_some_and(|low| summary.median < low),
+        Better::Neither => false,
+    }
 }
 
 /// Remedies of what is noisy or missing, and the commands that show more.
@@ -306,6 +416,12 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
             items.push(AnswerItem::new(text));
         }
     };
+    if let Some(furthest) = signs.furthest {
+        add(format!("`fathom explain {}`: each term of its prediction", furthest.metric));
+    }
+    if signs.is_beside_typical {
+        add("`fathom compare --typical`: all results beside such machines".to_owned());
+    }
     let mut is_disturbed = run.verdict.state == State::Noisy;
     let mut remedies = Vec::new();
     for state in [State::Noisy, State::Invalid, State::Failed, State::Unavailable] {
@@ -319,17 +435,11 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
     }
     remedies.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let whole = run.verdict.reasons.iter().filter_map(|it| it.remedy.as_ref()).map(remedy::words);
-    let remedies = whole.chain(remedies.into_iter().map(|(_, words)| words));
-    remedies.take(REMEDIES).for_each(&mut add);
     if is_disturbed {
         add("`fathom doctor`: what disturbs this machine now".to_owned());
     }
-    if let Some(furthest) = signs.furthest {
-        add(format!("`fathom explain {}`: each term of its prediction", furthest.metric));
-    }
-    if signs.worse > 0 {
-        add("`fathom compare --typical`: all results beside such machines".to_owned());
-    }
+    let remedies = whole.chain(remedies.into_iter().map(|(_, words)| words));
+    remedies.take(REMEDIES).for_each(&mut add);
     if run.procedure.is_none() {
         let compare = "fathom compare latest:battery~1 latest:battery";
         add(format!("after a change: `fathom run`, then `{compare}`"));
@@ -341,161 +451,4 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
 }
 
 #[cfg(test)]
-mod tests {
-    use fathom_record::{
-        Fact, Host, MetricId, Params, Position, Prediction, Reason, Remedy, Run, RunState, Summary,
-        Tool, Typical, Unit, Value, Verdict,
-    };
-
-    use super::*;
-
-    /// A valid result that is within its prediction.
-    fn within(name: &str) -> Record {
-        Record {
-            metric: MetricId::new(name),
-            unit: Unit::Nanoseconds,
-            summary: Some(Summary { median: 100.0, ..Summary::default() }),
-            prediction: Some(Prediction::sum(100.0, 0.0, 0.2, "formula", "source")),
-            agreement: Some(Agreement::Within),
-            ..Record::default()
-        }
-    }
-
-    fn noisy(name: &str, remedy: Remedy) -> Record {
-        let reason = Reason::new(Cause::Steal, "CPU steal 12 %").with_remedy(Some(remedy));
-        let verdict = Verdict { state: State::Noisy, reasons: vec![reason] };
-        Record { verdict, agreement: Some(Agreement::Inconclusive), ..within(name) }
-    }
-
-    fn answer_of(procedure: Option<&str>, records: Vec<Record>) -> Answer {
-        let tool = Tool { name: "fathom".to_owned(), version: String::new() };
-        let (host, far) = (Host::default(), Vec::new());
-        let run = Run {
-            procedure: procedure.map(str::to_owned),
-            planned: records.len() as u64,
-            state: RunState::Complete,
-            ..Run::default()
-        };
-        Answer::from_document(&Document { schema: 0, tool, run, host, far, records }, &[])
-    }
-
-    fn answer(records: Vec<Record>) -> Answer {
-        answer_of(None, records)
-    }
-
-    fn texts(items: &[AnswerItem]) -> Vec<&str> {
-        items.iter().map(|item| item.text.as_str()).collect()
-    }
-
-    #[test]
-    fn quiet_run_has_no_sign_and_counts_its_predictions() {
-        let answer = answer(vec![within("os.a"), within("os.b")]);
-        let sign = "No sign that something slows this machine: 2 of 2 predicted values within.";
-        assert_eq!(answer.verdict, [sign, "2 of 2 results are valid."]);
-        assert_eq!(answer.mood, Mood::Good);
-        assert_eq!((answer.ignore, answer.unusual), (vec![], vec![]));
-        assert_eq!(answer.usual, "Nothing: 2 of 2 predictions within or met.");
-    }
-
-    #[test]
-    fn few_noisy_results_are_ignored_and_many_forbid_a_conclusion() {
-        let mut records = vec![within("os.a"), within("os.b"), noisy("os.c", Remedy::QuieterHost)];
-        let few = answer(records.clone());
-        assert_eq!(few.mood, Mood::Good);
-        assert_eq!(few.verdict[1], "1 of 3 results noisy: ignore it.");
-        assert_eq!(texts(&few.ignore), ["1 noisy: CPU steal"]);
-        assert_eq!(few.ignore[0].show, Some("noisy"));
-        let next = texts(&few.next);
-        let first = ["measure on a quieter or dedicated host"];
-        assert_eq!(next[..1], first);
-        assert!(next[1].starts_with("`fathom doctor`"), "{next:?}");
-        records.extend(["os.d", "os.e"].map(|name| noisy(name, Remedy::QuieterHost)));
-        let many = answer(records);
-        assert_eq!(many.mood, Mood::Care);
-        let forbids = "3 of 5 results noisy (60 %): measure again before you conclude anything.";
-        assert_eq!(many.verdict, [forbids]);
-    }
-
-    #[test]
-    fn outside_and_worse_than_typical_are_named_with_their_command() {
-        let mut outside = within("os.a");
-        outside.agreement = Some(Agreement::Outside);
-        outside.summary.as_mut().expect("a summary").median = 200.0;
-        let mut worse = within("os.b");
-        worse.typical = Some(Typical {
-            cpu: "Example".to_owned(),
-            size: None,
-            n: 50,
-            low: 80.0,
-            median: 85.0,
-            high: 90.0,
-            better: 50,
-            worse: 0,
-            position: Position::Worse,
-        });
-        let answer = answer(vec![outside, worse]);
-        let verdict = "Unusual: 1 result outside the prediction, 1 worse than on typical \
-                       machines; 1 of 2 predicted values within.";
-        assert_eq!(answer.verdict[0], verdict);
-        let unusual = texts(&answer.unusual);
-        assert!(unusual[0].starts_with("os.a 200.0\u{a0}ns, expected"), "{unusual:?}");
-        assert!(unusual[1].starts_with("os.b 100.0\u{a0}ns, worse than all 50"), "{unusual:?}");
-        let next = texts(&answer.next);
-        assert!(next[0].starts_with("`fathom explain os.a`"), "{next:?}");
-        assert!(next[1].starts_with("`fathom compare --typical`"), "{next:?}");
-    }
-
-    #[test]
-    fn without_a_number_there_is_no_good_verdict() {
-        let verdict = Verdict::because(State::Unavailable, Cause::Missing, "no permission");
-        let answer = answer(vec![Record { verdict, ..within("os.a") }]);
-        assert_eq!(answer.verdict, ["No result has a number."]);
-        assert_eq!(answer.mood, Mood::Bad);
-        let missing = "1 unavailable: permission, limit or missing feature";
-        assert_eq!(texts(&answer.ignore), [missing]);
-    }
-
-    #[test]
-    fn inconclusive_predictions_are_no_good_sign() {
-        let open = |name| Record { agreement: Some(Agreement::Inconclusive), ..within(name) };
-        let answer = answer(vec![open("os.a"), open("os.b"), within("os.c")]);
-        let says = "The predictions are inconclusive: 1 of 3 predicted values within, \
-                    2 have no interval to judge by.";
-        assert_eq!(answer.verdict[0], says);
-        assert_eq!(answer.mood, Mood::Care);
-        assert_eq!(answer.usual, "Inconclusive: 1 of 3 predictions within or met.");
-    }
-
-    #[test]
-    fn command_without_a_number_says_why() {
-        let verdict = Verdict::because(State::Unavailable, Cause::Missing, "no space");
-        let records = vec![within("file.a"), Record { verdict, ..within("file.b") }];
-        let answer = answer_of(Some("file read"), records);
-        assert_eq!(answer.mood, Mood::Care);
-        assert!(answer.verdict[0].starts_with("file.a: 100"), "{:?}", answer.verdict);
-        assert_eq!(answer.verdict[1], "file.b: unavailable: no space.");
-    }
-
-    #[test]
-    fn load_begins_with_its_limit_and_the_proof() {
-        let case = Params::one("mode", "random");
-        let rate = |metric: &str, params: Params| Record {
-            metric: MetricId::new(metric),
-            params,
-            unit: Unit::PerSecond,
-            summary: Some(Summary { median: 5000.0, ..Summary::default() }),
-            ..Record::default()
-        };
-        let mut bottleneck = rate("load.bottleneck", case.clone());
-        bottleneck.value = Some(Value::Text("server-cpu".to_owned()));
-        bottleneck.facts = vec![Fact::text("proof", "confirmed")];
-        let step = rate("load.throughput", case.clone().and("clients", 8));
-        let records = vec![step, rate("load.saturation", case), bottleneck];
-        let answer = answer_of(Some("load"), records);
-        let first = answer.verdict[0].replace('\u{a0}', " ");
-        let begin =
-            "Highest throughput: 5000 requests/s at 8 clients. The CPU of the server limits";
-        assert!(first.starts_with(begin), "{first}");
-        assert!(first.ends_with("Proof by added load: confirmed."), "{first}");
-    }
-}
+mod tests;

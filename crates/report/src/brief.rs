@@ -2,35 +2,23 @@
 
 use fathom_record::{Better, Document, Record};
 
-use crate::closing::{progress, run_verdict, summary};
-use crate::findings::findings;
 use crate::opening::labelled;
-use crate::overview::{brief_rows, rows_named, run_words};
-use crate::wrap::{NARROWEST, glued, wrapped};
+use crate::overview::{answer, brief_rows, rows_named, run_words};
+use crate::wrap::{NARROWEST, glued};
 
 /// Rows of the terminal without the prompt.
 const ROWS: usize = 23;
-/// Rows of the problem; the next command prints the rest.
-const PROBLEM_ROWS: usize = 4;
 
-/// The run in at most 23 lines: counts, headline cases, the worst problem and, if the run is
-/// stored, the command that prints all cases.
+/// The run in at most 23 lines: the answer, headline cases and, if the run is stored, the command
+/// that prints all cases.
 pub fn brief(document: &Document, width: usize, is_stored: bool) -> String {
     let width = width.max(NARROWEST);
     let Document { run, host, records, .. } = document;
-    let mut head = labelled("run", &run_words(run, host), width);
-    if let Some(words) = progress(document) {
-        head += &wrapped(&words, width, "", "");
-    }
-    head += &wrapped(&summary(document), width, "", "");
+    let mut head = answer(document, width) + &labelled("run", &run_words(run, host), width);
     let mut tail = String::new();
-    if let Some(words) = run_verdict(document).or(findings(records).into_iter().next()) {
-        let lines = labelled("problem", &words, width);
-        lines.lines().take(PROBLEM_ROWS).for_each(|line| tail += &format!("{line}\n"));
-    }
     if is_stored {
-        let next = glued(&format!("`fathom show {} --all`", run.id));
-        tail += &labelled("next", &format!("{next} prints all cases"), width);
+        let all = glued(&format!("`fathom show {} --all`", run.id));
+        tail += &labelled("all", &format!("{all} prints all cases"), width);
     }
     let room = ROWS.saturating_sub(head.lines().count() + tail.lines().count());
     let is_battery = run.asked.is_empty() && run.procedure.is_none();

@@ -7,6 +7,7 @@ mod load;
 mod table;
 mod transfer;
 
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::{
     Agreement, Document, Fact, FactValue, Host, Interval, Params, Protocol, Record, State, Summary,
     Unit,
@@ -113,7 +114,7 @@ fn number(record: &Record) -> String {
         return sentence(format!("{}: {}: {why}", record.name(), record.verdict.state.word()));
     }
     let value = ShownRecord::from_record(record, Protocol::Median).number(VALUE);
-    let word = record.agreement.map_or(String::new(), |it| format!(", {}", it.word()));
+    let word = shown_agreement(record).map_or(String::new(), |it| format!(", {}", it.word()));
     sentence(format!("{}: {value}{word}", record.name()))
 }
 
@@ -246,7 +247,7 @@ fn standing(record: &Record, width: usize) -> String {
     }
     match (&record.prediction, &record.no_model) {
         (Some(prediction), _) => {
-            let word = match record.agreement {
+            let word = match shown_agreement(record) {
                 // The number so far, such as a lower bound of a capacity.
                 Some(Agreement::Inconclusive) if record.verdict.is_cut_short() => ": inconclusive",
                 Some(Agreement::Inconclusive) => match inside(record) {

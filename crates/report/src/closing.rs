@@ -33,7 +33,7 @@ impl Closing {
         Self {
             progress: progress(document),
             counts: summary(document),
-            findings: findings(&document.records),
+            findings: findings(document),
             verdict: run_verdict(document),
             whole: whole_run(document),
         }
@@ -114,11 +114,16 @@ pub(crate) fn summary(document: &Document) -> String {
     if records.is_empty() {
         return "Nothing was measured.".to_owned();
     }
+    format!("{}.{}", counted_states(records), agreement(records))
+}
+
+/// `7 cases: 4 valid, 3 noisy (mostly CPU steal)`.
+pub(crate) fn counted_states(records: &[Record]) -> String {
     let part = |(count, state): (u32, State)| {
         format!("{count} {}{}", state.word(), mostly(records, state))
     };
     let parts: Vec<String> = states(&counts_of(records)).map(part).collect();
-    format!("{}: {}.{}", counted(records.len(), "case"), parts.join(", "), agreement(records))
+    format!("{}: {}", counted(records.len(), "case"), parts.join(", "))
 }
 
 /// The most frequent cause of a state, in parentheses.

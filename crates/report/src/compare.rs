@@ -8,49 +8,53 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use fathom_analysis::compare::{
-    Compared, Comparison, ComparisonCase, ComparisonSide, ComparisonWord, NoiseBy, NotComparable,
-    UNCHANGED_MIN, UNCHANGED_TIMES,
+    Compared, Comparison, ComparisonCase, ComparisonSide, ComparisonWord, NotComparable,
 };
 use fathom_analysis::differences::Difference;
 use fathom_analysis::fleet::GroupComparison;
-use fathom_record::quantity::{NOTHING, change, quantity, short};
+use fathom_record::quantity::{NOTHING, change, percent, quantity, signed_percent};
 use fathom_record::{MetricId, Params, RunState, Stratum};
 
 use self::families::{FamilyLine, Many};
-use crate::case::{case, counted, named};
+use crate::case::{counted, named};
 use crate::column::{Column, Lines};
 use crate::distinct::grouped;
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
-use crate::shown::{NOISY, mark};
+use crate::shown::mark;
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
 /// Printed instead of `inconclusive` if the core speed can hide or fake a change.
 const CORE_SPEED: &str = "core speed";
 /// With more families of cases on one side only, cases are counted by metric.
 const LISTED: usize = 12;
+/// Facts in which the hosts or runs differ.
+const FACTS: usize = 4;
+/// Cases named that cannot be compared for one reason.
+const NAMED: usize = 2;
+
+/// Lines of notes beneath the table; `fathom compare --help` has what all words mean.
+const NOTES: usize = 2;
 
 /// Width of both values.
 const VALUES: usize = 17;
 /// The columns that are looked at by their places.
 const BOTH: usize = 1;
-const P: usize = 4;
-const PROCESSES: usize = 5;
+const PROCESSES: usize = 4;
 
-static COLUMNS: [Column<()>; 7] = [
+static COLUMNS: [Column<()>; 6] = [
     Column::left("metric", &[], ()),
     // A case has one row: its name needs the room at 80 columns.
     Column::right("A → B", &[(100, VALUES)], ()),
-    Column::right("B ÷ A", &[(0, 6)], ()),
-    Column::right("95 % interval", &[(0, 13)], ()),
+    Column::right("95 % interval", &[(0, 15)], ()),
     Column::right("p", &[(110, 8)], ()),
     Column::right("processes", &[(110, 9)], ()),
-    Column::left("change", &[(0, 15)], ()),
+    Column::left("change", &[(0, 21)], ()),
 ];
 
-/// One line: name, values, ratio, interval, p, processes, word.
-fn row(columns: &Lines, texts: [&str; 7], word: Style) -> String {
+/// One line: name, values, interval, p, processes, change.
+fn row(columns: &Lines, texts: [&str; 6], word: Style) -> String {
     let last = texts.len() - 1;
     let style = |at| if at == last { word } else { PLAIN };
     columns.line((0..).zip(texts).map(|(at, text)| (text, style(at))))
@@ -81,7 +85,7 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
     }
     text += &wrapped(&summary(comparison), columns.line, "", "  ");
     text += "\n";
-    text += &sides(comparison, columns.line);
+    text += &sides(comparison, layout.all, columns.line);
     text += &groups.map_or_else(String::new, |it| groups::in_both(it, columns.line));
     if let Some(gate) = &comparison.gate {
         text.push('\n');
@@ -113,30 +117,30 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
         };
         text += &paint_lines(FAINT, &foot);
     }
-    text += &not_comparable(comparison, columns.line);
+    text += &not_comparable(comparison, layout.all, columns.line);
     text += &only("A", &comparison.only_a, columns.line);
     text += &only("B", &comparison.only_b, columns.line);
     text
 }
 
-/// A line for each case, and one for all metrics of a step of a load.
-fn not_comparable(comparison: &Comparison, width: usize) -> String {
-    type Key<'c> = (&'c Params, &'c str, Option<&'c MetricId>);
-    let groups = grouped(comparison.not_comparable.iter().map(|it| {
+/// A line for each reason: how many cases, and the first of them; all of them if `all`.
+fn not_comparable(comparison: &Comparison, all: bool, width: usize) -> String {
+    let reasons = comparison.not_comparable.iter().map(|it| {
         let NotComparable { metric, params, reason } = it;
-        ((params, &**reason, Some(metric).filter(|_| params.is_empty())), metric)
-    }));
-    let line = |((params, reason, _), metrics): &(Key<'_>, Vec<&MetricId>)| match metrics[..] {
-        [metric] => format!("{}: not comparable: {reason}", named(metric, params)),
-        _ => {
-            let metrics: Vec<&str> = metrics.iter().map(|it| it.as_str()).collect();
-            format!("{}: not comparable: {reason}: {}", case(params), metrics.join(", "))
+        (&**reason, clean(&named(metric, params)))
+    });
+    let line = |(reason, names): &(&str, Vec<String>)| {
+        let shown = if all { names.len() } else { names.len().min(NAMED) };
+        let mut list = names[..shown].join(", ");
+        if shown < names.len() {
+            list += &format!(" and {} more (`--all`)", names.len() - shown);
         }
+        wrapped(&format!("not comparable, {reason}: {list}"), width, "", "  ")
     };
-    groups.iter().map(|group| wrapped(&line(group), width, "  ", "    ")).collect()
+    grouped(reasons).iter().map(line).collect()
 }
 
-fn sides(comparison: &Comparison, width: usize) -> String {
+fn sides(comparison: &Comparison, all: bool, width: usize) -> String {
     let mut text = String::new();
     let (a, b) = (&comparison.a, &comparison.b);
     let more = comparison.more_a.iter().map(|side| ("", side));
@@ -149,7 +153,12 @@ fn sides(comparison: &Comparison, width: usize) -> String {
             let [a, b] = what_differs([&fact.a, &fact.b]);
             labelled(label, &format!("{}: {a} → {b}", fact.what), width)
         };
-        differences.iter().enumerate().map(fact).collect()
+        let shown = if all { differences.len() } else { differences.len().min(FACTS) };
+        let lines: String = differences[..shown].iter().enumerate().map(fact).collect();
+        match differences.len() - shown {
+            0 => lines,
+            more => lines + &labelled("", &format!("{more} more (`--all`)"), width),
+        }
     };
     text += &facts("in A", &comparison.within_a);
     text += &match comparison.differences.as_slice() {
@@ -190,9 +199,9 @@ fn apart_words(hours: f64) -> String {
 fn core_words(core: f64) -> String {
     let (side, other, times) = if core > 1.0 { ("B", "A", core) } else { ("A", "B", 1.0 / core) };
     format!(
-        "{}× slower throughout {side} than in {other} (reference loop), so everything is compared \
+        "{} slower throughout {side} than in {other} (reference loop), so everything is compared \
          over all processes: check governor, temperature and neighbours, and measure again",
-        short(times)
+        glued(&percent(times - 1.0))
     )
 }
 
@@ -271,13 +280,29 @@ fn row_lines(row: &Compared, comparison: &Comparison, columns: &Lines) -> String
     let word = match row.unchanged_within {
         Some(share) => unchanged(share),
         None if row.is_spoiled() => CORE_SPEED.to_owned(),
-        None => text_of(row.word).to_owned(),
+        None => change_words(row.word, row.ratio, ""),
     };
-    let ratio = row.ratio.map_or(NOTHING.to_owned(), short);
     let p = row.p.map_or(NOTHING.to_owned(), p_text);
     let processes = format!("{}/{}", row.processes_a, row.processes_b);
-    let texts = [&name, &values, &ratio, &limits(row.interval), &p, &processes, &word];
+    let texts = [&name, &values, &limits(row.interval), &p, &processes, &word];
     text + &self::row(columns, texts.map(String::as_str), style(row.word))
+}
+
+/// `20 % slower`, `looks 20 % slower`, `changed −20 %`, `inconclusive`: the size is that of the
+/// change of the number, a time or a rate; `before` is written before it.
+pub(crate) fn change_words(word: ComparisonWord, ratio: Option<f64>, before: &str) -> String {
+    let (text, Some(ratio)) = (text_of(word), ratio) else { return text_of(word).to_owned() };
+    let size = format!("{before}{}", percent((ratio - 1.0).abs()));
+    match word {
+        ComparisonWord::Unchanged | ComparisonWord::Inconclusive => text.to_owned(),
+        ComparisonWord::Changed | ComparisonWord::LooksChanged => {
+            format!("{text} {}", signed_percent(ratio))
+        }
+        _ => match text.split_once(' ') {
+            Some((looks, word)) => format!("{looks} {size} {word}"),
+            None => format!("{size} {text}"),
+        },
+    }
 }
 
 /// Unchanged and inconclusive cases by group: how many, and within which margins.
@@ -315,13 +340,28 @@ fn family_lines(many: &Many<'_>, columns: &Lines) -> String {
     let most = many.members[0];
     let values = change(most.a, most.b, most.unit, VALUES);
     let values = if width_of(&values) > VALUES { String::new() } else { values };
-    let ratio = most.ratio.map_or(NOTHING.to_owned(), short);
-    let texts = [&name, &values, &ratio, &limits(many.hull()), "", "", text_of(first)];
+    let up_to = change_words(first, most.ratio, "≤ ");
+    let texts = [&name, &values, &limits(many.hull()), "", "", &up_to];
     text + &row(columns, texts, style(first))
 }
 
+/// `+19.5…+20.5 %`: by how much the number changed, in as many digits as tell the ends apart.
 fn limits(interval: Option<[f64; 2]>) -> String {
-    interval.map_or(NOTHING.to_owned(), |[low, high]| format!("{}–{}", short(low), short(high)))
+    let Some(ends) = interval.map(|ends| ends.map(|ratio| 100.0 * (ratio - 1.0))) else {
+        return NOTHING.to_owned();
+    };
+    // An end that is not 0 does not read as 0.
+    let finest = ends.map(f64::abs).into_iter().fold(ends[1] - ends[0], f64::min);
+    let digits = match finest {
+        width if width < 0.2 => 2,
+        width if width < 5.0 => 1,
+        _ => 0,
+    };
+    let [low, high] = ends.map(|end| match end {
+        end if end.abs() >= 9_999.5 => ">9999".to_owned(),
+        end => format!("{end:+.digits$}").replace('-', "−"),
+    });
+    format!("{low}…{high} %")
 }
 
 fn p_text(p: f64) -> String {
@@ -377,35 +417,14 @@ pub(crate) fn style(word: ComparisonWord) -> Style {
     }
 }
 
+/// What is special in this comparison, in [`NOTES`] lines.
 fn foot(comparison: &Comparison, lines: &[FamilyLine<'_>], columns: &Lines) -> String {
-    let is_few = |row: &Compared| row.word == ComparisonWord::Inconclusive && !row.is_spoiled();
-    let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
-    notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
-    if lines.iter().any(|line| matches!(line, FamilyLine::Many(_))) {
-        notes.push(
-            "(… cases): of one metric, by the one that changed most, with the hull of their \
-             intervals"
-                .to_owned(),
-        );
-    }
-    if columns.has(P) {
-        notes.push("p: Mann–Whitney test on process medians".to_owned());
-    }
+    let mut notes = state_notes(comparison);
     notes.extend(noise_notes(comparison));
-    notes.extend(stratum_notes(comparison));
-    if comparison.rows.iter().any(is_looks) {
-        notes.push(
-            "looks …: tentative, by too few processes, not significant among so many cases \
-             (Benjamini–Hochberg, 5 %), or in a low-quality run"
-                .to_owned(),
-        );
-    }
-    let is_within = |row: &&Compared| row.ratio.is_some() && is_single(row);
-    let within = comparison.rows.iter().filter(is_within).count();
+    let within = comparison.rows.iter().filter(|row| row.ratio.is_some() && is_single(row)).count();
     if within > 0 {
         notes.push(format!(
-            "{} of one process a side: from their intervals within the run, which \
-             know nothing of differences between runs",
+            "{} of one process a side: intervals within a run know nothing of other runs",
             counted(within, "case")
         ));
     }
@@ -413,43 +432,24 @@ fn foot(comparison: &Comparison, lines: &[FamilyLine<'_>], columns: &Lines) -> S
         let values = if lines.is_empty() { "; `--all` prints the values of both runs" } else { "" };
         notes.push(format!("one process on a side: no ratio and no interval{values}"));
     }
-    if comparison.rows.iter().any(is_few) {
-        notes.push("inconclusive: neither a change nor no change is shown".to_owned());
-    }
-    if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
-        notes.push(glued(&format!("{NOISY}: noisy")) + " on at least one side");
-    }
-    wrapped(&notes.join("; "), columns.line, "", "  ")
+    notes.push("all words: `fathom compare --help`".to_owned());
+    noted(notes, columns.line)
 }
 
-/// Notes on the noise between runs.
+/// The first of these notes that fit into [`NOTES`] lines.
+fn noted(mut notes: Vec<String>, width: usize) -> String {
+    loop {
+        let text = wrapped(&notes.join("; "), width, "", "  ");
+        if text.lines().count() <= NOTES || notes.pop().is_none() {
+            return text;
+        }
+    }
+}
+
+/// Where B and A were not measured alike.
 fn noise_notes(comparison: &Comparison) -> Vec<String> {
-    let rests_on = |by| {
-        let is_wider = |row: &Compared| row.unchanged_within.is_some_and(|it| it > UNCHANGED_MIN);
-        comparison.rows.iter().any(|row| is_wider(row) && row.noise_by == by)
-    };
     let mut notes = Vec::new();
     let runs = 1 + comparison.more_a.len();
-    if rests_on(Some(NoiseBy::Kept)) {
-        let kept = comparison.noise_runs;
-        notes.push(format!(
-            "unchanged ± more than 2 %: up to {UNCHANGED_TIMES} × the A/A noise of {kept} stored \
-             runs like B (95 % of their neighbouring pairs differ by less)"
-        ));
-    }
-    if rests_on(Some(NoiseBy::A)) {
-        notes.push(format!(
-            "unchanged ± more than 2 %: up to {UNCHANGED_TIMES} × the noise between the {runs} \
-             runs of A (Student's t, 95 %)"
-        ));
-    }
-    if rests_on(None) {
-        notes.push(
-            "unchanged ± more than 2 %: the metric's noise limit, where too few stored runs show \
-             the noise between runs"
-                .to_owned(),
-        );
-    }
     let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
     if fewer > 0 {
         let rest = if fewer == 1 { "rests" } else { "rest" };
@@ -466,28 +466,18 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     notes
 }
 
-/// Notes on the visits compared, and on core speed.
-fn stratum_notes(comparison: &Comparison) -> Vec<String> {
-    let has_both = has_selected(comparison);
-    let mut notes = Vec::new();
+/// Notes on the state of the core in which cases are compared.
+fn state_notes(comparison: &Comparison) -> Vec<String> {
     let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
-    if has_both && found > 0 {
-        notes.push(format!(
-            "{}: {} over all processes, others in one state of the core",
-            glued("°"),
-            counted(found, "case")
-        ));
-    } else if has_both || found > 0 {
-        let all = if has_both { "in one state of the core" } else { "over all processes" };
-        notes.push(format!("all cases {all}"));
+    let mut notes = Vec::new();
+    if has_selected(comparison) && found > 0 {
+        notes.push(format!("{}: over all processes, the others in one state", glued("°")));
     }
     let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();
     if spoiled > 0 {
         notes.push(format!(
-            "{} ({}): in {} the core was faster on one side (reference loop), by at least the \
-             change",
+            "{}: in {} the core was faster on one side (reference loop), by at least the change",
             glued(CORE_SPEED),
-            glued("`--all`"),
             counted(spoiled, "case")
         ));
     }
@@ -498,18 +488,41 @@ fn summary(comparison: &Comparison) -> String {
     if comparison.rows.is_empty() {
         return "Nothing in these runs is comparable.".to_owned();
     }
+    let all = comparison.rows.len();
+    let is_certain = |row: &&Compared| row.word < ComparisonWord::LooksSlower;
+    let certain = comparison.rows.iter().filter(is_certain).count();
+    let looks = comparison.rows.iter().filter(|row| is_looks(row)).count();
     let mut parts = Vec::new();
     let mut rows = comparison.rows.as_slice();
     while let Some(first) = rows.first() {
         let count = rows.iter().take_while(|row| row.word == first.word).count();
-        parts.push(glued(&counted_word(count, first.word)));
+        let mut part = glued(&counted_word(count, first.word));
+        if is_certain(&first) {
+            let size = glued(&percent((first.ratio.unwrap_or(1.0) - 1.0).abs()));
+            let most = if count > 1 { "most: " } else { "" };
+            part += &format!(" ({most}{}, {size})", named(&first.metric, &first.params));
+        }
+        parts.push(part);
         rows = &rows[count..];
         if is_looks(first) && !rows.first().is_some_and(is_looks) {
             let chance = format!("(about {:.0} by chance)", comparison.false_alarms.ceil());
             parts.last_mut().expect("a part").push_str(&format!(" {}", glued(&chance)));
         }
     }
-    format!("{} compared: {}.", counted(comparison.rows.len(), "case"), parts.join(", "))
+    let (counts, of) = (parts.join(", "), counted(all, "case"));
+    match certain {
+        0 if comparison.a.noisy.is_some() || comparison.b.noisy.is_some() => format!(
+            "Nothing is shown to have changed: a run is of low quality, measure it again. {of}: \
+             {counts}."
+        ),
+        // By chance alone, twice as many are rare.
+        0 if looks as f64 > 2.0 * comparison.false_alarms.ceil() => format!(
+            "Nothing is shown to have changed, but more looks so than by chance: measure both \
+             again, with more processes. {of}: {counts}."
+        ),
+        0 => format!("Nothing is shown to have changed. {of}: {counts}."),
+        _ => format!("{certain} of {of} changed: {counts}."),
+    }
 }
 
 fn only(side: &str, cases: &[ComparisonCase], width: usize) -> String {

@@ -1,5 +1,6 @@
 //! Counts of records by state, agreement and cause.
 
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::{Agreement, Cause, Class, Counts, NoModel, Record, State, is_own};
 
 pub(crate) fn counts_of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Counts {
@@ -36,7 +37,7 @@ pub(crate) fn agreements<'a>(
 ) -> [usize; 3] {
     let count = |wanted: fn(Agreement) -> bool| {
         let records = of_class(records.clone(), class);
-        records.filter(|record| record.agreement.is_some_and(wanted)).count()
+        records.filter(|record| shown_agreement(record).is_some_and(wanted)).count()
     };
     [Agreement::holds, Agreement::fails, |it| it == Agreement::Inconclusive].map(count)
 }

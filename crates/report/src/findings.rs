@@ -1,12 +1,16 @@
 //! The most remarkable facts about a run, at most three, as sentences with numbers.
 
 use fathom_analysis::display_value::DisplayValue;
+use fathom_analysis::evidence::not_judged;
 use fathom_analysis::typical::distance as beyond_typical;
 use fathom_record::quantity::{bare, percent, quantity};
-use fathom_record::{Agreement, Position, Protocol, Record, State, Summary, Typical, Unit};
+use fathom_record::{
+    Agreement, Document, Position, Protocol, Record, State, Summary, Typical, Unit,
+};
 
 use crate::case::counted;
 use crate::counts::cause_words;
+use crate::distinct::grouped;
 use crate::remedy;
 use crate::shown::{LIMITS_WIDTH, limits, summary_with_width, typical_range};
 use crate::wrap::glued;
@@ -19,17 +23,20 @@ const HALF_WIDTH_MAX: f64 = 0.05;
 
 /// At most three sentences: the values furthest from their predictions, the noisiest case, and
 /// unavailable cases with a remedy.
-pub(crate) fn findings(records: &[Record]) -> Vec<String> {
+pub(crate) fn findings(document: &Document) -> Vec<String> {
+    let records = &document.records;
     let others: Vec<String> = [noisiest(records), missing(records)].into_iter().flatten().collect();
-    let furthest = furthest(records, FINDINGS - others.len());
+    let judged = judged(document).filter_map(|it| Some((distance(it)?, it))).collect();
+    let furthest = one_per_metric(judged, FINDINGS - others.len());
     let mut findings: Vec<String> = furthest.into_iter().filter_map(far_sentence).collect();
     findings.extend(others);
     findings
 }
 
-/// The records furthest from their predictions, one per metric.
-fn furthest(records: &[Record], count: usize) -> Vec<&Record> {
-    one_per_metric(records.iter().filter_map(|it| Some((distance(it)?, it))).collect(), count)
+/// The records that say something of the machine.
+pub(crate) fn judged(document: &Document) -> impl Iterator<Item = &Record> {
+    let core = document.run.reference.as_ref();
+    document.records.iter().filter(move |it| not_judged(it, core).is_none())
 }
 
 /// The records with the largest distances, one per metric.
@@ -45,9 +52,9 @@ fn one_per_metric(mut far: Vec<(f64, &Record)>, count: usize) -> Vec<&Record> {
 }
 
 /// Results outside their prediction, the furthest first, one per metric, and how many more there
-/// are. Unlike a finding, such a result may be noisy.
-pub(crate) fn outside(records: &[Record], count: usize) -> Vec<String> {
-    let (far, all) = furthest_outside(records, count);
+/// are.
+pub(crate) fn outside(document: &Document, count: usize) -> Vec<String> {
+    let (far, all) = furthest_outside(document, count);
     let mut texts: Vec<String> = far.into_iter().filter_map(short).collect();
     if all > texts.len() {
         texts.push(format!("{} more", all - texts.len()));
@@ -55,14 +62,14 @@ pub(crate) fn outside(records: &[Record], count: usize) -> Vec<String> {
     texts
 }
 
-/// The results outside their prediction, the furthest first, one per metric, and how many there
-/// are.
-pub(crate) fn furthest_outside(records: &[Record], count: usize) -> (Vec<&Record>, usize) {
-    let failing = records.iter().filter(|record| {
-        record.verdict.shows_number() && record.agreement.is_some_and(Agreement::fails)
-    });
-    let far: Vec<(f64, &Record)> =
-        failing.map(|record| (ratio(record).map_or(0.0, |it| it.ln().abs()), record)).collect();
+/// The results outside their prediction that say something of the machine, the furthest first, one
+/// per metric, and how many there are.
+pub(crate) fn furthest_outside(document: &Document, count: usize) -> (Vec<&Record>, usize) {
+    let fails = |it: &&Record| it.agreement.is_some_and(Agreement::fails);
+    let far: Vec<(f64, &Record)> = judged(document)
+        .filter(fails)
+        .map(|record| (ratio(record).map_or(0.0, |it| it.ln().abs()), record))
+        .collect();
     let all = far.len();
     (one_per_metric(far, count), all)
 }
@@ -91,7 +98,19 @@ pub(crate) fn unusual(records: &[Record], count: usize) -> Vec<String> {
         texts.push(format!("{} more: `fathom compare --typical`", all - texts.len()));
     }
     texts.extend(kind.map(|kind| format!("beside machine types with {kind}")));
+    texts.extend(
+        typical_not_judged(records)
+            .into_iter()
+            .map(|(why, count)| format!("{} not judged: {why}", counted(count, "number"))),
+    );
     texts
+}
+
+/// Why numbers outside their typical range are not judged, each reason with their count.
+pub(crate) fn typical_not_judged(records: &[Record]) -> Vec<(&str, usize)> {
+    let reasons = records.iter().filter_map(|it| it.typical.as_ref()?.not_judged.as_deref());
+    let groups = grouped(reasons.map(|why| (why, ())));
+    groups.into_iter().map(|(why, all)| (why, all.len())).collect()
 }
 
 /// Name, value and place among typical machines.
@@ -123,10 +142,7 @@ pub(crate) fn short(record: &Record) -> Option<String> {
 /// |ln(measured ÷ predicted)| of a valid number with a narrow interval outside its prediction; for
 /// a violated bound, the distance from the bound.
 fn distance(record: &Record) -> Option<f64> {
-    let differs = record.agreement.is_some_and(Agreement::fails);
-    if record.verdict.state != State::Valid || !differs {
-        return None;
-    }
+    record.agreement.filter(|it| it.fails())?;
     let half_width = record.summary.as_ref()?.relative_half_width()?;
     ratio(record).filter(|_| half_width <= HALF_WIDTH_MAX).map(|ratio| ratio.ln().abs())
 }

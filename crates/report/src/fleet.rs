@@ -12,7 +12,7 @@ use fathom_analysis::fleet::pairs::{BadHost, BadLink};
 use fathom_analysis::fleet::{
     Group, HOSTS_MIN, Hardware, Judgement, Matrix, NotJudged, OddFact, OddHost, OddNumber, Uniform,
 };
-use fathom_record::quantity::{NOTHING, quantity, quantity_within, short, span_within};
+use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within, short, span_within};
 use fathom_record::{Cause, Counts, State};
 
 use crate::case::{counted, named, subject};
@@ -41,7 +41,7 @@ static ODD: [Column<()>; 5] = [
     Column::left("Odd hosts", &[], ()),
     Column::right("host", &[(0, VALUE)], ()),
     Column::right("usual", &[(0, 12)], ()),
-    Column::right("ratio", &[(0, 11)], ()),
+    Column::right("by", &[(0, 11)], ()),
     Column::left("", &[(0, 8)], ()),
 ];
 const TYPICAL: usize = 4;
@@ -238,9 +238,10 @@ fn not_judged(matrix: &Matrix) -> Vec<String> {
     reasons
 }
 
-/// `1.21–1.283` of several.
-pub(crate) fn ratios(numbers: &[&OddNumber]) -> String {
-    let [low, high] = ends(numbers.iter().map(|it| it.ratio)).map(short);
+/// `31 %`, or `21 %–28 %` of several.
+pub(crate) fn sizes(numbers: &[&OddNumber]) -> String {
+    let shares = numbers.iter().map(|it| (it.ratio - 1.0).abs());
+    let [low, high] = ends(shares).map(percent);
     if low == high { low } else { format!("{low}–{high}") }
 }
 
@@ -265,7 +266,7 @@ fn foot(shown: &[&Group]) -> String {
     let odd = || shown.iter().flat_map(|group| &group.odd);
     if odd().any(|host| !host.numbers.is_empty()) {
         notes.push(
-            "ratio: host ÷ median of its group; of cases together, how many times slower; odd: \
+            "by: of the median of its group, and of cases together of their time; odd: \
              more than 3 % and the noise limit of the metric, and not by chance among all hosts \
              and cases (Benjamini–Hochberg, 5 %)",
         );
@@ -406,7 +407,7 @@ impl FleetView {
         };
         let name = format!("  {}{more}", subject(&first.subject));
         let [above, name] = lines.name(name, ["  ", "    "]);
-        let mut texts = [name, String::new(), String::new(), ratios(&row.numbers), String::new()];
+        let mut texts = [name, String::new(), String::new(), sizes(&row.numbers), String::new()];
         if let (Some(usual), Some(unit)) = (first.usual, first.unit) {
             let [low, high] = ends(row.numbers.iter().filter_map(|it| it.value));
             texts[1] = match low < high {

@@ -1,6 +1,7 @@
 //! The line of a health check in the form of monitoring plugins, for limits of the user and for one
 //! host beside its group.
 
+use fathom_analysis::compare::ComparisonWord;
 use fathom_analysis::fleet::{HOSTS_MIN, HostAnswer, HostJudgement, OddHost};
 use fathom_analysis::limits::{LimitAnswer, LimitJudged, LimitJudgement};
 use fathom_analysis::typical::distance;
@@ -8,14 +9,18 @@ use fathom_record::quantity::quantity;
 use fathom_record::{Document, Headline, Position, Record, Typical, Unit, shortened};
 
 use crate::case::{counted, subject};
-use crate::fleet::{FleetRow, fact, ratios, rows, word};
+use crate::fleet::{FleetRow, fact, rows, sizes, word};
 use crate::limits::counts;
 use crate::opening::minute;
 
-/// Nagios keeps 8 KiB of a line: the values of the worst cases come first.
-const LINE_MAX: usize = 7_000;
+/// Bytes of a line that a person reads, or with all values: Nagios keeps 8 KiB, and the values of
+/// the worst cases come first.
+const LINE_MAX: usize = 1_000;
+const VERBOSE_MAX: usize = 7_000;
+/// Characters of the text: counts need the rest of a line.
+const TEXT_MAX: usize = 800;
 /// Characters of a name or a limit, which their file may have written at any length.
-const SHOWN_MAX: usize = 200;
+const SHOWN_MAX: usize = 100;
 /// Cases and facts named.
 const NAMED: usize = 3;
 
@@ -53,7 +58,9 @@ impl HealthState {
 pub struct Health {
     state: HealthState,
     text: String,
-    /// `'label'=value`, the worst first.
+    /// `label=count`.
+    counts: Vec<String>,
+    /// `'label'=value` of each case, the worst first.
     values: Vec<String>,
 }
 
@@ -76,7 +83,13 @@ impl Health {
         };
         let text = counts(judgement) + &listed(": ", &named);
         let values = judgement.rows.iter().filter_map(performance).collect();
-        Self { state, text, values }
+        let count = |answer| judgement.rows.iter().filter(|row| row.answer == answer).count();
+        let counts = vec![
+            format!("kept={}", count(LimitAnswer::Kept)),
+            format!("not_kept={};;0", count(LimitAnswer::NotKept)),
+            format!("undecided={};0", count(LimitAnswer::Undecided)),
+        ];
+        Self { state, text, counts, values }
     }
 
     /// In what the host of a run differs from its group, and its numbers beside published machines.
@@ -109,8 +122,8 @@ impl Health {
             }
         };
         let text = text + &listed(": ", &differences(odd)) + &listed("; ", &typical(run));
-        let values = vec![format!("odd={};;0", odd.numbers.len()), format!("judged={judged}")];
-        Self { state, text, values }
+        let counts = vec![format!("odd={};;0", odd.numbers.len()), format!("judged={judged}")];
+        Self { state, text, counts, values: Vec::new() }
     }
 }
 
@@ -124,14 +137,18 @@ fn differences(odd: &OddHost) -> Vec<String> {
         let first = row.numbers[0];
         let values = first.value.zip(first.usual).zip(first.unit);
         let values = values.map_or_else(String::new, |((value, usual), unit)| {
-            format!("{} instead of {}, ", quantity(value, unit), quantity(usual, unit))
+            format!(", {} instead of {}", quantity(value, unit), quantity(usual, unit))
         });
         let more = match row.more {
             0 => String::new(),
             more => format!(" and {}", counted(more, "more case")),
         };
-        let (name, ratio) = (subject(&first.subject), ratios(&row.numbers));
-        format!("{name} {}, {values}ratio {ratio}{more}", word(first.word))
+        let (name, size) = (subject(&first.subject), sizes(&row.numbers));
+        let by = match first.word {
+            ComparisonWord::Changed => format!("differs {size}"),
+            worse_or_better => format!("{size} {}", word(worse_or_better)),
+        };
+        format!("{name} {by}{values}{more}")
     };
     let numbers = rows(&[odd], false);
     let mut all: Vec<String> = numbers.iter().take(NAMED).map(number).collect();
@@ -157,9 +174,10 @@ fn typical(run: &Document) -> Vec<String> {
     vec![format!("{count}: {} {} {}", record.name(), value.unwrap_or_default(), place.words())]
 }
 
-/// The worst state, and the line: what each check says of this run, and the values.
+/// The worst state, and the line: what each check says of this run, and counts; with all values if
+/// `verbose`.
 #[must_use]
-pub fn line(checks: &[Health], run: &Document) -> (HealthState, String) {
+pub fn line(checks: &[Health], run: &Document, verbose: bool) -> (HealthState, String) {
     let state = checks.iter().map(|it| it.state).max().unwrap_or(HealthState::Unknown);
     let said: Vec<&str> = checks.iter().map(|it| it.text.as_str()).collect();
     let text = format!(
@@ -170,10 +188,13 @@ pub fn line(checks: &[Health], run: &Document) -> (HealthState, String) {
         run.host.name,
         minute(&run.run.started),
     );
-    let mut line = plugin_line(&text);
+    let counts = checks.iter().flat_map(|it| &it.counts);
+    let values = checks.iter().flat_map(|it| &it.values).filter(|_| verbose);
+    let most = if verbose { VERBOSE_MAX } else { LINE_MAX };
+    let mut line = shortened(&plugin_line(&text), TEXT_MAX);
     let mut before = " | ";
-    for value in checks.iter().flat_map(|it| &it.values) {
-        if line.len() + value.len() > LINE_MAX {
+    for value in counts.chain(values) {
+        if line.len() + value.len() > most {
             break;
         }
         line += &format!("{before}{value}");

@@ -5,9 +5,8 @@
 //! environment, and prints nothing: equal records give equal views. Text for the terminal contains
 //! colour codes, which the caller strips if there is no terminal; words never rely on colour.
 //!
-//! `fathom run` prints a run in six parts, each with its own blank lines, and [`show`] of a stored
-//! run prints the same text: [`opening`], [`Table::header`], [`Table::rows`] block by block,
-//! [`Table::foot`] with the rows held back, [`closing`], and [`kept`] if it is stored.
+//! `fathom run` prints a run when it ends, and [`show`] of a stored run prints the same text: the
+//! answer first, at the end [`kept`] if it is stored.
 #![forbid(unsafe_code)]
 
 pub mod by_hand;
@@ -23,6 +22,7 @@ pub mod markdown;
 pub mod page;
 pub mod paper;
 pub mod reference;
+pub mod side_by_side;
 pub mod tiles;
 pub mod typical;
 
@@ -56,7 +56,7 @@ mod table;
 mod trend;
 mod wrap;
 
-pub use account::accounts;
+pub use account::{accounts, answer};
 pub use brief::brief;
 pub use closing::{closing, kept};
 pub use doctor::doctor;
@@ -81,28 +81,27 @@ pub fn has_overview(run: &Run, layout: &Layout) -> bool {
     run.asked.is_empty() && run.procedure.is_none() && !layout.all && !layout.cycles
 }
 
-/// A stored run as `fathom run` printed it: the [`overview`], or [`opening`], the table with its
-/// foot, and [`closing`].
+/// A stored run as `fathom run` printed it: the answer, then an [`overview`], or [`opening`], the
+/// table with its foot, and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
-    show_with(document, layout, &Trends::NONE)
+    show_with(document, layout, &Trends::NONE) + &kept(document, layout.width)
 }
 
-/// As [`show`], with the trends of an overview.
+/// As [`show`], with the trends of an overview, and without the commands that show a stored run.
 pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> String {
     if has_overview(&document.run, layout) {
-        return overview(document, layout.width, trends) + &kept(document, layout.width);
+        return overview(document, layout.width, trends);
     }
     let is_import = document.records.iter().any(|record| record.measured_by.is_some());
+    let text = opening(document, layout.width);
     if document.run.procedure.is_some() && !is_import {
-        let text = opening(document, layout.width);
-        return text + &by_hand::show(document, layout.width) + &kept(document, layout.width);
+        return text + &by_hand::show(document, layout.width);
     }
     let mut table = Table::new(*layout).on(&document.host);
-    let mut text = opening(document, layout.width);
+    let mut text = overview::answer(document, layout.width) + &text;
     text += &table.header();
     text += &table.rows(&document.records);
     text += &table.foot();
     text += &closing(document, layout.width);
-    text += &kept(document, layout.width);
     text
 }

@@ -4,12 +4,12 @@
 use fathom_record::quantity::{interval_within, quantity, quantity_within};
 use fathom_record::{Cause, Document, Host, Params, Protocol, Record, Run, State, Unit, causes};
 
+use crate::answer::Answer;
 use crate::case::counted;
-use crate::closing::{agreement, duration, progress};
+use crate::closing::{agreement, duration};
 use crate::column::{Column, Lines, ShownCell, plain};
-use crate::core_state::{core_state, left_out};
+use crate::core_state::left_out;
 use crate::counts::cause_words;
-use crate::findings::{outside, unusual};
 use crate::opening::{labelled, minute};
 use crate::paint::{FAINT, STRONG};
 use crate::remedy;
@@ -19,11 +19,6 @@ use crate::wrap::{NARROWEST, glued, width_of, wrapped};
 
 /// A wider line only moves the words away from their numbers.
 const WIDEST: usize = 140;
-/// Metrics with a result outside its prediction that are named.
-const OUTSIDE: usize = 2;
-/// Metrics with a result that is not typical that are named.
-const UNUSUAL: usize = 2;
-
 /// A line of the overview: the first or last of the cases that have these parameters.
 struct ReportRow {
     group: &'static str,
@@ -117,6 +112,16 @@ pub fn cases_in_overview(metric: &str, cases: &[&Params]) -> Vec<Params> {
 
 fn has(params: &Params, (name, wanted): &(&str, &str)) -> bool {
     params.0.get(*name).is_some_and(|value| value.to_string() == *wanted)
+}
+
+/// The labels of all rows with the cases of each that a run has.
+pub(crate) fn labelled_cases(
+    records: &[Record],
+) -> impl Iterator<Item = (&'static str, String, Option<&Record>)> {
+    ROWS.iter().filter(|row| row.pick != Pick::RateOfFirst).map(|row| {
+        let cpus = if row.pick == Pick::Last { "all CPUs" } else { "1 thread" };
+        (row.group, row.label.replace("{threads}", cpus), row.record(records))
+    })
 }
 
 /// The metric of the row with this label.
@@ -220,19 +225,16 @@ pub fn overview_records(document: &Document) -> Vec<&Record> {
     ROWS.iter().filter_map(|row| row.record(&document.records)).collect()
 }
 
-/// Machine, quality, the best-known numbers, and what is outside, noisy or missing.
+/// What the run shows and what to do next; machine, the best-known numbers, and counts.
 pub fn overview(document: &Document, width: usize, trends: &Trends) -> String {
     let Document { run, host, records, .. } = document;
     let width = width.max(NARROWEST);
     let line = |label: &str, words: &str| labelled(label, words, width.min(WIDEST));
-    let mut text = line("machine", &machine(host));
+    let mut text = answer(document, width);
+    text += &line("machine", &machine(host));
     text += &line("run", &run_words(run, host));
-    text += &line("quality", &quality(document));
     let view = OverviewView { trends, ..OverviewView::new(run.protocol, width) };
     text += &headed(&view.lines, lines_of(ROWS.iter(), records, &[], &view));
-    if records.is_empty() {
-        text += "Nothing was measured.\n";
-    }
     text += "\n";
     for (label, words) in remarkable(run, records) {
         text += &line(label, &words);
@@ -390,41 +392,15 @@ pub(crate) fn run_words(run: &Run, host: &Host) -> String {
     words
 }
 
-/// How far the numbers can be trusted, what disturbed them, and what helps.
-fn quality(document: &Document) -> String {
-    let Document { run, records, .. } = document;
-    let mut parts: Vec<String> = progress(document).into_iter().map(|it| it + " ").collect();
-    if let Some(reference) = run.reference {
-        parts.push(format!("{}; ", core_state(&reference)));
-    }
-    let valid = records.iter().filter(|record| record.verdict.state == State::Valid).count();
-    parts.push(format!("{valid} of {} valid", counted(records.len(), "case")));
-    if run.verdict.state != State::Valid {
-        let causes: Vec<&str> =
-            run.verdict.reasons.iter().map(|it| cause_words(it.cause)).collect();
-        parts.push(format!("; run {}: {}", run.verdict.state.word(), causes.join(", ")));
-    }
-    let reasons = || records.iter().flat_map(|record| record.verdict.reasons.first());
-    let noisy = causes(records, State::Noisy);
-    if let Some((cause, _)) = noisy.first() {
-        let remedy = remedy::first(reasons().filter(|reason| reason.cause == *cause));
-        parts.extend(remedy.map(|remedy| format!(" → {remedy}")));
-    }
-    parts.concat()
+/// The answer that a view on a terminal begins with.
+pub(crate) fn answer(document: &Document, width: usize) -> String {
+    Answer::from_document(document, &[]).lines(width.clamp(NARROWEST, WIDEST))
 }
 
-/// Labelled texts on what is outside, noisy or missing, and on all predictions.
+/// Labelled texts on what is noisy or missing, and on all predictions.
 fn remarkable(run: &Run, records: &[Record]) -> Vec<(&'static str, String)> {
     let all = counted(records.len(), "case");
     let mut lines = Vec::new();
-    let outside = outside(records, OUTSIDE);
-    if !outside.is_empty() {
-        lines.push(("outside", outside.join("; ")));
-    }
-    let unusual = unusual(records, UNUSUAL);
-    if !unusual.is_empty() {
-        lines.push(("typical", unusual.join("; ")));
-    }
     let noisy = causes(records, State::Noisy);
     if !noisy.is_empty() {
         lines.push(("noisy", format!("{} of {all}: {}", total(&noisy), list(&noisy))));

@@ -4,6 +4,7 @@
 use std::io;
 
 use fathom_analysis::compare::Comparison;
+use fathom_analysis::evidence::shown_agreement;
 use fathom_analysis::history::HistorySeries;
 use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, Reason, Record, Sample};
@@ -226,7 +227,7 @@ pub fn json(data: &impl Serialize) -> String {
 }
 
 fn without_samples(document: &Document) -> Document {
-    let bare = |record: &Record| Record { samples: None, ..record.clone() };
+    let bare = |it: &Record| Record { samples: None, agreement: shown_agreement(it), ..it.clone() };
     Document { records: document.records.iter().map(bare).collect(), ..document.clone() }
 }
 

@@ -22,13 +22,14 @@ use fathom_record::{Document, Protocol, shell_word};
 
 pub use self::block::Paper;
 use self::block::{Block, PaperTable};
+use crate::answer::Answer;
 use crate::case::counted;
 use crate::closing::Closing;
 use crate::column::Column;
 use crate::findings::{outside, unusual};
 use crate::opening::minute;
+use crate::overview;
 use crate::reference::here_mark;
-use crate::{by_hand, overview};
 
 /// How a metric is described: the same words as `fathom explain` prints.
 #[derive(Clone, Copy, Debug)]
@@ -122,11 +123,9 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
         runs.join("; ")
     )));
     let answer = |run: &Document| {
-        let own = run.run.procedure.as_ref().map(|_| by_hand::answer(run).sentences);
-        let own = own.unwrap_or_default();
-        let Closing { progress, counts, verdict, .. } = Closing::from_document(run);
-        let rest = [progress, Some(counts), verdict].into_iter().flatten();
-        own.into_iter().chain(rest).collect::<Vec<String>>().join(" ")
+        let sentences = Answer::from_document(run, &[]).verdict.into_iter();
+        let counts = Closing::from_document(run).counts;
+        sentences.chain([counts]).collect::<Vec<String>>().join(" ")
     };
     match documents {
         [_] => blocks.push(text(answer(first))),
@@ -137,7 +136,7 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
         }
     }
     let findings = Closing::from_document(first).findings;
-    let far = outside(&first.records, 8);
+    let far = outside(first, 8);
     let rare = unusual(&first.records, 8);
     let lists = [
         ("Outside their predictions", far),

@@ -1,6 +1,7 @@
 //! The lines beneath a row: why a number is noisy or missing, and its distribution.
 
 use fathom_analysis::display_value::DisplayValue;
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
 use fathom_record::{
@@ -22,8 +23,14 @@ const AS_FOUND_MIN: f64 = 0.05;
 pub(crate) const INDENT: &str = "    ";
 pub(crate) const FURTHER: &str = "      ";
 
-/// All remarks on a record. Reasons already printed for the row above are not repeated.
-pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting<'_>) -> String {
+/// All remarks on a record. Reasons already printed for the row above are not repeated, nor are
+/// causes of noise among those `explained` by rows before.
+pub(crate) fn remarks(
+    record: &Record,
+    above: Option<&Record>,
+    explained: &mut Vec<Cause>,
+    setting: &Setting<'_>,
+) -> String {
     let width = setting.columns.line;
     let repeated = above.is_some_and(|above| repeats(&above.verdict, &record.verdict));
     if !record.verdict.shows_number() {
@@ -71,7 +78,7 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     }
     datagrams(record).into_iter().for_each(&mut add);
     if let Some(text) = meaning(record).filter(|text| above.and_then(meaning) != Some(text)) {
-        add(format!("{}: {text}", record.agreement.map_or("", Agreement::word)));
+        add(format!("{}: {text}", shown_agreement(record).map_or("", Agreement::word)));
     }
     typical::remark(record).into_iter().for_each(&mut add);
     if let Some(floor) = record.summary.as_ref().and_then(|summary| summary.clock_floor) {
@@ -79,11 +86,28 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
         add(format!("clock floor {floor}: affects single timings as short as these"));
     }
     let lines = paint_lines(FAINT, &lines);
+    if repeated { lines } else { lines + &causes(record, explained, width) }
+}
+
+/// The reasons, if they are not those of the whole run: in full for the first of a table, later by
+/// the label of the main one, and not at all below a row with the same.
+fn causes(record: &Record, explained: &mut Vec<Cause>, width: usize) -> String {
     // A valid number can have a reason too: a cap that limited it.
     let is_of_run =
         |reason: &Reason| matches!(reason.cause, Cause::CoreShared | Cause::MachineDrift);
-    let is_known = record.verdict.reasons.iter().all(is_of_run) || repeated;
-    if is_known { lines } else { lines + &reasons(record, width) }
+    let main = record.verdict.reasons.first().map(|reason| reason.cause);
+    let main = main.filter(|_| record.verdict.state == State::Noisy);
+    let is_last = main.is_some() && main == explained.last().copied();
+    let is_explained = main.is_some_and(|it| explained.contains(&it));
+    explained.extend(main);
+    match main {
+        _ if record.verdict.reasons.iter().all(is_of_run) || is_last => String::new(),
+        Some(cause) if is_explained => {
+            let text = format!("noisy: {}", cause_words(cause));
+            paint_lines(of_state(State::Noisy), &wrapped(&text, width, INDENT, INDENT))
+        }
+        _ => reasons(record, width),
+    }
 }
 
 /// The estimate over all processes, if it is outside the interval of one state by more than
@@ -125,7 +149,7 @@ fn repeats(above: &Verdict, below: &Verdict) -> bool {
 
 /// What a result outside its prediction means for the machine.
 pub(crate) fn meaning(record: &Record) -> Option<&str> {
-    record.agreement.filter(|agreement| agreement.fails())?;
+    shown_agreement(record).filter(|agreement| agreement.fails())?;
     let prediction = record.prediction.as_ref()?;
     let meaning = prediction.meaning_of(record.summary.as_ref()?.median);
     (!meaning.is_empty()).then_some(meaning)
@@ -198,9 +222,12 @@ mod tests {
         let facts = vec![Fact::quantity("loss", 0.2076, Unit::Ratio), jitter];
         let mut record = Record { facts, ..Record::default() };
         let text = "loss 21 %, jitter 7.435 µs";
-        assert!(remarks(&record, None, &setting).contains(text));
+        assert!(remarks(&record, None, &mut Vec::new(), &setting).contains(text));
         record.verdict = Verdict::because(State::Invalid, Cause::LoadGenerator, "why");
-        assert!(!remarks(&record, None, &setting).contains(text), "of another rate");
+        assert!(
+            !remarks(&record, None, &mut Vec::new(), &setting).contains(text),
+            "of another rate"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub(crate) mod family;
 
 use anstyle::Style;
 use fathom_analysis::display_value::DisplayValue;
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::{
     NOTHING, at_most, percent, quantity, quantity_rounded, quantity_within, range_within, rounded,
     scaled_range_within, span_within, unit_for,
@@ -218,7 +219,7 @@ impl<'r> ShownRecord<'r> {
 
     /// The agreement with a prediction that says something, of a met bound with its slack.
     pub(crate) fn agreement(&self) -> Option<String> {
-        match self.record.agreement.filter(|_| !self.record.is_loosely_bound())? {
+        match shown_agreement(self.record).filter(|_| !self.record.is_loosely_bound())? {
             Agreement::Met => Some(met(self.record)),
             agreement => Some(agreement.word().to_owned()),
         }
@@ -230,38 +231,36 @@ impl<'r> ShownRecord<'r> {
         (state.word().to_owned(), of_state(state))
     }
 
-    /// The agreement; `noisy` only if there is none: noise is shown by the mark and the line
-    /// beneath.
+    /// What is said of the number on every screen: its state if it has none or is noisy, else its
+    /// agreement, of a met bound with its slack.
     pub(crate) fn verdict(&self) -> ShownCell {
-        let style = match self.record.agreement {
-            Some(agreement) if agreement.fails() => BAD,
-            _ if self.record.is_value_within() => GOOD,
-            _ => PLAIN,
-        };
         match self.agreement() {
-            _ if !self.record.verdict.shows_number() => self.state(),
-            Some(word) => (word, self.unless_noisy(style)),
-            None if self.is_noisy() => (State::Noisy.word().to_owned(), CARE),
+            _ if self.record.verdict.state != State::Valid => self.state(),
+            Some(word) => (word, self.style()),
             None => (nothing(), FAINT),
         }
     }
 
-    /// What the reader has to know about the number, the most important first.
+    /// The same where predictions have no room: a number that says nothing against itself is valid.
     pub(crate) fn word(&self) -> ShownCell {
         // An inconclusive bound says nothing against the number.
         let has_value = self.record.prediction.as_ref().is_some_and(|it| !it.is_ordinal());
-        let (word, style) = match self.record.agreement {
-            _ if !self.record.verdict.shows_number() => return self.state(),
-            Some(agreement) if agreement.fails() => (agreement.word(), BAD),
-            _ if self.is_noisy() => (State::Noisy.word(), CARE),
-            Some(Agreement::Inconclusive) if has_value => (Agreement::Inconclusive.word(), PLAIN),
-            Some(Agreement::Within) if self.record.is_value_within() => {
-                (Agreement::Within.word(), GOOD)
-            }
-            Some(Agreement::Within) => (Agreement::Within.word(), PLAIN),
-            _ => (State::Valid.word(), PLAIN),
-        };
-        (word.to_owned(), style)
+        let agreement = shown_agreement(self.record).filter(|it| {
+            it.fails() || *it == Agreement::Within || *it == Agreement::Inconclusive && has_value
+        });
+        match agreement {
+            _ if self.record.verdict.state != State::Valid => self.state(),
+            Some(agreement) => (agreement.word().to_owned(), self.style()),
+            None => (State::Valid.word().to_owned(), PLAIN),
+        }
+    }
+
+    fn style(&self) -> Style {
+        match shown_agreement(self.record) {
+            Some(agreement) if agreement.fails() => BAD,
+            _ if self.record.is_value_within() => GOOD,
+            _ => PLAIN,
+        }
     }
 }
 
@@ -393,7 +392,8 @@ mod tests {
     #[test]
     fn bound_shows_its_slack_and_only_values_are_good() {
         let record = |prediction: Prediction, agreement| {
-            let summary = Summary { median: 100.0, ..Summary::default() };
+            let interval = Some(Interval::new([99.0, 101.0], 0.95, Basis::Processes));
+            let summary = Summary { median: 100.0, interval, ..Summary::default() };
             let (prediction, agreement) = (Some(prediction), Some(agreement));
             Record { summary: Some(summary), prediction, agreement, ..Record::default() }
         };

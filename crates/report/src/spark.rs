@@ -2,27 +2,23 @@
 
 /// Values that differ by less, relatively, read alike in four figures.
 const EQUAL: f64 = 1e-3;
+/// The least share of the values from the lowest to the highest bar: what differs by less is drawn
+/// around the middle, since noise must not look like a change.
+const LEAST: f64 = 0.05;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The values in their order, at most `width` of them (else means of stretches), from the lowest
 /// to the highest bar. Empty for fewer than two finite values.
 pub(crate) fn line(values: &[f64], width: usize) -> String {
     let values: Vec<Option<f64>> = values.iter().map(|it| Some(*it)).filter(is_finite).collect();
-    if values.len() < 2 || width < 2 { String::new() } else { bars(&values, width, |it| it) }
+    if values.len() < 2 || width < 2 { String::new() } else { bars(&values, width, LEAST, |it| it) }
 }
 
-/// The values as [`line`] draws them, around the middle bar if they differ by less than the share
-/// `least` of their middle: noise must not look like a change.
+/// The newest values, with their own least share from the lowest to the highest bar.
 pub(crate) fn trend(values: &[f64], least: f64, width: usize) -> String {
-    let finite = || values.iter().copied().filter(|value| value.is_finite());
-    let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::MIN, f64::max));
-    let (middle, least) = (f64::midpoint(low, high), least * f64::midpoint(low, high).abs());
-    if high - low >= least {
-        return line(values, width);
-    }
-    let newest = &values[values.len().saturating_sub(width)..];
-    let height = |value: f64| bar(value - middle + least / 2.0, least);
-    if newest.len() < 2 { String::new() } else { newest.iter().map(|it| height(*it)).collect() }
+    let newest = values[values.len().saturating_sub(width)..].iter().map(|it| Some(*it));
+    let newest: Vec<Option<f64>> = newest.filter(is_finite).collect();
+    if newest.len() < 2 { String::new() } else { bars(&newest, width, least, |it| it) }
 }
 
 /// Drawn in place of a point without a number.
@@ -33,32 +29,41 @@ pub(crate) const NO_NUMBER: char = '?';
 /// without any number.
 pub(crate) fn curve(values: &[Option<f64>], width: usize) -> String {
     let is_positive = values.iter().flatten().all(|value| *value > 0.0);
-    if is_positive { bars(values, width, f64::ln) } else { bars(values, width, |value| value) }
+    // On a logarithmic scale a difference is a share.
+    let share = if is_positive { f64::ln } else { |value: f64| value };
+    bars(values, width, LEAST, share)
 }
 
 fn is_finite(value: &Option<f64>) -> bool {
     value.is_some_and(f64::is_finite)
 }
 
-fn bars(values: &[Option<f64>], width: usize, scale: impl Fn(f64) -> f64) -> String {
+fn bars(values: &[Option<f64>], width: usize, least: f64, scale: impl Fn(f64) -> f64) -> String {
     let count = values.len().min(width);
     let start = |i: usize| i * values.len() / count;
-    let heights: Vec<Option<f64>> = (0..count)
+    let means: Vec<Option<f64>> = (0..count)
         .map(|i| {
             let stretch = values[start(i)..start(i + 1)].iter().copied().filter(is_finite);
-            let heights: Vec<f64> = stretch.flatten().map(&scale).collect();
+            let heights: Vec<f64> = stretch.flatten().collect();
             (!heights.is_empty()).then(|| heights.iter().sum::<f64>() / heights.len() as f64)
         })
         .collect();
-    let known = || heights.iter().flatten().copied();
+    let known = || means.iter().flatten().copied();
     if known().next().is_none() {
         return String::new();
     }
     let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::MIN, f64::max));
-    // What reads alike is drawn alike.
-    let span = if high - low <= EQUAL * high.abs().max(low.abs()) { 0.0 } else { high - low };
-    let draw = |height: &Option<f64>| height.map_or(NO_NUMBER, |at| bar(at - low, span));
-    heights.iter().map(draw).collect()
+    let middle = f64::midpoint(low, high);
+    let half = least * middle.abs() / 2.0;
+    let (from, to) = match high - low {
+        // What reads alike is drawn alike.
+        span if span <= EQUAL * middle.abs() => (high, high),
+        span if span < 2.0 * half => (middle - half, middle + half),
+        _ => (low, high),
+    };
+    let height = |value: f64| scale(value) - scale(from);
+    let draw = |mean: &Option<f64>| mean.map_or(NO_NUMBER, |it| bar(height(it), height(to)));
+    means.iter().map(draw).collect()
 }
 
 /// How many values fall into each of `width` equal bins from the smallest to the 99th percentile;
@@ -99,6 +104,9 @@ mod tests {
         assert_eq!(line(&[1.0, 2.0, 3.0, 8.0], 8), "▁▂▃█");
         assert_eq!(line(&[2.0, 2.0, 2.0], 8), "▄▄▄");
         assert_eq!(line(&[1.0831, 1.0833, 1.0834], 8), "▄▄▄");
+        // As in two runs: 0.3 % is no change.
+        assert_eq!(line(&[189.5, 189.0], 8), "▅▄");
+        assert_eq!(curve(&[189.5, 189.0].map(Some), 8), "▅▄");
         assert_eq!(line(&[2.0], 8), "");
         assert_eq!(line(&[1.0; 40], 9).chars().count(), 9);
     }

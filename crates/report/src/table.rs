@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::quantity;
 use fathom_record::{
-    Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Stratum, Unit, Value,
+    Basis, Cause, Host, Interval, MetricId, Params, Protocol, Record, State, Stratum, Unit, Value,
 };
 
 use crate::case::{case, counted};
@@ -57,6 +57,8 @@ struct TableSeen {
     no_model: bool,
     typical: bool,
     histogram: bool,
+    /// Causes of noise that a row has in words.
+    explained: Vec<Cause>,
     hz: Option<f64>,
     hz_noisy: bool,
     /// Names and nanoseconds of times printed before the frequency was known.
@@ -213,12 +215,15 @@ impl Table {
             }
             format!("  {}", case(&record.params))
         };
+        let mut explained = std::mem::take(&mut self.seen.explained);
         let setting = self.setting();
         let label = clean(&label);
         let indent = if record.params.is_empty() { "" } else { "  " };
         let [above, name] = self.columns.name(label, [indent, "    "]);
         text += &(above + &case_row(&name, record, &setting));
-        text += &remarks(record, self.above.as_ref(), &setting);
+        let above = self.above.as_ref();
+        text += &remarks(record, above, &mut explained, &setting);
+        self.seen.explained = explained;
         self.above = Some(record.clone());
         text
     }
@@ -307,8 +312,7 @@ impl Table {
         let mut marks = Vec::new();
         if self.seen.noisy {
             marks.push(
-                glued(&format!("{NOISY}: noisy,"))
-                    + " cause below the row, once for rows that share it",
+                glued(&format!("{NOISY}: noisy,")) + " cause below the first row that has it",
             );
         }
         if self.seen.as_found {

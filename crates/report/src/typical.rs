@@ -4,9 +4,10 @@ use fathom_analysis::typical::{TypicalBeside, TypicalRow};
 use fathom_record::quantity::quantity_within;
 use fathom_record::{Position, Protocol, Record};
 
-use crate::case::named;
+use crate::case::{counted, named};
 use crate::column::{Column, Lines, ShownCell, plain};
 use crate::distinct::distinct;
+use crate::findings::typical_not_judged;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, paint_lines};
@@ -73,7 +74,11 @@ static COLUMNS: [Column<TypicalCell>; 7] = [
             Position::Typical | Position::NotJudged => PLAIN,
             Position::Worse => BAD,
         };
-        (typical.words() + if typical.size.is_none() { " *" } else { "" }, style)
+        let words = match typical.position {
+            Position::NotJudged => "not judged".to_owned(),
+            _ => typical.words(),
+        };
+        (words + if typical.size.is_none() { " *" } else { "" }, style)
     }),
 ];
 
@@ -86,7 +91,8 @@ impl NamedRow<'_> {
 /// The numbers of a run that have a typical range, the most unusual first.
 pub fn beside(beside: &TypicalBeside, layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
-    let mut text = labelled("run", &format!("{}, {}", beside.run, beside.host), line);
+    let mut text = wrapped(&conclusion(beside), line, "", "  ");
+    text += &labelled("run", &format!("{}, {}", beside.run, beside.host), line);
     text += &labelled("CPU", &beside.cpu, line);
     if let Some(like) = &beside.like {
         let how = format!("{}, measured once, on {}", like.name, like.date);
@@ -120,6 +126,25 @@ pub fn beside(beside: &TypicalBeside, layout: &Layout) -> String {
         kinds.join(", or with ")
     );
     text + &paint_lines(FAINT, &wrapped(&foot, line, "", "  "))
+}
+
+/// How many numbers are outside what such machines gave, and why others are not judged.
+fn conclusion(beside: &TypicalBeside) -> String {
+    let count =
+        |position| beside.rows.iter().filter(|row| row.typical().position == position).count();
+    let (worse, better) = (count(Position::Worse), count(Position::Better));
+    let mut parts = vec![match (worse, better) {
+        _ if beside.rows.is_empty() => return String::new(),
+        (0, 0) => "Nothing is shown to be unusual for such a machine".to_owned(),
+        _ => {
+            let of = counted(beside.rows.len(), "number");
+            format!("{worse} of {of} worse than such machines give, {better} better")
+        }
+    }];
+    let records: Vec<Record> = beside.rows.iter().map(|row| row.record.clone()).collect();
+    let reasons = typical_not_judged(&records).into_iter();
+    parts.extend(reasons.map(|(why, count)| format!("{count} not judged ({why})")));
+    parts.join("; ") + "."
 }
 
 const NO_ROWS: &str = "No number of this run has a typical range: latency on huge pages from 4 MiB \

@@ -2,6 +2,7 @@
 
 use fathom_record::{
     Basis, Better, Class, Interval, MetricId, Params, Position, Prediction, Summary, Typical, Unit,
+    Verdict,
 };
 use serde::Serialize;
 
@@ -61,9 +62,13 @@ fn of_row(row: &AnalysisRow<'_>, members: &[&FleetMember<'_>]) -> Option<Uniform
     of_group.summary = Some(Summary {
         median: middle,
         interval: Some(Interval { low, high, level, basis: Basis::Processes }),
+        stratum: row.stratum,
         ..Summary::default()
     });
-    let typical = typical::typical_of(&of_group, members[*first].host());
+    // Of the valid numbers of all hosts.
+    of_group.verdict = Verdict::default();
+    let core = one.run.run.reference.as_ref();
+    let typical = typical::typical_of(&of_group, members[*first].host(), core);
     let typical = typical.filter(|it| it.position == Position::Worse);
     let predicted = missed(row, record.better == Better::Lower);
     (typical.is_some() || predicted.is_some()).then(|| Uniform {

@@ -11,6 +11,7 @@ mod golden;
 mod modes_of_timings;
 mod properties;
 mod replay;
+mod side_by_side;
 mod summaries;
 mod typical;
 

@@ -20,7 +20,7 @@ fathom ÷ other program; it need not be 1, and each row says what the other prog
 A row is inconclusive and has no ratio if its largest pair ratio is more than 1.5 times its
 smallest. Nothing is stored, and test files are removed.
 
-Exit status: 3 if nothing was compared; the others are those of `fathom --help`.";
+Exit status: 3 if nothing was compared; the others are those of `fathom help exit-status`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -17,9 +17,10 @@ Examples:
   fathom check --against rack1                           is this host as the others of its label?
   fathom check node7.json --against rack1.jsonl          by a file (fathom export rack1), no store
 
-Prints one line in the form of monitoring plugins (Nagios, Icinga, Zabbix) with all values in base
-units: seconds, bytes, bytes/s. --against judges the host by at least four others of its hardware,
-as `fathom fleet judge` does: odd numbers, and odd facts such as the kernel.
+Prints one line of up to 1 kB in the form of monitoring plugins (Nagios, Icinga, Zabbix), with
+counts; --verbose adds all values in base units: seconds, bytes, bytes/s. --against judges the host
+by at least four others of its hardware, as `fathom fleet judge` does: odd numbers, and odd facts
+such as the kernel.
 
 Exit status, the worst of both:
   0  OK: all limits are kept; the host is not odd
@@ -45,6 +46,9 @@ pub struct CheckArguments {
     /// The answer is "unknown" if the run is older: 36h, 90d, 52w.
     #[arg(long, value_name = "AGE", value_parser = super::store::age)]
     pub max_age: Option<Duration>,
+    /// Also print the value of every case, for graphs.
+    #[arg(long, short)]
+    pub verbose: bool,
     #[command(flatten)]
     pub store: StoreArguments,
 }

@@ -5,13 +5,16 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
-use super::Arguments;
+use super::{Arguments, QUESTIONS};
 
 /// Prints a parser error as one line for exit status 2.
 pub fn report_parse_error(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // If standard error is closed, nothing is left to do.
-        let _ = error.print();
+        let _ = match std::env::args_os().len() {
+            0 | 1 => std::io::Write::write_all(&mut std::io::stderr(), QUESTIONS.as_bytes()),
+            _ => error.print(),
+        };
         return ExitCode::from(2);
     }
     let words = std::env::args_os().skip(1);

@@ -43,7 +43,7 @@ fn health(arguments: &CheckArguments) -> anyhow::Result<(health::HealthState, St
         let judgement = judge_host(&document, &peers, &group::noise_limits());
         checks.push(Health::of_host(&judgement, &document));
     }
-    Ok(health::line(&checks, &document))
+    Ok(health::line(&checks, &document, arguments.verbose))
 }
 
 /// Clocks of hosts may differ so much.

@@ -14,6 +14,8 @@ use crate::arguments::CompareArguments;
 use crate::exit::{Status, usage_error};
 use crate::terminal;
 
+/// Hosts that have room side by side.
+pub(super) const SIDES_MAX: usize = 4;
 /// Run-to-run noise is learned from this many of the newest runs of a host.
 const NOISE_RUNS: u32 = 40;
 
@@ -28,6 +30,10 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
         return of_groups((&a, &b), arguments);
     }
     let (a, b) = sides(arguments)?;
+    let is_other_host = |run: &Document| run.host.identity() != a[0].host.identity();
+    if a.iter().any(is_other_host) {
+        return side_by_side(&a.iter().chain([&b]).collect::<Vec<_>>(), arguments);
+    }
     let noise = noise(&a, &b, stored_run::open_store(&arguments.store).ok().as_ref());
     let mut comparison = compare_to_all(&a.iter().collect::<Vec<_>>(), &b, &noise, arguments.seed);
     let is_empty = comparison.rows.is_empty();
@@ -101,20 +107,31 @@ fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Documen
         if a[..at].iter().any(|other| other.run.id == *id) {
             usage_error!("compare: run {id} is named twice");
         }
-        let (host, other) = (&a[0].host, &run.host);
-        if host.identity() != other.identity() {
-            let (host, other) = (host.label([other]), other.label([host]));
-            usage_error!(
-                "compare: run {} is of {host} and run {id} of {other}; hosts are never pooled: \
-                 name runs of one host before the last",
-                a[0].run.id
-            );
-        }
     }
     if a.iter().any(|run| run.run.id == b.run.id) {
         terminal::warn("the same run is on both sides");
     }
     Ok((a, b))
+}
+
+/// The runs of several hosts.
+fn side_by_side(runs: &[&Document], arguments: &CompareArguments) -> anyhow::Result<Status> {
+    if arguments.fail_on.is_some() {
+        usage_error!("compare: --fail-on is of one host: name its runs, the last one to be judged");
+    }
+    if runs.len() > SIDES_MAX {
+        usage_error!(
+            "compare: {} runs of several hosts, at most {SIDES_MAX} stand side by side; `fathom \
+             fleet judge` judges more",
+            runs.len()
+        );
+    }
+    print_side_by_side(runs, arguments.json)
+}
+
+pub(super) fn print_side_by_side(runs: &[&Document], json: bool) -> anyhow::Result<Status> {
+    let sides = fathom_analysis::side_by_side::side_by_side(runs);
+    super::print(json, &sides, |layout| fathom_report::side_by_side::render(&sides, runs, layout))
 }
 
 /// Why no case is compared.

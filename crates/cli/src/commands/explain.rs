@@ -20,8 +20,11 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
         // Whether the named cases exist depends on the machine: the stored results decide that.
         for entry in super::metrics_named(vec![word.name.clone()])? {
             let results = latest_results(entry, word, arguments, width)?;
+            let about = entry.about();
+            text += &format!("{}  {} [{}]\n", about.id, about.title, about.unit.symbol());
+            text += &results.answer;
             text += &description(entry, width);
-            text += &results;
+            text += &results.accounts;
         }
     }
     let mut output = TerminalOutput::new();
@@ -31,7 +34,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
 
 fn description(entry: &Entry, width: usize) -> String {
     let about = entry.about();
-    let mut text = format!("{}  {} [{}]\n", about.id, about.title, about.unit.symbol());
+    let mut text = String::new();
     let mut add = |name: &str, value: &str| {
         if !value.is_empty() {
             text += &paragraph(value, width, &format!("  {name:<11}"), &" ".repeat(13));
@@ -53,6 +56,13 @@ fn description(entry: &Entry, width: usize) -> String {
     text
 }
 
+/// What a metric's latest results are, and how they were obtained.
+#[derive(Default)]
+struct LatestResults {
+    answer: String,
+    accounts: String,
+}
+
 /// The results of `--run`, or the newest of each case on the default host; if there are none, the
 /// command that measures them.
 fn latest_results(
@@ -60,13 +70,13 @@ fn latest_results(
     word: &CaseSelector,
     arguments: &ExplainArguments,
     width: usize,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<LatestResults> {
     let about = entry.about();
-    let without_results = |text: String| {
+    let without_results = |accounts: String| {
         if word.has_parameters() {
             super::check_cases_exist(word)?;
         }
-        Ok(text)
+        Ok(LatestResults { accounts, ..LatestResults::default() })
     };
     let command = crate::remedy::measuring(word, about.id);
     let without = |what: &str| {
@@ -92,7 +102,7 @@ fn latest_results(
         // Each run of a command by hand is about another subject.
         runs.truncate(if matches!(entry, Entry::ByHand(_)) { 1 } else { runs.len() });
     }
-    let (mut text, mut known) = (String::new(), Vec::<Record>::new());
+    let (mut found, mut known) = (LatestResults::default(), Vec::<Record>::new());
     for run in runs {
         let document = stored_run::of_store(&store, &run, false)?;
         let of_metric =
@@ -104,12 +114,15 @@ fn latest_results(
             let protocol = document.run.protocol;
             let layout = Layout { width, protocol, all: arguments.all, ..Layout::default() };
             let results = accounts(&records, &document, &layout);
-            text += &format!("\nin run {run} of {}:\n{results}\n", document.run.started);
+            if found.answer.is_empty() {
+                found.answer = fathom_report::answer(&records, &document, width);
+            }
+            found.accounts += &format!("\nin run {run} of {}:\n{results}\n", document.run.started);
         }
         known.extend(records);
     }
-    match (text.is_empty(), named) {
-        (false, _) => Ok(text),
+    match (found.accounts.is_empty(), named) {
+        (false, _) => Ok(found),
         (true, None) => without_results(none),
         (true, Some(run)) => without_results(without(&format!("run {run} has no result of it"))),
     }

@@ -21,6 +21,7 @@ use fathom_record::{Document, Host, Prediction, Record};
 use fathom_report::Layout;
 use fathom_report::fleet::render;
 
+use super::compare::{SIDES_MAX, print_side_by_side};
 use super::{group, stored_run};
 use crate::arguments::StoreArguments;
 use crate::arguments::fleet::{FactsArguments, FleetCommand, FleetOutput};
@@ -46,11 +47,31 @@ fn is_of_members(facts: &FactsArguments) -> bool {
 
 fn of_runs(names: &[String], output: &FleetOutput, numbers: bool) -> anyhow::Result<Status> {
     let runs = runs(names, &output.store, numbers)?;
+    let newest = newest_of_hosts(&runs);
+    if numbers && (2..=SIDES_MAX).contains(&newest.len()) {
+        // Too few to judge each other.
+        let printed = print_side_by_side(&newest, output.json)?;
+        return Ok(if printed == Status::Success { Status::Undecided } else { printed });
+    }
     let judgement = judgement(&runs);
     let status = super::print(output.json, &judgement, |layout| {
         render(&judgement, &Layout { all: output.all, ..*layout })
     })?;
     Ok(of_judgement(&judgement, numbers, status))
+}
+
+/// The newest run of each host, by their names.
+fn newest_of_hosts(runs: &[Document]) -> Vec<&Document> {
+    let mut newest: BTreeMap<&str, &Document> = BTreeMap::new();
+    for run in runs {
+        let known = newest.entry(run.host.identity()).or_insert(run);
+        if run.run.id > known.run.id {
+            *known = run;
+        }
+    }
+    let mut newest: Vec<&Document> = newest.into_values().collect();
+    newest.sort_by(|a, b| a.host.name.cmp(&b.host.name));
+    newest
 }
 
 fn judgement(runs: &[Document]) -> Judgement {

@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use fathom_fileio::folder::write_cause;
 
 use super::output_file::{self, Replaceable};
-use crate::arguments::{Arguments, ManArguments};
+use crate::arguments::{Arguments, EXIT_STATUS, ManArguments, RUN_NAMES};
 use crate::exit::Status;
 
 const PAGE_BYTES_MAX: u64 = 1 << 20;
@@ -70,7 +70,13 @@ fn page(command: &clap::Command, man: &Man) -> io::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    page.extend(sections(&after).into_bytes());
+    // The program's page has what `fathom help` has apart.
+    let apart = if command.has_subcommands() && command.get_name() == "fathom" {
+        format!("\n\n{EXIT_STATUS}\n\n{RUN_NAMES}")
+    } else {
+        String::new()
+    };
+    page.extend(sections(&(after + &apart)).into_bytes());
     man.render_version_section(&mut page)?;
     Ok(page)
 }

@@ -122,9 +122,7 @@ fn one_run(
     let document = coordinate(&plan, setup, &mut machine, &mut follower);
     drop((tuning, run_mark, files));
     if let Some(path) = output {
-        let records = document.records.iter().map(|record| follower.printed(record)).collect();
-        let printed = Document { records, ..document.clone() };
-        output_file::write(path, fathom_report::document_json(&printed))?;
+        output_file::write(path, fathom_report::document_json(&follower.printed(&document)))?;
     }
     if let Some(warning) = remote::losses(&document) {
         terminal::warn(&warning);

@@ -64,7 +64,8 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         ),
         false => Trends::default(),
     };
-    let text = fathom_report::show_with(&document, &layout, &trends);
+    let mut text = fathom_report::show_with(&document, &layout, &trends);
+    text += &fathom_report::kept(&document, layout.width);
     super::print_text(&(text + &fathom_report::others(&document, &others, &layout)))
 }
 

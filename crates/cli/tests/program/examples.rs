@@ -107,7 +107,10 @@ fn short_examples_of_help_succeed() {
             continue;
         }
         let given = example.replace("0195c3", &ids[0]).replace("0195d0", &ids[1]);
-        let given = given.replace("db1 db2", "latest~1 latest").replace(" db3 db4 db5", "");
+        let given = given
+            .replace("db1 db2", "latest~1 latest")
+            .replace("vm1 vm2 vm3", "latest~1 latest")
+            .replace(" db3 db4 db5", "");
         let given = given.replace("*.json", "before.json");
         let given = given.replace("nightly", "b").replace("fleet-k3x9qa", "c");
         let given =

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fathom_record::{Cause, Document, State, Stratum, Verdict};
+use fathom_record::{Basis, Cause, Document, Interval, State, Stratum, Verdict};
 use snapbox::{Assert, Data};
 
 use crate::test_env::{CANNED, ProgramTestEnv, canned, path_text, text};
@@ -52,6 +52,16 @@ fn env_with_runs() -> ProgramTestEnv {
     env.write_document("a.json", &comparable("0123456789abcdea", [1.0; 7]));
     let factors = [0.8, 1.0, 0.9, 1.0, 1.2, 1.0, 1.0];
     env.write_document("b.json", &comparable("0123456789abcdeb", factors));
+    for (at, factor) in [(1, 1.0), (2, 0.8), (3, 1.1)] {
+        let mut host = comparable(&format!("0123456789abcdf{at}"), [factor; 7]);
+        host.host.name = format!("vm{at}");
+        host.host.id = Some(at.to_string().repeat(32));
+        for summary in host.records.iter_mut().filter_map(|record| record.summary.as_mut()) {
+            let ends = summary.limits().map(|ends| ends.map(|end| end * factor));
+            summary.interval = ends.map(|ends| Interval::new(ends, 0.95, Basis::Processes));
+        }
+        env.write_document(&format!("vm{at}.json"), &host);
+    }
     let mut invalid = comparable("0123456789abcdec", factors);
     let wrong = || Verdict::because(State::Invalid, Cause::WrongWork, "wrong work");
     invalid.records.iter_mut().for_each(|record| record.verdict = wrong());

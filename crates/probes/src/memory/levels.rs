@@ -66,8 +66,8 @@ const PLATEAU: About = About {
     pitfalls: &[
         "a working set chosen by the cache sizes of a data sheet may miss the level: plateaus are \
          detected in the curve, as the flat parts that together cover most of it",
-        "a plateau is flat, at least an octave long, and has at least three points: a level \
-         without one is unavailable. Where only some processes have one, their median is noisy and \
+        "a plateau is flat, at least an octave long, and has at least three points: a level that \
+         no process has is unavailable. Where only some have one, their median is noisy and \
          the record gives their number",
         "4K pages add TLB misses: the curve with huge pages is used, with 4K pages only where huge \
          pages are unavailable; the notes name the curve",
@@ -150,9 +150,8 @@ impl Derived for LevelMetric {
             }
         }
         let processes = curves.per_process.len();
-        if 2 * values.len() <= processes {
-            let without = processes - values.len();
-            return Err(MissingInput::TooFewProcesses { without, processes, why: missing });
+        if values.is_empty() {
+            return Err(MissingInput::NoProcess { processes, why: missing });
         }
         let mut notes =
             vec![format!("from the curve with {} pages, random order", curves.page.name())];

@@ -2,6 +2,7 @@
 //! and the facts beside it.
 
 use fathom_analysis::curve;
+use fathom_analysis::evidence::shown_agreement;
 use fathom_analysis::statistics::median;
 use fathom_record::{
     Agreement, Fact, FactValue, ParamValue, Params, Prediction, Protocol, Record, State, Unit,
@@ -137,7 +138,7 @@ fn measured(records: &[Record]) -> Vec<Column> {
             return String::new();
         };
         let word = ShownRecord::from_record(record, Protocol::Median).agreement();
-        let says = record.agreement != Some(Agreement::Inconclusive);
+        let says = shown_agreement(record) != Some(Agreement::Inconclusive);
         let word = word.filter(|_| says).map_or(String::new(), |word| format!(", {word}"));
         limits(prediction) + &word
     };

@@ -11,7 +11,13 @@ use crate::wrap::{clean, glued, wrapped};
 pub(super) fn verdict(gate: &Gate, cases: usize, width: usize) -> String {
     let (gateable, lost, open) = (gate.gateable, gate.lost.len(), gate.undecided.len());
     let why = match gate.answer {
-        _ if gateable == 0 => String::new(),
+        _ if gateable == 0 => {
+            let above = gate.not_gateable.iter().filter_map(|it| it.above).reduce(f64::min);
+            let above = above.map_or_else(String::new, |it| {
+                format!(", or a limit above {}", glued(&percent(it)))
+            });
+            format!(": noise or intervals are wider: `--thorough`, several runs as A{above}")
+        }
         ComparisonAnswer::Pass => ", none may have lost more".to_owned(),
         ComparisonAnswer::Fail => format!(", {lost} lost more"),
         ComparisonAnswer::Undecided => format!(", {open} may have lost more"),

@@ -2,9 +2,9 @@
 
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::fleet::{GroupComparison, HostChange};
-use fathom_record::quantity::{NOTHING, short};
+use fathom_record::quantity::{NOTHING, signed_percent};
 
-use super::{is_looks, style, text_of};
+use super::{change_words, noted, style};
 use crate::case::{counted, subject};
 use crate::column::{Column, Lines};
 use crate::opening::labelled;
@@ -17,11 +17,10 @@ const CASES: usize = 1;
 /// Lines of a list of names.
 const LINES: usize = 2;
 
-static COLUMNS: [Column<()>; 4] = [
+static COLUMNS: [Column<()>; 3] = [
     Column::left("Hosts that changed most", &[], ()),
     Column::right("cases", &[(0, 9)], ()),
-    Column::right("ratio", &[(0, 7)], ()),
-    Column::left("", &[(0, 8)], ()),
+    Column::left("change", &[(0, 19)], ()),
 ];
 
 /// The hosts that are in both, and in one only.
@@ -57,10 +56,10 @@ pub(super) fn changed(groups: &GroupComparison, all: bool, width: usize) -> Stri
         text += &lines.line([(&*host.host, STRONG), (&count, PLAIN)]);
         let cases = if all { host.changed.len() } else { host.changed.len().min(CASES) };
         for case in &host.changed[..cases] {
-            let (name, ratio) = (format!("  {}", subject(&case.subject)), short(case.ratio));
+            let name = format!("  {}", subject(&case.subject));
             let [above, name] = lines.name(name, ["  ", "    "]);
-            let (word, style) = (text_of(case.word), style(case.word));
-            let cells = [(&*name, PLAIN), ("", PLAIN), (&ratio, style), (word, style)];
+            let change = change_words(case.word, Some(case.ratio), "");
+            let cells = [(&*name, PLAIN), ("", PLAIN), (&change, style(case.word))];
             text += &(above + &lines.line(cells));
         }
     }
@@ -71,10 +70,10 @@ pub(super) fn changed(groups: &GroupComparison, all: bool, width: usize) -> Stri
     if !others.is_empty() {
         let slower: Vec<f64> = others.iter().filter_map(|host| host.slower).collect();
         let ends = [slower.iter().copied().reduce(f64::min), slower.into_iter().reduce(f64::max)];
-        let [low, high] = ends.map(|end| end.map_or_else(|| NOTHING.to_owned(), short));
+        let [low, high] = ends.map(|end| end.map_or_else(|| NOTHING.to_owned(), signed_percent));
         rest.push(format!(
             "{} without a change beyond its own uncertainty: all cases together {low} to {high} \
-             times slower",
+             of their time",
             counted(others.len(), "host")
         ));
     }
@@ -82,23 +81,14 @@ pub(super) fn changed(groups: &GroupComparison, all: bool, width: usize) -> Stri
 }
 
 pub(super) fn foot(groups: &GroupComparison, width: usize) -> String {
-    let mut notes = match groups.hosts.is_empty() {
-        true => vec![
-            "B ÷ A: ratio of the medians over hosts; 95 %: bootstrap over hosts; p: Mann–Whitney \
-             test on hosts",
-        ],
-        false => vec![
-            "B ÷ A: the median over hosts of the ratio on each; 95 %: exact interval of that \
-             median; p: sign test on hosts",
-            "cases of a host: those that changed by more than 3 %, the noise limit of the metric \
-             and the uncertainty of both runs (Benjamini–Hochberg, 5 %)",
-        ],
+    let over = match groups.hosts.is_empty() {
+        true => "of the medians over hosts; interval: bootstrap over hosts",
+        false => "the median over hosts of the change of each, with its exact interval",
     };
-    notes.push("valid numbers only");
-    if groups.whole.rows.iter().any(is_looks) {
-        notes.push(
-            "looks …: tentative, by fewer than 8 hosts or not significant among so many cases",
-        );
-    }
-    wrapped(&notes.join("; "), width, "", "  ")
+    let notes = vec![
+        format!("change: {over}"),
+        "valid numbers only".to_owned(),
+        "all words: `fathom compare --help`".to_owned(),
+    ];
+    noted(notes, width)
 }

@@ -2,8 +2,9 @@
 //! why, each cause once.
 
 use fathom_analysis::display_value::DisplayValue;
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::{at_most, quantity};
-use fathom_record::{Agreement, Cause, Fact, Position, Prediction, Protocol, Record, State, Unit};
+use fathom_record::{Agreement, Fact, Position, Prediction, Protocol, Record, State, Unit, causes};
 
 use crate::columns::Setting;
 use crate::counts::{cause_words, counts_of, states, without_prediction};
@@ -29,7 +30,6 @@ pub(crate) struct Points<'a> {
 /// What was printed for earlier families of the same metric.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
-    noisy: Vec<Vec<Cause>>,
     texts: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Points<'_> {
         let mut words = Vec::new();
         for agreement in Agreement::ALL {
             let count = self
-                .select(|one| one.verdict.shows_number() && one.agreement == Some(agreement))
+                .select(|one| one.verdict.shows_number() && shown_agreement(one) == Some(agreement))
                 .len();
             words.extend((count > 0).then(|| glued(&format!("{count} {}", agreement.word()))));
         }
@@ -85,7 +85,7 @@ impl Points<'_> {
         self.distributions().into_iter().for_each(&mut add);
         self.differing(setting.protocol, printed).into_iter().for_each(&mut add);
         self.unusual().into_iter().for_each(&mut add);
-        let noisy = self.noisy(width, printed);
+        let noisy = self.noisy(width);
         paint_lines(FAINT, &faint) + &noisy + &self.without_number(width, printed)
     }
 
@@ -197,7 +197,7 @@ impl Points<'_> {
     /// The cases outside their predictions, by meaning, each with the furthest case.
     fn differing(&self, protocol: Protocol, printed: &mut Printed) -> Vec<String> {
         let chosen = self.select(|record| {
-            record.verdict.shows_number() && record.agreement.is_some_and(Agreement::fails)
+            record.verdict.shows_number() && shown_agreement(record).is_some_and(Agreement::fails)
         });
         let meaning = |at: usize| meaning(self.records[at]).unwrap_or_default();
         let groups = grouped(chosen.iter().map(|at| (meaning(*at), *at)));
@@ -222,37 +222,18 @@ impl Points<'_> {
         groups.into_iter().map(line).collect()
     }
 
-    /// The noisy cases by their causes; each set of causes in full once.
-    fn noisy(&self, width: usize, printed: &mut Printed) -> String {
+    /// The noisy cases in a line, with their main causes and how many have each.
+    fn noisy(&self, width: usize) -> String {
         let chosen = self.select(|record| record.verdict.state == State::Noisy);
-        let causes = |at: usize| {
-            let reasons = &self.records[at].verdict.reasons;
-            reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>()
-        };
-        let widest = |at: &&usize| {
-            let summary = self.records[**at].summary.as_ref();
-            summary.and_then(|it| it.relative_half_width()).unwrap_or(0.0)
-        };
-        let mut text = String::new();
-        for (causes, members) in grouped(chosen.iter().map(|at| (causes(*at), *at))) {
-            let named = self.named(&members);
-            let first = members.iter().max_by(|a, b| widest(a).total_cmp(&widest(b)));
-            let Some(first) = first else { continue };
-            let line = if printed.noisy.contains(&causes) {
-                let words = causes.first().map_or("no reason recorded", |it| cause_words(*it));
-                format!("noisy at {named}: {words}, as above")
-            } else {
-                let example = match members.len() {
-                    1 => String::new(),
-                    _ => format!(" (at {})", glued(&self.names[*first])),
-                };
-                format!("noisy at {named}: {}{example}", reason_words(self.records[*first]))
-            };
-            let lines = wrapped(&line, width, INDENT, INDENT);
-            text += &paint_lines(of_state(State::Noisy), &lines);
-            printed.noisy.push(causes);
+        if chosen.is_empty() {
+            return String::new();
         }
-        text
+        let causes: Vec<String> = causes(self.records.iter().copied(), State::Noisy)
+            .into_iter()
+            .map(|(cause, count)| glued(&format!("{} {count}", cause_words(cause))))
+            .collect();
+        let line = format!("noisy at {}: {}", self.named(&chosen), causes.join(", "));
+        paint_lines(of_state(State::Noisy), &wrapped(&line, width, INDENT, INDENT))
     }
 
     /// The cases without a number, by state and reason.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     FleetRow, FleetView, cases_words, fact_sides, hardware, is_facts_only, not_judged, of_host,
-    of_link, ratios, rows, state_words, uniform_words, word,
+    of_link, rows, sizes, state_words, uniform_words, word,
 };
 use crate::case::{counted, named, subject};
 use crate::opening::minute;
@@ -186,7 +186,7 @@ fn numbers(host: &OddHost) -> Vec<[String; 6]> {
             case += &format!(" and {}", counted(row.more, "more case"));
         }
         let [value, usual] = [first.value, first.usual].map(text);
-        [host.host.clone(), case, value, usual, ratios(&row.numbers), word(first.word).to_owned()]
+        [host.host.clone(), case, value, usual, sizes(&row.numbers), word(first.word).to_owned()]
     };
     rows(&[host], false).iter().map(row).collect()
 }

@@ -210,7 +210,7 @@ static COLUMNS: [Column<CaseText>; 9] = [
     Column::right("measured", &[], |it| it.shown.number(WIDTH)),
     Column::right("±", &[], |it| it.shown.half()),
     Column::right("sd", &[], |it| deviation(it.shown.record)),
-    Column::right("verdict", &[], |it| verdict(it.shown.record)),
+    Column::right("verdict", &[], |it| it.shown.word().0),
 ];
 
 /// A row a record: what was predicted, measured, and whether they agree.
@@ -231,16 +231,6 @@ pub(super) fn table<'r>(records: &[&'r Record], caption: String, protocol: Proto
 fn deviation(record: &Record) -> String {
     let summary = record.shown_summary().filter(|it| it.n > 1 && it.mean != 0.0);
     summary.map_or_else(nothing, |it| percent((it.sd / it.mean).abs()))
-}
-
-fn verdict(record: &Record) -> String {
-    let state = record.verdict.state;
-    // A bound that is far away is not printed.
-    let says = state.shows_number() && !record.is_loosely_bound();
-    match record.agreement.filter(|_| says) {
-        Some(agreement) => agreement.word().to_owned(),
-        None => state.word().to_owned(),
-    }
 }
 
 /// Of all cases of a run.
@@ -264,7 +254,7 @@ static APPENDIX: [Column<RecordText>; 8] = [
     }),
     Column::right("sd", &[], |it| deviation(it.record)),
     Column::right("predicted", &[], |it| it.expected(WIDTH).0),
-    Column::right("verdict", &[], |it| verdict(it.record)),
+    Column::right("verdict", &[], |it| it.word().0),
 ];
 
 /// All cases of a run.

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::{counted, percent, quantity, range, signed_percent};
 use fathom_record::{Agreement, Prediction, Record, State, causes};
 
@@ -46,7 +47,7 @@ fn counts(records: &[&Record]) -> Vec<String> {
     let with = |wanted: Agreement, words: &str| {
         let shown = records.iter().filter(|it| it.verdict.shows_number());
         let says = shown.filter(|it| !it.is_loosely_bound());
-        let count = says.filter(|it| it.agreement == Some(wanted)).count();
+        let count = says.filter(|it| shown_agreement(it) == Some(wanted)).count();
         (count > 0).then(|| format!("{} {words}.", of_all(count, records.len())))
     };
     let counts = [
@@ -92,8 +93,9 @@ fn numbers(record: &Record) -> Option<String> {
 
 /// Cases outside their predictions, those of one meaning together, the largest deviation first.
 fn outside(records: &[&Record]) -> Vec<String> {
-    let fails =
-        |it: &&&Record| it.verdict.shows_number() && it.agreement.is_some_and(Agreement::fails);
+    let fails = |it: &&&Record| {
+        it.verdict.shows_number() && shown_agreement(it).is_some_and(Agreement::fails)
+    };
     let far = |it: &Record| {
         let prediction = it.prediction.as_ref();
         distance(prediction.and_then(|prediction| beyond(it, prediction)))

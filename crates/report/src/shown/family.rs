@@ -2,6 +2,7 @@
 //! with their predictions, and the worst of them.
 
 use fathom_analysis::display_value::DisplayValue;
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::quantity::{NOTHING, percent, span_within};
 use fathom_record::{Agreement, Class, Protocol, Record, State, Unit};
 
@@ -96,7 +97,7 @@ impl ShownFamily<'_> {
         let counts = counts_of(self.members.iter().copied());
         let of = |wanted| {
             let shown = self.members.iter().filter(|record| record.verdict.shows_number());
-            shown.filter(|record| record.agreement == Some(wanted)).count()
+            shown.filter(|record| shown_agreement(record) == Some(wanted)).count()
         };
         let noisy = self.is_noisy();
         let care = |style| if noisy { CARE } else { style };

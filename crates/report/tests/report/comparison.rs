@@ -101,7 +101,7 @@ fn line_of_several_cases_has_values_and_a_ratio() {
     let comparison = compare(&a, &b, &Noise::default(), 7);
     let text = plain(&render(&comparison, &layout(120)));
     let line = text.lines().find(|line| line.starts_with("x (3 cases)")).expect("a line");
-    assert!(line.contains("100.0 → 130.0 ns") && line.contains("1.300"), "{text}");
+    assert!(line.contains("100.0 → 130.0 ns") && line.contains("≤ 30 % slower"), "{text}");
 }
 
 #[test]

@@ -160,11 +160,12 @@ fn every_cause_and_remedy_is_printed_within_the_width() {
             let text = table(&document, Layout { cycles, ..layout(width) });
             assert_fits(&text, width);
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            for record in &document.records {
-                for reason in &record.verdict.reasons {
-                    assert!(words.contains(&reason.text), "{width}: {} is lost", reason.text);
-                }
+            let missing = document.records.iter().filter(|it| !it.verdict.shows_number());
+            for reason in missing.flat_map(|record| &record.verdict.reasons) {
+                assert!(words.contains(&reason.text), "{width}: {} is lost", reason.text);
             }
+            // Of noisy points, a line has the causes with their counts.
+            assert!(words.contains("CPU steal"), "{width}: {words}");
             for (_, remedy) in REMEDIES {
                 assert!(words.contains(remedy), "{width}: {remedy} is lost");
             }
@@ -210,17 +211,18 @@ fn stored_run_is_printed_as_its_blocks_were() {
         text += &table.foot();
         text += &closing(&document, 100);
         text += &kept(&document, 100);
-        assert_eq!(text, show(&document, &layout), "blocks of {size}");
+        let whole = show(&document, &layout);
+        assert!(whole.ends_with(&text), "blocks of {size}: {whole}");
     }
     assert!(plain(&show(&document, &layout(80))).contains("\n69 cases: 65 valid, 3 noisy"));
 }
 
 #[test]
-fn account_of_a_curve_prints_each_kind_of_case_once() {
+fn account_of_a_curve_explains_the_worst_kinds_of_cases() {
     let document = with(curves());
     let text = plain(&accounts(&curves(), &document, &layout(100)));
-    assert_eq!(text.matches("formula: ").count(), 5, "{text}");
-    assert!(text.contains("-+---") && text.contains(DEFECT) && text.contains("31 more cases"));
+    assert_eq!(text.matches("formula: ").count(), 3, "{text}");
+    assert!(text.contains("-+---") && text.contains(DEFECT) && text.contains("33 more cases"));
     let all = Layout { all: true, ..layout(100) };
     let text = plain(&accounts(&curves(), &document, &all));
     assert_eq!(text.matches("formula: ").count(), 36, "{text}");
@@ -237,7 +239,7 @@ fn unchanged_cases_are_counted_by_group() {
     let mut b = with(records);
     for width in [60, 80, 120] {
         let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &layout(width)));
-        assert!(text.contains("set_bytes=16384}") && text.contains("looks slower"), "{text}");
+        assert!(text.contains("set_bytes=16384}") && text.contains(" slower"), "{text}");
         assert!(text.contains("unchanged: 49 cases: cpu 4, memory 45"), "{text}");
         assert!(!text.contains("set_bytes=32768}"), "{text}");
         assert_fits(&text, width);

@@ -323,7 +323,7 @@ pub(crate) fn assert_fits(text: &str, width: usize) {
     let width = width.max(60);
     for line in plain(text).lines() {
         assert!(line.width() <= width, "{} of {width} columns: {line}", line.width());
-        assert_eq!(line, line.trim_end(), "trailing blanks");
+        assert_eq!(line, line.trim_end(), "trailing blanks: {text}");
         assert!(!line.contains('\u{1b}'), "an escape code: {line:?}");
     }
 }

@@ -86,20 +86,20 @@ machine  AMD EPYC, 2 nodes of 32 cores, 256 GiB memory (8 × 32 GiB DDR5)
 cases    0 of 0 cases judged; records of all hosts: 1 valid, 1 noisy (CPU
          contention)
 
-Odd hosts                                 host        usual       ratio
+Odd hosts                                 host        usual          by
 node9
-  os.syscall{set_bytes=4096}          150.0 ns     100.0 ns       1.500 slower
+  os.syscall{set_bytes=4096}          150.0 ns     100.0 ns        50 % slower
   likely cause: memory speed: 8 × 2933 MT/s instead of 8 × 4800 MT/s on 398 of
     400 hosts
 node[3-4]
   memory.latency{set_bytes=4096} and 3 more cases
-                                    120…130 ns     100.0 ns 1.200–1.300 slower
-  memory (14 cases together)                                      1.100 slower
+                                    120…130 ns     100.0 ns   20 %–30 % slower
+  memory (14 cases together)                                       10 % slower
   likely cause: memory speed: 8 × 2933 MT/s instead of 8 × 4800 MT/s on 398 of
     400 hosts
 node12
   memory.latency{set_bytes=4096}
-                                      120.0 ns     100.0 ns       1.200 slower
+                                      120.0 ns     100.0 ns        20 % slower
 ";
     assert_eq!(&text[..text.len().min(expected.len())], expected, "{text}");
 }

@@ -4,6 +4,7 @@
 
 use fathom_analysis::compare::{Noise, compare};
 use fathom_analysis::fleet;
+use fathom_analysis::side_by_side::side_by_side;
 use fathom_record::fixture::WHOLE_DOCUMENT as WHOLE;
 use fathom_record::{Document, Record};
 use fathom_report::compare::render;
@@ -185,9 +186,11 @@ fn render_all(document: &Document, whole: &Document) {
     let limits = group::noise_limits();
     let _ = fleet::judge(&group, &limits);
     let against = fleet::judge_host(document, &group, &limits);
-    let line = health::line(&[Health::of_host(&against, document)], document).1;
+    let line = health::line(&[Health::of_host(&against, document)], document, true).1;
     assert_eq!(line.matches('\n').count(), 1, "{line}");
     let _ = render(&compare(whole, document, &Noise::default(), 1), &layout);
+    let two = [whole, document];
+    let _ = fathom_report::side_by_side::render(&side_by_side(&two), &two, &layout);
     let documents = std::slice::from_ref(document);
     let _ = (
         export::jsonl(documents),

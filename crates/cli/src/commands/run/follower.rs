@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fathom_analysis::typical;
 use fathom_engine::{Audience, CaseOfVisit, CoordinatorProgress, Plan};
-use fathom_record::{Document, Host, Record};
-use fathom_report::{Layout, Table};
+use fathom_record::{Document, Record};
+use fathom_report::Layout;
 use fathom_store::{Store, StoreError};
 
 use super::super::as_member::Reports;
@@ -31,17 +31,15 @@ pub(super) struct Follower {
     format: FollowerFormat,
     with_samples: bool,
     output: TerminalOutput,
-    table: Table,
     layout: Layout,
     store: RunStore,
     /// The announcement of the test files, if any.
     files: Option<String>,
     run_id: String,
-    host: Host,
     /// Whether only the shortest view is printed, at the end.
     brief: bool,
     /// The records so far of a run shown as an overview; `None` if it is shown as a table.
-    overview: Option<Vec<Record>>,
+    settled: Option<Vec<Record>>,
     reports: Reports,
 }
 
@@ -63,14 +61,12 @@ impl Follower {
             format,
             with_samples: arguments.samples,
             output: TerminalOutput::new(),
-            table: Table::new(layout),
             layout,
             store,
             files,
             run_id: String::new(),
-            host: Host::default(),
             brief: arguments.brief,
-            overview: None,
+            settled: None,
             reports: Reports::from_options(arguments.member),
         }
     }
@@ -86,17 +82,21 @@ impl Follower {
         }
     }
 
-    /// The record as it is printed and as `fathom show` reads it: without samples, unless
-    /// requested, and with its typical range.
-    pub(super) fn printed(&self, record: &Record) -> Record {
-        let samples = record.samples.clone().filter(|_| self.with_samples);
-        Record { samples, typical: typical::typical_of(record, &self.host), ..record.clone() }
+    /// The run as it is printed and as `fathom show` reads it: without samples, unless requested,
+    /// and with typical ranges.
+    pub(super) fn printed(&self, document: &Document) -> Document {
+        let mut printed = document.clone();
+        if !self.with_samples {
+            printed.records.iter_mut().for_each(|record| record.samples = None);
+        }
+        typical::fill(&mut printed);
+        printed
     }
 
     /// Draws the rows so far above the progress bar: later visits may change them, so they are
     /// printed only at the end.
     fn draw_settled(&mut self) {
-        let Some(settled) = &self.overview else { return };
+        let Some(settled) = &self.settled else { return };
         let rows = fathom_report::overview_rows(settled, self.layout.protocol, terminal::width());
         let lines: Vec<&str> = rows.lines().collect();
         // A taller region than the terminal could not be removed again.
@@ -106,43 +106,19 @@ impl Follower {
             bar.set_prefix(rows);
         }
     }
-
-    fn write_lines(&mut self, records: &[Record]) {
-        let line = |one| fathom_report::record_line(&self.printed(one));
-        let lines: String = records.iter().map(line).collect();
-        self.output.write(&lines);
-    }
 }
 
 impl Audience for Follower {
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>) {
-        (self.run_id, self.host) = (document.run.id.clone(), document.host.clone());
+        self.run_id.clone_from(&document.run.id);
         self.store(|store| store.begin(document));
         self.store.announce();
         if self.format == FollowerFormat::Table {
-            let width = self.layout.width;
-            if self.brief || fathom_report::has_overview(&document.run, &self.layout) {
-                self.overview = Some(Vec::new());
-            } else {
-                self.output.write(&fathom_report::opening(document, width));
-            }
-            let mut texts: Vec<String> = Vec::new();
-            texts.extend(plan.map(|(plan, time_ns)| announcement(plan, time_ns)));
-            texts.extend(self.files.clone());
-            for text in texts {
-                match self.overview {
-                    // The overview has the screen for itself.
-                    Some(_) => terminal::warn(&text),
-                    None => {
-                        let text = fathom_report::paragraph(&text, width, "", "") + "\n";
-                        self.output.write(&text);
-                    }
-                }
-            }
-            if self.overview.is_none() {
-                self.table = Table::new(self.layout).on(&document.host);
-                self.output.write(&self.table.header());
-            }
+            let has_overview = fathom_report::has_overview(&document.run, &self.layout);
+            self.settled = (self.brief || has_overview).then(Vec::new);
+            // The results have the screen for themselves.
+            let text = plan.map(|(plan, time_ns)| announcement(plan, time_ns));
+            text.iter().chain(&self.files).for_each(|text| terminal::warn(text));
         }
     }
 
@@ -150,7 +126,7 @@ impl Audience for Follower {
         if self.format == FollowerFormat::Nothing {
             return;
         }
-        let template = if self.overview.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
+        let template = if self.settled.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
         let whole = progress.elapsed_ns + progress.left_ns;
         self.reports.progress(progress.elapsed_ns / whole.max(1.0), &progress.metric);
         let done = (1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64;
@@ -169,24 +145,15 @@ impl Audience for Follower {
     fn measured(&mut self, records: &[Record]) {
         let run_id = self.run_id.clone();
         self.store(|store| store.replace_records(&run_id, records));
-        match self.format {
-            FollowerFormat::Table => match &mut self.overview {
-                // It is printed whole at the end.
-                Some(_) => {}
-                None => {
-                    let records: Vec<Record> = records.iter().map(|it| self.printed(it)).collect();
-                    self.output.write(&self.table.rows(&records));
-                }
-            },
-            FollowerFormat::JsonLines => self.write_lines(records),
-            FollowerFormat::Json | FollowerFormat::Nothing => {}
-        }
     }
 
     fn finished(&mut self, document: &Document, records: &[Record], are_drafts: bool) {
         self.store(|store| store.replace_records(&document.run.id, records));
-        if self.overview.is_some() && are_drafts {
-            self.overview = Some(records.iter().map(|record| self.printed(record)).collect());
+        if self.settled.is_some() && are_drafts {
+            let core = document.run.reference.as_ref();
+            let typical = |record| typical::typical_of(record, &document.host, core);
+            let records = records.iter().map(|it| Record { typical: typical(it), ..it.clone() });
+            self.settled = Some(records.collect());
             self.draw_settled();
         }
     }
@@ -194,29 +161,30 @@ impl Audience for Follower {
     fn ends(&mut self, document: &Document) {
         self.output.clear_bar();
         self.store(|store| store.update_run(&document.run).map(|()| Vec::new()));
-        let records = document.records.iter().map(|one| self.printed(one)).collect();
-        let document = &Document { records, ..document.clone() };
+        let document = &self.printed(document);
         match self.format {
             FollowerFormat::Table => {
-                let (width, is_stored) = (self.layout.width, self.store.store().is_some());
-                if self.brief {
-                    self.output.write(&fathom_report::brief(document, width, is_stored));
-                } else if self.overview.is_some() {
-                    let trends = trends::trends_of(document, width, self.store.earlier());
-                    self.output.write(&fathom_report::overview(document, width, &trends));
+                let (layout, is_stored) = (self.layout, self.store.store().is_some());
+                let text = if self.brief {
+                    fathom_report::brief(document, layout.width, is_stored)
                 } else {
-                    self.output.write(&self.table.foot());
-                    self.output.write(&fathom_report::closing(document, width));
-                }
-                if is_stored && !self.brief {
-                    self.output.write(&fathom_report::kept(document, width));
-                }
+                    let earlier = self.store.earlier().filter(|_| self.settled.is_some());
+                    let trends = trends::trends_of(document, layout.width, earlier);
+                    let text = fathom_report::show_with(document, &layout, &trends);
+                    let kept = fathom_report::kept(document, layout.width);
+                    if is_stored { text + &kept } else { text }
+                };
+                self.output.write(&text);
             }
             FollowerFormat::Json if self.reports.are_wanted() => {
                 self.output.write(&fathom_report::export::jsonl(std::slice::from_ref(document)));
             }
             FollowerFormat::Json => self.output.write(&fathom_report::document_json(document)),
-            FollowerFormat::JsonLines | FollowerFormat::Nothing => {}
+            FollowerFormat::JsonLines => {
+                let lines = document.records.iter().map(fathom_report::record_line);
+                self.output.write(&lines.collect::<String>());
+            }
+            FollowerFormat::Nothing => {}
         }
         if let Some(cause) = self.output.error() {
             terminal::warn(&format!("write to standard output: {cause}"));

@@ -1,6 +1,7 @@
 //! What limits the throughput of a load: what it uses of each resource, the bottleneck with its
 //! evidence, knee and effects of added load; or why there is no answer, and what to do next.
 
+use fathom_analysis::evidence::shown_agreement;
 use fathom_record::load_facts::{DEMAND, USED, UTILISATION};
 use fathom_record::quantity::{NOTHING, bare, percent, quantity_within, scaled_within};
 use fathom_record::{Agreement, Cause, Record, Summary, Unit, Value, load_facts};
@@ -418,7 +419,7 @@ impl<'r> LimitCase<'r> {
             Some(one) => effect(one.median),
             None => NOTHING.to_owned(),
         };
-        let agreement = |it: &&Record| it.agreement.map_or("", Agreement::word).to_owned();
+        let agreement = |it: &&Record| shown_agreement(it).map_or("", Agreement::word).to_owned();
         let of = |it: &&Record| word(it.params.text("resource").unwrap_or_default()).to_owned();
         let dose = |it: &&Record| it.text_of(load_facts::DOSE).unwrap_or_default().to_owned();
         let columns = vec![
