@@ -1,6 +1,6 @@
-//! A whole measurement report: introduction, machine, method, then of each group of metrics what was
-//! timed, what was predicted, what was measured and what that means; the classic table; conclusion;
-//! sources; an appendix with every case, every fact, and how to repeat it.
+//! A whole measurement report: introduction, machine, method, then of each group of metrics what
+//! was timed, what was predicted, what was measured and what that means; the classic table;
+//! conclusion; sources; an appendix with every case, every fact, and how to repeat it.
 //!
 //! All text is from the descriptions of the metrics and from the records: nothing is said of what
 //! was not measured.
@@ -223,10 +223,11 @@ fn method(document: &Document) -> Vec<Block> {
     blocks.extend(run.procedure.is_none().then(|| text(protocol)));
     blocks.push(text(
         "A prediction is a value or a bound: from documented constants and facts of the machine \
-         (hardware), or from other results of this report. A number is within it (or meets a bound) if its whole interval is, outside it \
-         (or violates a bound) if none of its interval is, and else inconclusive. It is noisy \
-         (marked ~) if its interval is wider than its metric allows, or a counter shows what \
-         disturbed it; numbers marked ° are over all processes, in any state of the core.",
+         (hardware), or from other results of this report. A number is within it (or meets a \
+         bound) if its whole interval is, outside it (or violates a bound) if none of it is, and \
+         else inconclusive. It is noisy (marked ~) if its interval is wider than its metric allows, \
+         or a counter shows what disturbed it; numbers marked ° are over all processes, in any \
+         state of the core.",
     ));
     let whole = Closing::from_document(document).whole;
     blocks.extend((!whole.is_empty()).then(|| text(whole.join(" "))));

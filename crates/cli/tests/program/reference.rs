@@ -68,8 +68,8 @@ fn classic_table_has_37_rows_over_several_runs() {
     let cache = Record { metric: MetricId::new("file.capacity"), ..record.clone() };
     limited.records = vec![Record { unit: Unit::Bytes, ..cache }];
     old.records = vec![record, without];
-    env.store_run(&old);
     env.store_run(&limited);
+    env.store_run(&old);
     // An input can be measured again.
     assert_contains(&env.stdout("show --classic"), &["fathom run memory.latency.l1"]);
     let printed = env.stdout("show --classic --reference --markdown");
