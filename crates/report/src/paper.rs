@@ -225,9 +225,9 @@ fn method(document: &Document) -> Vec<Block> {
         "A prediction is a value or a bound: from documented constants and facts of the machine \
          (hardware), or from other results of this report. A number is within it (or meets a \
          bound) if its whole interval is, outside it (or violates a bound) if none of it is, and \
-         else inconclusive. It is noisy (marked ~) if its interval is wider than its metric allows, \
-         or a counter shows what disturbed it; numbers marked ° are over all processes, in any \
-         state of the core.",
+         else inconclusive. It is noisy (marked ~) if its interval is wider than its metric \
+         allows, or a counter shows what disturbed it; numbers marked ° are over all processes, \
+         in any state of the core.",
     ));
     let whole = Closing::from_document(document).whole;
     blocks.extend((!whole.is_empty()).then(|| text(whole.join(" "))));
