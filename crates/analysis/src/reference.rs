@@ -57,8 +57,10 @@ pub struct Here {
     /// The id of the run.
     pub run: String,
     pub params: Params,
+    /// By documented constants and facts of the host.
     pub hardware: Option<f64>,
-    pub software: Option<f64>,
+    /// The predicted value, if it rests on other results.
+    pub from_results: Option<f64>,
     /// Lower and upper limit.
     pub predicted: [Option<f64>; 2],
     pub measured: f64,
@@ -69,6 +71,8 @@ pub struct Here {
     /// else of all values.
     pub sd_percent: Option<f64>,
     pub state: State,
+    /// Whether it includes disturbed processes.
+    pub is_unfiltered: bool,
 }
 
 /// Why there is no figure of the run for a published one.
@@ -179,15 +183,15 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
     Ok(Here {
         run: document.run.id.clone(),
         params: record.params.clone(),
-        hardware: of(|one| one.hardware),
-        // What software takes off a rate is no overhead in its unit.
-        software: of(|one| one.software).filter(|software| *software >= 0.0),
+        hardware: of(fathom_record::Prediction::documented_hardware),
+        from_results: of(fathom_record::Prediction::from_results),
         predicted,
         measured,
         is_bound,
         interval: record.summary.as_ref().and_then(|summary| summary.limits()),
         sd_percent: sd_percent(record, protocol).filter(|_| !is_bound),
         state,
+        is_unfiltered: record.summary.as_ref().is_some_and(|it| it.not_selected.is_some()),
     })
 }
 

@@ -56,6 +56,24 @@ pub fn unknown_health(why: &str) -> ExitCode {
     Status::Health(3).into()
 }
 
+/// Why a command line that parses is refused on any machine.
+#[cfg(test)]
+pub(crate) fn refusal_of_plan(arguments: &Arguments) -> Option<String> {
+    let one = match &arguments.command {
+        Subcommands::Run(run) => return run::plan(run, &host::read()).err().map(|it| it.0),
+        Subcommands::File(one) => &one.0,
+        Subcommands::Load(one) => &one.0,
+        Subcommands::Transfer(one) => &one.0,
+        Subcommands::Fetch(one) => &one.0,
+        Subcommands::Bench(one) => &one.0,
+        _ => return None,
+    };
+    match one.procedure.check() {
+        Err(fathom_metric::ProcedureError::Usage(text)) => Some(text),
+        _ => None,
+    }
+}
+
 /// Executes a command.
 pub fn main(arguments: Arguments) -> ExitCode {
     match arguments.color {

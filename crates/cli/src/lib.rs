@@ -6,6 +6,8 @@ mod exit;
 pub mod interrupt;
 pub mod live;
 mod names;
+#[cfg(test)]
+mod printed;
 mod remedy;
 mod terminal;
 mod tune;

@@ -161,8 +161,6 @@ fn for_plan(error: &PlanError) -> Option<String> {
 }
 
 #[cfg(test)]
-mod printed;
-#[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 

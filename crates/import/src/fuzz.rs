@@ -38,7 +38,7 @@ fn read(format: Format, text: &str) {
         let checksum = parsed.checksum ^ u32::from(name == "b");
         DocumentSource { name: name.to_owned(), parsed: Parsed { checksum, ..parsed.clone() } }
     };
-    let tool = Tool { name: String::new(), version: String::new() };
+    let tool = Tool { name: String::new(), version: String::new(), compiler: None };
     let (label, host, written) = (None, None, Timestamp::UNIX_EPOCH);
     let about = DocumentAbout { format, tool, label, host, written };
     let document = document(&[source("a"), source("b")], &about).expect("one origin");

@@ -115,13 +115,15 @@ impl Target {
             false => server::find_server(load.pid, &address, load.connect_timeout, &mut warnings)
                 .map_err(&failed)?,
         };
+        // In another network namespace of this machine it is a host across a link.
         let is_own = is_loopback
             || local.is_some() && load.pid.is_some()
-            || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
+            || is_ours && server::is_own_address(&address);
         // Of several members one asks the server for its counters. Those of its processes are read
         // by the one beside it.
         let reads = load.share.is_none_or(Share::is_first);
-        let name = host.as_ref().map(|host| host.name.clone()).filter(|name| !name.is_empty());
+        let other = host.as_ref().filter(|it| it.identity() != recorder.host().identity());
+        let name = other.map(|host| host.name.clone()).filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| url.host.clone());
         let to = if is_own { LOOPBACK.to_owned() } else { name.clone() };
         let far = host.filter(|_| !is_own).map(|host| FarHost { name, host, clock: None });

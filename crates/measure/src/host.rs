@@ -135,15 +135,27 @@ impl HostReader {
         self.tree.names(path)
     }
 
-    /// Reads all facts, which takes some milliseconds: not during measurements.
-    pub fn read(&self) -> Host {
-        let sources = HostSources {
+    fn sources(&self) -> HostSources {
+        HostSources {
             tree: self.tree.clone(),
             cpuinfo: CpuInfo::read(&self.tree),
             cpuid: if self.live { Cpuid::read() } else { None },
             live: self.live,
             name: self.name.clone(),
-        };
+        }
+    }
+
+    /// The id that versions up to 0.2.0 gave to this host, if it was another one.
+    pub fn former_id(&self) -> Option<String> {
+        let (sources, mut host) = (self.sources(), Host::default());
+        kernel::read(&sources, &mut host);
+        identity::read(&sources, &mut host);
+        identity::former_id(&sources, &host.name)
+    }
+
+    /// Reads all facts, which takes some milliseconds: not during measurements.
+    pub fn read(&self) -> Host {
+        let sources = self.sources();
         let mut host = Host::default();
         kernel::read(&sources, &mut host);
         topology::read(&sources, &mut host);

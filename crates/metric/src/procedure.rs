@@ -91,12 +91,18 @@ impl Command {
         (self.options)().name(name)
     }
 
-    /// The command line with its required arguments: `fathom file cache FILE`.
+    /// The command line with what it requires: `fathom file write FILE --block SIZE --count N`.
     pub fn line(&self) -> String {
         let options = self.options();
-        let required = options.get_positionals().filter(|argument| argument.is_required_set());
-        let names = required.filter_map(|argument| argument.get_value_names()?.first());
-        names.fold(format!("fathom {}", self.path), |line, name| line + " " + name)
+        let required = options.get_arguments().filter(|argument| argument.is_required_set());
+        let word = |argument: &clap::Arg| {
+            // Of several kinds the first: a shell takes `URL|DIR` for a pipe.
+            let name = argument.get_value_names()?.first()?.split('|').next()?.to_owned();
+            let long = argument.get_long().map_or(String::new(), |long| format!("--{long} "));
+            Some(long + &name)
+        };
+        let words = required.filter_map(word);
+        words.fold(format!("fathom {}", self.path), |line, word| line + " " + &word)
     }
 
     /// The option with which the command measures longer, without its dashes.

@@ -16,7 +16,7 @@ impl Document {
 
 impl Tool {
     pub fn fixture() -> Self {
-        Self { name: "fathom".to_owned(), version: "0.1.0".to_owned() }
+        Self { name: "fathom".to_owned(), version: "0.1.0".to_owned(), compiler: None }
     }
 }
 

@@ -270,6 +270,14 @@ pub struct Cgroup {
     pub pids_max: Option<u64>,
 }
 
+impl Cgroup {
+    /// Whether a process is limited alike in both: numbers under other limits are of another size
+    /// of machine.
+    pub fn has_limits_of(&self, other: &Self) -> bool {
+        (self.cpu_quota, self.memory_limit_bytes) == (other.cpu_quota, other.memory_limit_bytes)
+    }
+}
+
 /// A block device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -169,6 +169,23 @@ impl Prediction {
         })
     }
 
+    /// Whether it rests on other measurements. The frequency of the core only turns documented
+    /// cycles into times.
+    fn rests_on_results(&self) -> bool {
+        let is_counted = |it: &Input| matches!(it.origin, Origin::Counted { .. });
+        self.results().any(|it| it != "cpu.frequency") || self.inputs.iter().any(is_counted)
+    }
+
+    /// The hardware term, if it is of documented constants and facts of the host only.
+    pub fn documented_hardware(&self) -> Option<f64> {
+        self.hardware.filter(|_| !self.rests_on_results())
+    }
+
+    /// The value, if it rests on other measurements: these have no parts.
+    pub fn from_results(&self) -> Option<f64> {
+        self.value.filter(|_| self.rests_on_results())
+    }
+
     /// Marks a value that follows mainly from results of the same family.
     #[must_use]
     pub fn self_consistent(self) -> Self {
@@ -492,6 +509,19 @@ mod tests {
         assert_eq!(agreement(111.0, 120.0), Agreement::Outside);
         assert_eq!(agreement(105.0, 115.0), Agreement::Inconclusive);
         assert_eq!(prediction.agreement(None), Agreement::Inconclusive);
+    }
+
+    #[test]
+    fn hardware_is_no_other_measurement() {
+        let cycles = Prediction::sum(2.0, 0.0, 0.1, "cycles ÷ frequency", "");
+        let cycles = cycles.with_result("cpu.frequency", 4e9, Unit::Hertz);
+        assert_eq!((cycles.documented_hardware(), cycles.from_results()), (Some(2.0), None));
+        let sum = cycles.with_result("memory.latency.dram", 100.0, Unit::Nanoseconds);
+        assert_eq!((sum.documented_hardware(), sum.from_results()), (None, Some(2.0)));
+        let counted = Prediction::sum(2.0, 3.0, 0.1, "calls", "");
+        let origin = Origin::Counted { at: String::new() };
+        let counted = counted.with_input("calls", 2.0, origin);
+        assert_eq!((counted.documented_hardware(), counted.from_results()), (None, Some(5.0)));
     }
 
     #[test]

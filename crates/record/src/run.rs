@@ -73,6 +73,9 @@ pub struct Tool {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// The compiler that built it, and its level of optimisation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiler: Option<String>,
 }
 
 /// One run.

@@ -240,8 +240,8 @@ fn of_series(series: &Series) -> String {
 
 fn predicted(record: &Record, prediction: &Prediction) -> String {
     let limits = limits(record, prediction);
-    let terms = match (prediction.hardware, prediction.software) {
-        (Some(hardware), Some(software)) if software >= 0.0 => {
+    let terms = match (prediction.documented_hardware(), prediction.software) {
+        (Some(hardware), Some(software)) => {
             let [hardware, software] = [hardware, software].map(|term| quantity(term, record.unit));
             format!(" = {hardware} hardware + {software} software")
         }

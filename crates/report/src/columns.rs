@@ -1,7 +1,7 @@
 //! The columns of the table of a run: an entry of [`COLUMNS`] is all of a column.
 
 use fathom_record::quantity::terms;
-use fathom_record::{Protocol, Record};
+use fathom_record::{Prediction, Protocol, Record};
 
 use crate::column::{Column, Lines, ShownCell, plain};
 use crate::layout::Layout;
@@ -126,7 +126,9 @@ static COLUMNS: &[Column<TableCell>] = &[
 /// The hardware and software parts of the prediction.
 fn parts(record: &Record, width: usize) -> String {
     let prediction = record.prediction.as_ref();
-    prediction.map_or(String::new(), |it| terms(it.hardware, it.software, record.unit, width))
+    let hardware = prediction.and_then(Prediction::documented_hardware);
+    let software = prediction.and_then(|it| it.software).filter(|_| hardware.is_some());
+    prediction.map_or(String::new(), |_| terms(hardware, software, record.unit, width))
 }
 
 /// The processes in the reported state, of all.

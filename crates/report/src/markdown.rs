@@ -6,7 +6,7 @@ use fathom_record::{Document, Protocol};
 use crate::case::named;
 use crate::column::{Column, ColumnSide, filled};
 use crate::listing::started;
-use crate::shown::{LIMITS_WIDTH, RecordText, ShownRecord, nothing, state_mark, typical_range};
+use crate::shown::{LIMITS_WIDTH, RecordText, ShownRecord, nothing, typical_range};
 use crate::wrap::clean;
 
 /// The text with Markdown's special characters escaped, on one line.
@@ -68,9 +68,7 @@ const TYPICAL: usize = 4;
 
 static COLUMNS: [Column<RecordText>; 7] = [
     Column::left("case", &[], |it| named(&it.record.metric, &it.record.params)),
-    Column::right("measured", &[], |it| {
-        ShownRecord { mark: state_mark(it.record.verdict.state), ..*it }.unrounded()
-    }),
+    Column::right("measured", &[], |it| it.unrounded()),
     Column::right("interval", &[], |it| {
         let words = |value| quantity(value, it.record.unit);
         let deviation = || Some(words(it.unbounded()?.trimmed.as_ref()?.sd));

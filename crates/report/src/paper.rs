@@ -1,6 +1,6 @@
-//! A whole measurement report: machine, method, then of each group of metrics what was timed, what
-//! was predicted, what was measured and what that means; the classic table; sources; an appendix
-//! with every case, every fact, and how to repeat it.
+//! A whole measurement report: introduction, machine, method, then of each group of metrics what
+//! was timed, what was predicted, what was measured and what that means; the classic table;
+//! conclusion; sources; an appendix with every case, every fact, and how to repeat it.
 //!
 //! All text is from the descriptions of the metrics and from the records: nothing is said of what
 //! was not measured.
@@ -8,6 +8,7 @@
 mod block;
 mod chapter;
 mod chapters;
+mod comparisons;
 mod curves;
 mod discussion;
 mod figure;
@@ -16,29 +17,31 @@ mod names;
 mod order;
 mod study;
 
+use std::collections::BTreeSet;
+
 use fathom_analysis::reference::{Beside, Here, ReferenceRow};
 use fathom_record::quantity::{NOTHING, quantity, range, rounded};
-use fathom_record::{Document, Protocol, shell_word};
+use fathom_record::{Document, Protocol, Record, shell_word};
 
 pub use self::block::Paper;
 use self::block::{Block, PaperTable};
 use crate::answer::Answer;
+use self::comparisons::comparisons;
 use crate::case::counted;
 use crate::closing::Closing;
 use crate::column::Column;
+use crate::distinct::distinct;
 use crate::findings::{outside, unusual};
 use crate::opening::minute;
 use crate::overview;
 use crate::reference::here_mark;
 
-/// How a metric is described: the same words as `fathom explain` prints.
+/// What a metric times: the same words as `fathom explain` prints.
 #[derive(Clone, Copy, Debug)]
 pub struct Described {
     pub title: &'static str,
     pub timed: &'static str,
     pub not_timed: &'static str,
-    pub model: &'static str,
-    pub source: &'static str,
     pub is_derived: bool,
 }
 
@@ -81,10 +84,12 @@ fn blocks(documents: &[Document], classic: &Beside, describe: Describe<'_>) -> V
     let Some(first) = documents.first() else { return Vec::new() };
     let mut sources = Sources::default();
     let mut blocks = opening(first, documents);
-    blocks.extend(machine::chapter(&first.host));
+    blocks.extend(introduction(first, documents));
+    blocks.extend(machine::chapter(first));
     blocks.extend(method(first));
     blocks.extend(order::chapters(documents, describe, &mut sources));
     blocks.extend(classic_table(classic));
+    blocks.extend(conclusion(first, documents));
     blocks.extend(sources.chapter());
     for document in documents {
         blocks.extend(chapter::appendix(document));
@@ -103,7 +108,7 @@ fn text(text: impl Into<String>) -> Block {
     Block::Text(text.into())
 }
 
-/// The answer: counts, what is outside its prediction, what is unusual, what to ignore.
+/// The answer, and the best-known numbers.
 fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
     let mut blocks = vec![heading(1, format!("Measurement report: {}", first.host.shown_name()))];
     let of = |run: &Document| {
@@ -135,26 +140,61 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
             blocks.push(text(format!("What follows here is of {}.", first.run.name())));
         }
     }
-    let findings = Closing::from_document(first).findings;
-    let far = outside(first, 8);
-    let rare = unusual(&first.records, 8);
-    let lists = [
-        ("Outside their predictions", far),
-        ("Unusual for such a machine", rare),
-        ("Most remarkable", findings),
-    ];
-    for (title, items) in lists {
-        if !items.is_empty() {
-            blocks.push(text(format!("{title}:")));
-            blocks.push(Block::List(items));
-        }
-    }
     let headlines = overview::headlines(&first.records);
     if !headlines.is_empty() {
         let caption = "the best-known numbers".to_owned();
         let mut table = chapter::table(&headlines, caption, first.run.protocol);
-        table.columns.retain(|it| !["hardware", "software", "sum"].contains(&&*it.title));
+        table.columns.retain(|it| !["hardware", "from other results"].contains(&&*it.title));
         blocks.push(Block::Table(table));
+    }
+    blocks
+}
+
+/// What is asked of which machine, and how the text answers it.
+fn introduction(first: &Document, documents: &[Document]) -> Vec<Block> {
+    let machine = crate::opening::machine(&first.host);
+    let question = "What does each operation of this machine cost, from a function call to a block \
+                    of a file; does that follow from documented constants of its hardware or from \
+                    simpler operations; and which of its numbers are unusual?";
+    let records = || documents.iter().flat_map(|it| &it.records);
+    let metrics: BTreeSet<&str> = records().map(|it| it.metric.as_str()).collect();
+    let amount = |count, noun| counted(count, noun);
+    let cases = amount(records().count(), "case");
+    let order = format!(
+        "{cases} of {} answer this. Each prediction was fixed before its measurement, and is kept \
+         with it. A chapter has what was timed, what was predicted and from what, the result, and \
+         what that means beside other results; a summary and a conclusion follow.",
+        amount(metrics.len(), "metric")
+    );
+    vec![heading(2, "Introduction"), text(format!("{machine}. {question}")), text(order)]
+}
+
+/// What the results show, from the records: how the operations compare, what is not as predicted or
+/// unusual, and what not to rely on.
+fn conclusion(first: &Document, documents: &[Document]) -> Vec<Block> {
+    let records: Vec<&Record> = first.records.iter().collect();
+    let Closing { mut findings, verdict, .. } = Closing::from_document(first);
+    let far = outside(&first.records, 8);
+    let of_run = |run: &Document| comparisons(&Vec::from_iter(&run.records), &run.records);
+    let compared = distinct(documents.iter().flat_map(of_run));
+    // Said once.
+    let name = |text: &str| text.split(' ').next().map(str::to_owned);
+    findings.retain(|it| !far.iter().any(|other| name(it) == name(other)));
+    let mut rare = unusual(&first.records, 8);
+    let beside = rare.pop().unwrap_or_default();
+    let lists = [
+        ("The operations beside each other".to_owned(), compared),
+        ("Outside their predictions".to_owned(), far),
+        (format!("Unusual {beside}"), rare),
+        ("Most remarkable".to_owned(), findings),
+        ("To be careful with".to_owned(), verdict.into_iter().collect()),
+    ];
+    let mut blocks: Vec<Block> = discussion::counts(&records).into_iter().map(text).collect();
+    for (title, items) in lists.into_iter().filter(|it| !it.1.is_empty()) {
+        blocks.extend([text(format!("{title}:")), Block::List(items)]);
+    }
+    if !blocks.is_empty() {
+        blocks.insert(0, heading(2, "Conclusion"));
     }
     blocks
 }
@@ -181,11 +221,12 @@ fn method(document: &Document) -> Vec<Block> {
     // Commands by hand say in their own screen how often they measured.
     blocks.extend(run.procedure.is_none().then(|| text(protocol)));
     blocks.push(text(
-        "A prediction is hardware + software, or a bound, from the facts of the machine and other \
-         results. A number is within it (or meets a bound) if its whole interval is, outside it \
-         (or violates a bound) if none of its interval is, and else inconclusive. It is noisy \
-         (marked ~) if its interval is wider than its metric allows, or a counter shows what \
-         disturbed it; numbers marked ° are over all processes, in any state of the core.",
+        "A prediction is a value or a bound: from documented constants and facts of the machine \
+         (hardware), or from other results of this report. A number is within it (or meets a \
+         bound) if its whole interval is, outside it (or violates a bound) if none of it is, and \
+         else inconclusive. It is noisy (marked ~) if its interval is wider than its metric \
+         allows, or a counter shows what disturbed it; numbers marked ° are over all processes, \
+         in any state of the core.",
     ));
     let whole = Closing::from_document(document).whole;
     blocks.extend((!whole.is_empty()).then(|| text(whole.join(" "))));
@@ -198,7 +239,8 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
         let here = row.here.as_ref()?;
         let unit = row.published.unit;
         let known = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |it| quantity(it, unit));
-        let Here { hardware, software, predicted: [low, high], measured, sd_percent, .. } = here;
+        let Here { hardware, from_results, predicted: [low, high], measured, sd_percent, .. } =
+            here;
         let predicted = match (low, high) {
             (None, None) => NOTHING.to_owned(),
             _ => range(*low, *high, unit),
@@ -207,7 +249,7 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
         let sd = sd_percent.map_or(NOTHING.to_owned(), |sd| format!("{} %", rounded(sd, 2)));
         let name =
             row.published.operation.clone().unwrap_or_else(|| row.published.metric.to_string());
-        Some([name, known(*hardware), known(*software), predicted, measured, sd])
+        Some([name, known(*hardware), known(*from_results), predicted, measured, sd])
     };
     let rows: Vec<[String; 6]> = beside.rows.iter().filter_map(row).collect();
     let missing = |row: &&ReferenceRow| row.here.is_none();
@@ -224,7 +266,7 @@ fn classic_table(beside: &Beside) -> Vec<Block> {
         return Vec::new();
     }
     let caption = format!("{} of the {} classic operations", rows.len(), beside.rows.len());
-    let numbers = ["hardware", "software", "predicted", "measured", "sd"];
+    let numbers = ["hardware", "from other results", "predicted", "measured", "sd"];
     let column = |at: usize| rows.iter().map(move |row: &[String; 6]| row[at].clone());
     let numbers = numbers.into_iter().zip(1..).map(|(title, at)| Column::new(title, column(at)));
     let columns = [Column::words("operation", column(0))].into_iter().chain(numbers).collect();
@@ -261,16 +303,16 @@ fn repeat(document: &Document) -> String {
 
 /// Sources by their numbers, in the order of the text.
 #[derive(Default)]
-struct Sources(Vec<&'static str>);
+struct Sources(Vec<String>);
 
 impl Sources {
     /// ` [3]`; nothing without a source.
-    fn number(&mut self, source: &'static str) -> String {
+    fn number(&mut self, source: &str) -> String {
         if source.is_empty() {
             return String::new();
         }
         let at = self.0.iter().position(|known| *known == source).unwrap_or_else(|| {
-            self.0.push(source);
+            self.0.push(source.to_owned());
             self.0.len() - 1
         });
         format!(" [{}]", at + 1)
@@ -280,7 +322,7 @@ impl Sources {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let line = |(at, source): (usize, &&str)| format!("[{}] {source}", at + 1);
+        let line = |(at, source): (usize, &String)| format!("[{}] {source}", at + 1);
         vec![heading(2, "References"), Block::List(self.0.iter().enumerate().map(line).collect())]
     }
 }

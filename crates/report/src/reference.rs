@@ -7,7 +7,7 @@ use fathom_analysis::reference::{
     Beside, Here, Missing, Published, ReferenceRow, RunBeside, StudyFigure, StudyReference,
 };
 use fathom_record::quantity::{NOTHING, percent, scaled_range_within, scaled_within, unit_for};
-use fathom_record::{Protocol, Unit};
+use fathom_record::{Protocol, State, Unit};
 
 use crate::case::{case, named};
 use crate::column::{Column, Lines};
@@ -17,7 +17,7 @@ use crate::listing::started;
 use crate::markdown;
 use crate::opening::labelled;
 use crate::paint::{FAINT, PLAIN, STRONG, paint, paint_lines};
-use crate::shown::{NOISY, state_mark};
+use crate::shown::{NOISY, mark};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
 const WIDEST: usize = 140;
@@ -87,7 +87,10 @@ pub fn render(
     let (reasons, commands) = unmatched(beside, command_of);
     closing.extend(reasons);
     if !commands.is_empty() {
-        closing.push("Each of these commands fills a row:".to_owned());
+        let has_file = commands.iter().any(|(command, _)| command.contains("FILE"));
+        let file =
+            if has_file { " (FILE has the bytes and the cache state of the row)" } else { "" };
+        closing.push(format!("Each of these commands fills its rows{file}:"));
     }
     if options.markdown {
         let commands = commands.iter().map(|(command, rows)| format!("`{command}`: {rows}"));
@@ -183,7 +186,7 @@ fn cells(
             let room = widths[3] - width_of(mark);
             [
                 one(here.hardware, 0),
-                one(here.software, 1),
+                one(here.from_results, 1),
                 scaled_range_within(low, high, divisor, widths[2]),
                 format!("{mark}{}", scaled_within(here.measured, divisor, room)),
                 deviation(here.sd_percent),
@@ -213,13 +216,13 @@ fn cells(
     let ratio = row.ratio.map_or_else(nothing, |ratio| scaled_within(ratio, 1.0, 5));
     // A row without any number has no unit.
     let unit = if values.is_empty() { "" } else { unit };
-    let is_noisy = row.here.as_ref().is_some_and(|here| here_mark(here) == NOISY);
+    let is_noisy = row.here.as_ref().is_some_and(|here| here.state == State::Noisy);
     Cells { name: String::new(), unit, here, is_noisy, published: columns, ratio }
 }
 
 /// What a number measured here begins with.
 pub(crate) fn here_mark(here: &Here) -> &'static str {
-    if here.is_bound { "≤ " } else { state_mark(here.state) }
+    if here.is_bound { "≤ " } else { mark(here.is_unfiltered, here.state == State::Noisy) }
 }
 
 /// The operation; with the parameters that the study does not state if it has several cases.
@@ -299,12 +302,12 @@ fn table(rows: &[Cells], options: ReferenceOptions, widths: [usize; 5], line: us
 }
 
 fn titles(options: ReferenceOptions) -> [&'static str; 13] {
-    let [hardware, software, predicted, measured, deviation] = match options.published {
-        true => ["hw", "sw", "pred.", "meas.", "± %"],
-        false => ["hardware", "software", "predicted", "measured", "± %"],
+    let [hardware, results, predicted, measured] = match options.published {
+        true => ["hw", "res.", "pred.", "meas."],
+        false => ["hardware", "results", "predicted", "measured"],
     };
-    let (a, b, c, d, e) = (hardware, software, predicted, measured, deviation);
-    ["operation", "unit", a, b, c, d, e, a, b, c, d, e, "ratio"]
+    let (a, b, c, d, e) = (hardware, results, predicted, measured, "± %");
+    ["operation", "unit", a, b, c, d, e, a, "sw", c, d, e, "ratio"]
 }
 
 fn in_markdown(
@@ -356,9 +359,13 @@ fn runs_used(beside: &Beside) -> Vec<String> {
 
 fn legend(options: ReferenceOptions, rows: &[Cells], line: usize) -> String {
     let mut text = String::new();
-    if options.published {
-        text += "hw: hardware base; sw: software overhead; pred.: predicted; meas.: measured; ";
-    }
+    text += match options.published {
+        true => {
+            "hw: hardware base; res.: predicted from other results here; sw: software overhead; \
+             pred.: predicted; meas.: measured; "
+        }
+        false => "results: predicted from other results of this machine; ",
+    };
     text += "± %: standard deviation in percent of the mean (of the kept trials with the trimmed \
              protocol)";
     if options.published {
@@ -367,6 +374,9 @@ fn legend(options: ReferenceOptions, rows: &[Cells], line: usize) -> String {
     }
     if rows.iter().any(|row| row.is_noisy) {
         text += &format!("; {NOISY}: noisy");
+    }
+    if rows.iter().any(|row| row.here[3].starts_with('°')) {
+        text += "; °: unfiltered";
     }
     if line < WIDE && options.published && !options.markdown {
         text += "; first line: this machine";
@@ -419,7 +429,16 @@ fn unmatched(beside: &Beside, command_of: CommandOf<'_>) -> (Vec<String>, Vec<(S
             by_command.entry(command).or_default().push(name);
         }
     }
-    let reasons = by_reason.into_iter().map(|(why, names)| format!("{why}: {}", names.join("; ")));
-    let commands = by_command.into_iter().map(|(command, names)| (command, names.join("; ")));
+    let reasons = by_reason.into_iter().map(|(why, names)| format!("{why}: {}", listed(names)));
+    let commands = by_command.into_iter().map(|(command, names)| (command, listed(names)));
     (reasons.collect(), commands.collect())
+}
+
+/// Each name once; of many the first two, and how many more.
+fn listed(names: Vec<String>) -> String {
+    let names = distinct(names);
+    match names.len() {
+        0..4 => names.join("; "),
+        all => format!("{}; and {} more", names[..2].join("; "), all - 2),
+    }
 }

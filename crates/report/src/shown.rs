@@ -143,7 +143,7 @@ impl<'r> ShownRecord<'r> {
             DisplayValue::Bound(ns) => at_most(count(ns), Unit::Ratio),
             _ => return None,
         };
-        Some(format!("{}{text}", state_mark(self.record.verdict.state)))
+        Some(format!("{}{text}", self.mark))
     }
 
     /// Half the interval's width ÷ the headline, or the trimmed protocol's deviation ÷ its mean.

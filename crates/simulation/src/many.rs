@@ -91,7 +91,7 @@ fn document(world: &World, processes: usize, changed: i64, source: &mut Source) 
 /// A complete run with these records.
 pub(crate) fn run_of(records: Vec<Record>, id: u64) -> Document {
     let run = Run { id: format!("{id:016x}"), ..Run::default() };
-    let tool = Tool { name: "fathom".to_owned(), version: String::new() };
+    let tool = Tool { name: "fathom".to_owned(), version: String::new(), compiler: None };
     let (schema, far) = (fathom_record::SCHEMA_VERSION, Vec::new());
     Document { schema, tool, run, host: Host::default(), far, records }
 }

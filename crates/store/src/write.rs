@@ -5,7 +5,7 @@ use std::path::Path;
 use fathom_record::{Document, Headline, Host, Record, Run};
 use serde_json::Error as JsonError;
 
-use crate::column::{text, word};
+use crate::column::{optional, text, word};
 use crate::database::{Database, DatabaseAccess, DatabaseValue, values};
 use crate::error::retry_device_errors;
 use crate::liveness::{Owner, PROC};
@@ -74,6 +74,45 @@ impl Store {
     pub fn update_run(&mut self, run: &Run) -> Result<(), StoreError> {
         let body = json(&run.id, || "the run".to_owned(), run)?;
         self.write_run(&run.id, |database, number| update(database, number, run, &body))
+    }
+
+    /// Gives the id of a host to its runs that have the one of an earlier version, and to the far
+    /// hosts of runs. Damaged runs, and those of another name, stay as they are.
+    pub fn map_host(&mut self, former: &str, host: &Host) -> Result<(), StoreError> {
+        let Some(id) = host.id.as_deref() else { return Ok(()) };
+        let these = "(host_id = ?1 AND host_name = ?2) OR far LIKE ?3";
+        let (far, name) = (format!("%{former}%"), host.name.as_str());
+        let arguments = values![former, name, &far];
+        let count = format!("SELECT count(*) FROM run WHERE {these}");
+        if self.database.integer(&count, arguments)? == 0 {
+            return Ok(());
+        }
+        let query = format!(
+            "SELECT number, tool, body, host, far, crc, host_id FROM run WHERE {these}{}",
+            self.database.for_update()
+        );
+        self.write(|database| {
+            let rows = database.rows(&query, arguments, |row| {
+                let [tool, body, host, far] = [1, 2, 3, 4].map(|column| text(row, column));
+                let texts = RunTexts { tool, body, host, far };
+                Ok((number(row, 0)?, texts, row.integer(5)?, optional(row, 6)))
+            })?;
+            for (number, texts, crc, host_id) in rows {
+                if crc != Some(i64::from(texts.crc())) {
+                    continue;
+                }
+                let is_own = host_id.as_deref() == Some(former);
+                let [host, far] = [&texts.host, &texts.far].map(|it| it.replace(former, id));
+                let host = if is_own { host } else { texts.host.clone() };
+                let texts = RunTexts { host, far, ..texts };
+                let host_id = if is_own { Some(id) } else { host_id.as_deref() };
+                let update = "UPDATE run SET host_id = ?2, host = ?3, far = ?4, crc = ?5
+                    WHERE number = ?1";
+                let values = values![number, host_id, &texts.host, &texts.far, texts.crc()];
+                database.execute(update, values)?;
+            }
+            Ok(())
+        })
     }
 
     /// One transaction on the run with this id; `work` gets the number of its row.

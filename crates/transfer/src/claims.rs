@@ -10,6 +10,8 @@ use crate::cell::{Cell, Factor};
 pub enum Sense {
     /// Below 1.
     Faster,
+    /// Above 1.
+    Slower,
     /// Within 10 % of 1.
     Same,
 }
@@ -92,6 +94,27 @@ pub const ALL: &[Claim] = &[
         published: 0.76,
     },
     Claim {
+        text: "the size of windows makes no difference for small files",
+        set: "small",
+        factor: Factor::Window,
+        levels: WINDOWS,
+        of: |cell| {
+            let maps = (cell.send, cell.receive) != (SendPath::Copy, ReceivePath::Copy);
+            maps && cell.io == Io::Blocking
+        },
+        sense: Sense::Same,
+        published: 0.99,
+    },
+    Claim {
+        text: "sending by mmap is slower for small files where the receiver maps too",
+        set: "small",
+        factor: Factor::Send,
+        levels: [0, 1],
+        of: |cell| is_blocking(cell) && !cell.persistent && cell.receive == ReceivePath::Mmap,
+        sense: Sense::Slower,
+        published: 1.04,
+    },
+    Claim {
         text: "asynchronous sockets make no difference",
         set: "file",
         factor: Factor::Io,
@@ -116,6 +139,7 @@ impl Claim {
     pub fn word(&self, [low, high]: [f64; 2]) -> &'static str {
         let [least, most] = match self.sense {
             Sense::Faster => [0.0, 1.0],
+            Sense::Slower => [1.0, f64::INFINITY],
             Sense::Same => SAME,
         };
         match () {
@@ -164,10 +188,14 @@ mod tests {
     #[test]
     fn words_follow_the_interval() {
         let [faster, same] = [&ALL[0], &ALL[1]];
+        let slower = ALL.iter().find(|it| it.sense == Sense::Slower).unwrap();
         for (claim, interval, expected) in [
             (faster, [0.5, 0.9], "confirmed"),
             (faster, [0.9, 1.1], "inconclusive"),
             (faster, [1.1, 1.3], "refuted"),
+            (slower, [1.1, 1.3], "confirmed"),
+            (slower, [0.9, 1.1], "inconclusive"),
+            (slower, [0.5, 0.9], "refuted"),
             (same, [0.95, 1.05], "confirmed"),
             (same, [0.5, 0.7], "refuted"),
             (same, [0.8, 1.0], "inconclusive"),

@@ -79,7 +79,11 @@ pub(super) fn document(
     if !has_samples {
         records.iter_mut().for_each(|record| record.samples = None);
     }
-    let tool = Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let tool = Tool {
+        name: "fathom".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        compiler: None,
+    };
     Document { schema: SCHEMA_VERSION, tool, run, host, far: Vec::new(), records }
 }
 

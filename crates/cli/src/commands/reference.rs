@@ -26,21 +26,59 @@ pub(super) fn find(command: &str, name: &str) -> Result<StudyReference, UsageErr
     })
 }
 
-/// The command that measures a published case on this host, or on a far one.
-fn command_of(published: &Published) -> Option<String> {
-    let metric = published.metric.as_str();
-    if let Some(command) = REGISTRY.command_of(metric) {
-        return Some(command.line());
-    }
-    REGISTRY.find(metric)?;
-    let mut params = published.params.clone();
-    let remote = params.text("to") == Some("remote");
-    if remote {
-        params.0.remove("to");
-    }
-    let case = format!("{metric}{params}");
-    let case = if params.is_empty() { case } else { format!("'{case}'") };
-    Some(format!("fathom run {case}{}", if remote { " --remote HOST" } else { "" }))
+/// The command that measures a published case on this host, or on a far one. What it measures fills
+/// the row: the case is in its plan, or its options are those of the case.
+fn command_of(study: &StudyReference, published: &Published) -> Option<String> {
+    let (metric, params) = (published.metric.as_str(), &published.params);
+    let number = |name: &str| params.integer(name);
+    Some(match (metric, REGISTRY.command_of(metric)) {
+        ("file.read.throughput", _) => sweep(study, published)?,
+        ("file.write.throughput", _) => {
+            // Any block is the same work where the study does not state one.
+            let (bytes, block) = (number("file_bytes")?, number("block").unwrap_or(1 << 20));
+            let sync = params.text("sync").map_or(String::new(), |it| format!(" --sync {it}"));
+            format!("fathom file write FILE --block {block} --count {}{sync}", bytes / block)
+        }
+        ("file.reasonable_size", _) => {
+            let [from, to] = [number("from_ms")?, number("to_ms")?];
+            format!("fathom file size --block {} --between {from}ms..{to}ms", number("block")?)
+        }
+        ("transfer.time", _) => "fathom transfer --published".to_owned(),
+        (_, Some(command)) if command.path == "load" => {
+            "fathom load http://HOST:8080/ --cases think0,think1,fixed --clients 1..10".to_owned()
+        }
+        (_, Some(command)) => command.line(),
+        (_, None) => {
+            REGISTRY.find(metric)?;
+            let mut params = params.clone();
+            let remote = params.text("to") == Some("remote");
+            if remote {
+                params.0.remove("to");
+            }
+            let case = format!("{metric}{params}");
+            let case = if params.is_empty() { case } else { format!("'{case}'") };
+            format!("fathom run {case}{}", if remote { " --remote HOST" } else { "" })
+        }
+    })
+}
+
+/// One sweep over all that a study has of a file.
+fn sweep(study: &StudyReference, published: &Published) -> Option<String> {
+    let of_file = |it: &Published| {
+        let params = &it.params;
+        (it.metric.clone(), params.integer("file_bytes"), params.integer("threads"))
+    };
+    let (_, bytes, threads) = of_file(published);
+    let alike = || study.record.iter().filter(|it| of_file(it) == of_file(published));
+    let blocks: BTreeSet<i64> = alike().filter_map(|it| it.params.integer("block")).collect();
+    let blocks: Vec<String> = blocks.iter().map(i64::to_string).collect();
+    let states: BTreeSet<&str> = alike().filter_map(|it| it.params.text("state")).collect();
+    let states = if states.is_empty() { ["cold", "warm"].into() } else { states };
+    let states = Vec::from_iter(states).join(",");
+    let threads = threads.map_or(String::new(), |it| format!(" --threads {it}"));
+    let blocks = blocks.join(",");
+    let (bytes, of) = (bytes?, "fathom file sweep --sizes");
+    Some(format!("{of} {bytes} --blocks {blocks} --state {states}{threads}"))
 }
 
 /// `fathom compare --reference`: runs beside a study.
@@ -48,8 +86,10 @@ pub(super) fn compare(name: &str, arguments: &CompareArguments) -> anyhow::Resul
     if name.is_empty() {
         return list();
     }
-    let beside = beside(&find("compare", name)?, &arguments.runs, &arguments.store)?;
+    let study = find("compare", name)?;
+    let beside = beside(&study, &arguments.runs, &arguments.store)?;
     let options = ReferenceOptions { published: true, ..ReferenceOptions::default() };
+    let command_of = |published: &Published| command_of(&study, published);
     super::print(arguments.json, &beside, |layout| render(&beside, options, &command_of, layout))
 }
 
@@ -65,6 +105,7 @@ pub(super) fn classic(arguments: &ShowArguments) -> anyhow::Result<Status> {
     };
     let published = arguments.reference.is_some();
     let options = ReferenceOptions { published, units, markdown: arguments.markdown };
+    let command_of = |published: &Published| command_of(&reference, published);
     super::print(output.json, &beside, |layout| render(&beside, options, &command_of, layout))
 }
 
@@ -87,7 +128,10 @@ fn beside(
     let (others, damaged) = store.records_of(&store.newest_cases(metrics, search)?)?;
     damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
     let id = latest.run.id.clone();
-    let others = others.into_iter().rev().filter(|other| other.run.id != id);
+    // Under other limits it is a smaller machine.
+    let is_alike = |other: &Document| other.host.cgroup.has_limits_of(&latest.host.cgroup);
+    let others = others.into_iter().rev().filter(|other| other.run.id != id && is_alike(other));
+    let others: Vec<Document> = others.collect();
     let documents: Vec<Document> = std::iter::once(latest).chain(others).collect();
     let mut beside = published::beside(reference, &documents);
     let rows = &beside.rows;
@@ -99,21 +143,81 @@ fn beside(
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use fathom_record::ParamValue;
 
     use super::*;
-    use crate::arguments::Arguments;
+    use crate::arguments::{Arguments, Subcommands};
+    use crate::commands::refusal_of_plan;
+
+    /// Each word of a command as the shell passes it, with a placeholder as a user fills it in.
+    fn words(command: &str) -> Vec<String> {
+        command.split(' ').map(|it| it.trim_matches('\'').replace("HOST", "localhost")).collect()
+    }
 
     #[test]
-    fn every_row_of_the_classic_table_has_a_command_that_parses() {
-        let classic = find("show", CLASSIC).expect("the study");
-        let measured = classic.record.iter().filter(|one| one.unlike.is_none());
-        for published in measured.filter(|one| !classic.not_measured.contains(&one.metric)) {
-            let command = command_of(published).expect("a metric of the registry");
-            let words = command.split(' ').map(|word| word.trim_matches('\''));
-            let parsed = Arguments::try_parse_from(words);
-            assert!(parsed.is_ok(), "{command}: {:?}", parsed.err());
-            let id = published.metric.as_str();
-            assert!(command.contains(id) || REGISTRY.command_of(id).is_some(), "{command}");
+    fn every_printed_command_fills_its_row() {
+        for study in published::all() {
+            let of_this_version =
+                |it: &&Published| it.unlike.is_none() && !study.not_measured.contains(&it.metric);
+            for published in study.record.iter().filter(of_this_version) {
+                let command = command_of(&study, published).expect("a metric of the registry");
+                let words = words(&command);
+                let arguments = Arguments::try_parse_from(&words).expect(&command);
+                assert_eq!(refusal_of_plan(&arguments), None, "{command}");
+                assert!(fills(&arguments, &words, published), "{command}: {published:?}");
+            }
         }
+    }
+
+    /// Whether the plan has the case, or the options of a command by hand are those of the case.
+    fn fills(arguments: &Arguments, words: &[String], published: &Published) -> bool {
+        if let Subcommands::Run(run) = &arguments.command {
+            let plan = super::super::run::plan(run, &fathom_measure::host::read()).expect("a plan");
+            let plan = if run.remote.is_some() { plan.and_remote("far") } else { Ok(plan) };
+            let units = plan.expect("a plan").units.into_iter();
+            let mut of_metric =
+                units.filter(|it| !it.needed && it.entry.about().id == published.metric.as_str());
+            return of_metric.any(|unit| {
+                unit.cases.iter().any(|it| published.is_like(&published.metric, &it.params))
+            });
+        }
+        let has = |value: &str| words.iter().any(|word| word.split(',').any(|it| it == value));
+        let option = |name: &str| Some(words.iter().skip_while(|it| *it != name).nth(1)?.as_str());
+        let is_given = |(name, value): (&String, &ParamValue)| match (name.as_str(), value) {
+            // Of a file that is named, or made of so many blocks.
+            ("file_bytes", ParamValue::Integer(bytes)) => {
+                let of = |name: &str| option(name)?.parse::<i64>().ok();
+                match of("--block").zip(of("--count")) {
+                    Some((block, count)) => block * count == *bytes,
+                    None => words.iter().any(|it| it == "FILE") || has(&bytes.to_string()),
+                }
+            }
+            ("block" | "threads", value) => has(&value.to_string()),
+            // What it finds, or always does.
+            ("state" | "files", _) if ["fast", "contend"].contains(&words[2].as_str()) => true,
+            ("state" | "sync", ParamValue::Text(text)) => has(text),
+            ("from_ms", value) => has_window(words, |it| it.0 == format!("{value}ms")),
+            ("to_ms", value) => has_window(words, |it| it.1 == format!("{value}ms")),
+            ("clients", ParamValue::Integer(clients)) => (1..=10).contains(clients),
+            ("mode" | "think_s" | "of", _) => words[1] == "load",
+            _ => words[1] == "transfer",
+        };
+        published.params.0.iter().all(is_given)
+    }
+
+    fn has_window(words: &[String], is: impl Fn((&str, &str)) -> bool) -> bool {
+        words.iter().filter_map(|word| word.split_once("..")).any(is)
+    }
+
+    #[test]
+    fn figures_of_one_file_are_one_sweep() {
+        let study = find("compare", "2022-files-a").expect("the study");
+        let commands: BTreeSet<String> =
+            study.record.iter().filter_map(|it| command_of(&study, it)).collect();
+        let sweeps = commands.iter().filter(|it| it.starts_with("fathom file sweep "));
+        assert_eq!(sweeps.count(), 10, "{commands:?}");
+        let of_141_mb = "fathom file sweep --sizes 141351112 --blocks \
+                         2000,4096,8000,20000,40000,80000 --state cold,warm --threads 4";
+        assert!(commands.contains(of_141_mb), "{commands:?}");
     }
 }

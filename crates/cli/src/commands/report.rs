@@ -108,14 +108,30 @@ fn paper(arguments: &ReportArguments, output: Option<&Path>) -> anyhow::Result<S
         output_file::write(&folder.join(name), svg)?;
     }
     output_file::write(path, &paper.text)?;
+    if is_markdown {
+        remove_stale(&folder, &paper.figures)?;
+    }
     super::print_done(&summary(&arguments.output, paper.text.len(), &documents, 0))
+}
+
+/// Removes the figures of an earlier paper at this place that this one does not have.
+fn remove_stale(folder: &Path, figures: &[(String, String)]) -> anyhow::Result<()> {
+    let is_kept =
+        |path: &Path| figures.iter().any(|(name, _)| path.file_name() == Some(name.as_ref()));
+    for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path()) {
+        let is_figure = path.extension() == Some(OsStr::new("svg")) && !path.is_symlink();
+        if is_figure && !is_kept(&path) && is_our_page(&path) {
+            std::fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn described(metric: &str) -> Option<Described> {
     let entry = REGISTRY.find(metric)?;
-    let &About { title, timed, not_timed, model, source, .. } = entry.about();
+    let &About { title, timed, not_timed, .. } = entry.about();
     let is_derived = matches!(entry, Entry::Derived(_));
-    Some(Described { title, timed, not_timed, model, source, is_derived })
+    Some(Described { title, timed, not_timed, is_derived })
 }
 
 /// The page of many hosts, and what it is of.

@@ -176,7 +176,7 @@ fn with_remote(
     Ok((plan, Some(remote)))
 }
 
-fn plan(arguments: &RunArguments, host: &Host) -> Result<Plan, UsageError> {
+pub(super) fn plan(arguments: &RunArguments, host: &Host) -> Result<Plan, UsageError> {
     // Six digits: short enough to be typed again.
     let seed = arguments.seed.unwrap_or_else(|| clock::wall_ns() / 1000 % 1_000_000);
     let (metrics, protocol) = (super::named(&arguments.metrics), arguments.protocol.into());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fathom_measure::host::HostReader;
 use fathom_record::Host;
 use fathom_store::{Place, Store, StoreError};
 
@@ -46,7 +47,11 @@ impl RunStore {
             opened => opened.inspect_err(warn).ok(),
         };
         let (store, spool) = opened.map_or((None, None), |(store, spool)| (Some(store), spool));
-        let store = store.map(stored_run::announced);
+        let mut store = store.map(stored_run::announced);
+        if let (Some(store), Some(former)) = (&mut store, HostReader::live().former_id()) {
+            // What cannot be mapped now can be later.
+            let _ = store.map_host(&former, host);
+        }
         let sent = spool.as_ref().and_then(Spool::open_sent);
         let this = Self { store, spool, sent, required, has_lost: false };
         // A store that cannot be read is reported when it is written.

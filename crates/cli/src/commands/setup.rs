@@ -11,7 +11,9 @@ use crate::exit::{OrUsage, usage_error};
 
 /// This program.
 pub(super) fn tool() -> Tool {
-    Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+    let [name, version, compiler] =
+        ["fathom", env!("CARGO_PKG_VERSION"), env!("FATHOM_COMPILER")].map(str::to_owned);
+    Tool { name, version, compiler: Some(compiler).filter(|it| !it.is_empty()) }
 }
 
 /// Names this host by the option; the variable of the environment is validated.

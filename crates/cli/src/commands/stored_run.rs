@@ -9,7 +9,7 @@ use std::sync::Once;
 use anyhow::{Context, anyhow, bail};
 use fathom_analysis::typical;
 use fathom_engine::nearest_of;
-use fathom_measure::host;
+use fathom_measure::host::{self, HostReader};
 use fathom_probes::REGISTRY;
 use fathom_record::host::{NAME_VARIABLE, name_with_id};
 use fathom_record::{
@@ -48,7 +48,16 @@ pub(super) fn named_store(arguments: &StoreArguments) -> Option<OsString> {
 pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Store> {
     let place = store_place(arguments)?;
     spool::send_earlier(&place)?;
-    Ok(announced(Store::open_existing(&place)?))
+    let store = announced(Store::open_existing(&place)?);
+    if let Some(former) = HostReader::live().former_id()
+        && !arguments.no_migrate
+        && store.name_of(&former)?.is_some()
+        && let Ok(mut writer) = Store::open(&place)
+    {
+        // A store that cannot be written keeps the id of an earlier version.
+        let _ = writer.map_host(&former, &host::read());
+    }
+    Ok(store)
 }
 
 /// The store, whose migration is announced.
@@ -260,6 +269,7 @@ pub(super) fn others(
     let (mut others, damaged) = store.records_of(&cases)?;
     damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
     others.reverse();
+    others.retain(|other| other.host.cgroup.has_limits_of(&host.cgroup));
     others.iter_mut().for_each(typical::fill);
     Ok(others)
 }

@@ -16,7 +16,7 @@ use crate::test_env::{assert_contains, assert_failure, assert_status, entries};
 fn paper(env: &ProgramTestEnv, run: &Document, name: &str) -> String {
     fs::write(env.file("run.json"), serde_json::to_string(run).expect("JSON")).expect("a file");
     assert_status(&env.run(&["report", "--paper", "run.json", "-o", name]), 0);
-    fs::read_to_string(env.file(name)).expect("a paper")
+    fs::read_to_string(env.file(name)).expect("a paper").replace("<wbr>", "")
 }
 
 /// The chapters below the title.
@@ -32,6 +32,7 @@ fn paper_has_every_chapter_and_every_case() {
     let html = paper(&env, &run, "paper.html");
     let found = chapters(&html);
     let expected = [
+        "Introduction",
         "Machine",
         "Method",
         "Overhead of measurement",
@@ -52,6 +53,7 @@ fn paper_has_every_chapter_and_every_case() {
         "Further results: files and the page cache",
         "Not measured",
         "Summary",
+        "Conclusion",
         "References",
         "Appendix: all cases of run 01a210e795096169",
         "Appendix: facts of the machine",
@@ -59,10 +61,9 @@ fn paper_has_every_chapter_and_every_case() {
     ];
     assert_eq!(found, expected);
     let cases = html.split("Appendix: all cases").last().expect("an appendix");
-    let plain = cases.replace("<wbr>", "");
     for record in &run.records {
         let name = format!("<td>{}</td>", record.name());
-        assert!(plain.contains(&name), "{name}");
+        assert!(cases.contains(&name), "{name}");
     }
     for metric in run.records.iter().map(|it| it.metric.as_str()).collect::<BTreeSet<_>>() {
         assert!(html.contains(&format!("(<code>{metric}</code>)")), "{metric}");
@@ -73,7 +74,7 @@ fn paper_has_every_chapter_and_every_case() {
     // An interval across a limit is not as predicted, and a noisy number is marked in each table.
     let inconclusive =
         run.records.iter().filter(|it| it.agreement == Some(Agreement::Inconclusive));
-    let said = html.split("<li>").filter(|it| it.contains("inconclusive.</li>"));
+    let said = html.split("<li>").filter(|it| it.contains(" inconclusive.</li>"));
     assert!(inconclusive.count() > 10 && said.count() > 3);
     let classic = html.split(">Summary</h2>").nth(1).expect("a summary");
     let row = classic.split("<tr>").find(|row| row.contains(">Memory latency<")).expect("a row");
@@ -118,14 +119,68 @@ fn chapter_has_method_prediction_result_discussion() {
                 beyond the limit. The calls are slow";
     assert_contains(
         discussion,
-        &[
-            "7 of 11 cases are within the prediction",
-            "2 of 11 cases are on the predicted side of a bound",
-            said,
-        ],
+        &["Of 11 cases 7 are within the prediction, 2 on the predicted side of a bound", said],
     );
     let memory = chapter(&html, "Memory access by working set and level</h2>");
     assert_contains(memory, &["4K pages</text>", "huge pages</text>", "drift while sampling 1"]);
+}
+
+#[test]
+fn operations_are_compared_with_their_interval_and_prediction() {
+    let env = ProgramTestEnv::new();
+    let html = paper(&env, &recorded(), "paper.html");
+    let calls = chapter(&html, "System call</h2>");
+    let compared = |part: &str, start: &str| {
+        let item = part.split("<li>").find(|it| it.starts_with(start));
+        item.unwrap_or_else(|| panic!("{start} in {part}")).to_owned()
+    };
+    let call = compared(calls, "A system call takes ");
+    assert_contains(
+        &call,
+        &[" to ", ") times as long as a function call, as predicted (&gt; 10)."],
+    );
+    let conclusion = chapter(&html, "Conclusion</h2>");
+    for start in [
+        "A system call takes ",
+        "Forking a process takes ",
+        "A switch of processes takes ",
+        "A connect on loopback takes ",
+        "A close on loopback takes ",
+        "A random block of this device takes ",
+        "A block of a remote file on loopback takes ",
+    ] {
+        compared(conclusion, start);
+    }
+}
+
+#[test]
+fn hardware_is_documented_and_facts_have_values() {
+    let env = ProgramTestEnv::new();
+    let html = paper(&env, &recorded(), "paper.html");
+    // A fork is predicted from smaller forks.
+    let forks = chapter(&html, "Process and thread creation</h2>");
+    assert_contains(forks, &[">from other results</th>"]);
+    assert!(!forks.contains(">hardware</th>") && !html.contains("software"), "{forks}");
+    let loops = chapter(&html, "Overhead of a loop</h2>");
+    assert_contains(loops, &[">hardware</th>", "taken branch cycles ÷ frequency"]);
+    let machine = chapter(&html, "Machine</h2>");
+    assert_contains(machine, &["stepping ", "<td>cycle</td>", "<td>mitigations</td>"]);
+    assert_contains(machine, &["<td>microarchitecture</td>", "<td>priority and tuning</td>"]);
+    let facts = chapter(&html, "Appendix: facts of the machine</h2>");
+    assert_contains(facts, &["<td>memory.page_bytes</td><td>4 KiB</td>"]);
+}
+
+#[test]
+fn line_that_explains_little_is_no_result() {
+    let env = ProgramTestEnv::new();
+    let mut run = recorded();
+    let call = run.records.iter_mut().find(|it| it.metric.as_str() == "cpu.call").expect("a call");
+    call.facts.push(Fact::text("line", "0.1 ns × args + 0.9 ns (r² 0.148)"));
+    let sealed = run.records.into_iter().map(fathom_record::Record::sealed).collect();
+    let html = paper(&env, &Document { records: sealed, ..run }, "paper.html");
+    let calls = chapter(&html, "Function call by arguments</h2>");
+    assert!(!calls.contains("0.148"), "{calls}");
+    assert_contains(calls, &["No line through these numbers is shown: r² &lt; 0.5"]);
 }
 
 #[test]
@@ -152,7 +207,7 @@ fn paper_of(env: &ProgramTestEnv, names: &[&str]) -> String {
     let mut arguments = vec!["report", "--paper", "-o", "paper.html"];
     arguments.extend(files.iter().map(String::as_str));
     assert_status(&env.run(&arguments), 0);
-    fs::read_to_string(env.file("paper.html")).expect("a paper")
+    fs::read_to_string(env.file("paper.html")).expect("a paper").replace("<wbr>", "")
 }
 
 #[test]
@@ -221,6 +276,44 @@ fn markdown_has_its_figures_beside_it() {
         assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
+}
+
+/// A sweep and a study of the cache share a metric; two batteries have all.
+#[test]
+fn figures_of_several_runs_have_files_of_their_own() {
+    let env = ProgramTestEnv::new();
+    paper_of(&env, &["sweep", "calls"]);
+    fs::copy(env.file("run.json"), env.file("first.json")).expect("a file");
+    let mut second = recorded();
+    second.run.id = "f".repeat(16);
+    fs::write(env.file("second.json"), serde_json::to_string(&second).expect("JSON")).unwrap();
+    let names = |runs: &[&str]| {
+        let mut arguments = vec!["report", "--paper", "-o", "lab.md", "--force"];
+        arguments.extend(runs);
+        assert_status(&env.run(&arguments), 0);
+        let text = fs::read_to_string(env.file("lab.md")).expect("a paper");
+        let links = text.split("](lab-figures/").skip(1);
+        let mut links: Vec<String> =
+            links.filter_map(|rest| Some(rest.split(')').next()?.to_owned())).collect();
+        links.sort();
+        links
+    };
+    let files = || {
+        let mut files: Vec<String> = entries(&env.file("lab-figures"))
+            .iter()
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
+        files.sort();
+        files
+    };
+    let one = names(&["first.json"]);
+    let both = names(&["first.json", "second.json", "sweep.json"]);
+    assert!(both.len() > 2 * one.len(), "{both:?}");
+    assert_eq!(both, files(), "a link a file");
+    fs::write(env.file("lab-figures/own.svg"), "<svg>of somebody</svg>").expect("a file");
+    let kept = [one.clone(), vec!["own.svg".to_owned()]].concat();
+    assert_eq!(names(&["first.json"]), one);
+    assert_eq!(files().into_iter().collect::<BTreeSet<_>>(), kept.into_iter().collect());
 }
 
 #[test]

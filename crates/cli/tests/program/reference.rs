@@ -61,7 +61,14 @@ fn classic_table_has_37_rows_over_several_runs() {
     let mut without = Record { summary: None, ..record.clone() };
     without.metric = MetricId::new("memory.latency.l1");
     without.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, "no latency");
+    // The file cache of a smaller machine: a run under a limit fills no row unless it is named.
+    let mut limited = old.clone();
+    limited.run.id = "1".repeat(16);
+    limited.host.cgroup.memory_limit_bytes = Some(1 << 30);
+    let cache = Record { metric: MetricId::new("file.capacity"), ..record.clone() };
+    limited.records = vec![Record { unit: Unit::Bytes, ..cache }];
     old.records = vec![record, without];
+    env.store_run(&limited);
     env.store_run(&old);
     // An input can be measured again.
     assert_contains(&env.stdout("show --classic"), &["fathom run memory.latency.l1"]);
@@ -73,6 +80,13 @@ fn classic_table_has_37_rows_over_several_runs() {
     let (_, cells) = rows.iter().find(|(name, _)| name == "Thread creation").expect("a row");
     assert_eq!(cells[4..6], ["4.000", "25"], "{cells:?}");
     assert_eq!(cells[9..12], ["22.73", "36", "0.176"], "{cells:?}");
+    let cache_of = |printed: &str| {
+        let row = self::rows(printed).into_iter().find(|(name, _)| name == "File cache size");
+        row.expect("a row").1[4].clone()
+    };
+    assert_eq!(cache_of(&printed), "–");
+    let named = env.stdout("show --classic --markdown 1111111111111111");
+    assert_eq!(cache_of(&named), "3.906");
     assert!(printed.contains("run 0000000000000000 on"), "{printed}");
     let bandwidth = |units: &str| {
         let printed = env.stdout(&format!("show --classic --reference --markdown {units}"));

@@ -2,9 +2,10 @@
 //! that the user named it is a hash of this name and the hardware: machines of one image, and
 //! containers, may share a machine-id.
 //!
-//! It uses only facts that all users can read and that survive a reboot. The serial number of DMI
-//! is readable by root only, who would have another id. The number of CPUs and the size of memory
-//! change when a virtual machine is resized.
+//! It uses only facts that all users can read, that survive a reboot and that are the same in each
+//! namespace: a network namespace has other cards. The serial number of DMI is readable by root
+//! only, who would have another id. The number of CPUs and the size of memory change when a virtual
+//! machine is resized.
 
 use fathom_record::Host;
 use fathom_record::host::{ID_BY_NAME, NAME_VARIABLE};
@@ -37,15 +38,25 @@ const ID_BYTES: usize = 16;
 
 pub(super) fn read(sources: &HostSources, host: &mut Host) {
     keep!(host.name, sources.name.clone().map(|name| TreeFact::new(name, NAME_VARIABLE)));
-    keep!(host.id, id(sources, &host.name));
+    keep!(host.id, id(sources, &host.name, None));
 }
 
-fn id(sources: &HostSources, name: &str) -> Option<TreeFact<String>> {
+/// The id with the address of a network card, which versions up to 0.2.0 had; `None` where they had
+/// the same.
+pub(super) fn former_id(sources: &HostSources, name: &str) -> Option<String> {
+    Some(id(sources, name, Some(address(&sources.tree)?))?.value)
+}
+
+fn id(
+    sources: &HostSources,
+    name: &str,
+    address: Option<TreeFact<String>>,
+) -> Option<TreeFact<String>> {
     let tree = &sources.tree;
     let machine_id = || MACHINE_IDS.iter().find_map(|path| tree.value(path, machine_id));
     let mut parts = vec![TreeFact::new(cpu(sources), "/proc/cpuinfo")];
     parts.extend(tree.fact(SERIAL));
-    parts.extend(address(tree));
+    parts.extend(address);
     let emulated = |place| TreeFact::new(std::env::consts::ARCH.to_owned(), place);
     parts.extend(user_mode(sources).map(emulated));
     parts.retain(|part| !part.value.is_empty());
@@ -78,8 +89,8 @@ fn cpu(sources: &HostSources) -> String {
     values.map(|fact| fact.value).collect::<Vec<String>>().join("\n")
 }
 
-/// The lowest address of a built-in network card, which distinguishes clones of an image. USB cards
-/// are removable, and wireless cards may have random addresses.
+/// The lowest address of a built-in network card. USB cards are removable, and wireless cards may
+/// have random addresses.
 fn address(tree: &FileTree) -> Option<TreeFact<String>> {
     let of_link = |name: String| {
         let file = |file: &str| format!("{LINKS}/{name}/{file}");

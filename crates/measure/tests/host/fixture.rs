@@ -40,6 +40,11 @@ impl HostMachine {
         HostReader::at(self.folder().path()).read()
     }
 
+    /// The id that it had in earlier versions, if that was another one.
+    pub(crate) fn former_id(&self) -> Option<String> {
+        HostReader::at(self.folder().path()).former_id()
+    }
+
     /// As the user named it.
     pub(crate) fn read_as(&self, name: &str) -> Host {
         HostReader::at(self.folder().path()).named(name).read()

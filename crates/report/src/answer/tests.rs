@@ -33,7 +33,7 @@ fn answer_of(procedure: Option<&str>, records: Vec<Record>) -> Answer {
 }
 
 fn document_of(procedure: Option<&str>, records: Vec<Record>) -> Document {
-    let tool = Tool { name: "fathom".to_owned(), version: String::new() };
+    let tool = Tool { name: "fathom".to_owned(), version: String::new(), compiler: None };
     let (host, far) = (Host::default(), Vec::new());
     let run = Run {
         procedure: procedure.map(str::to_owned),

@@ -10,7 +10,7 @@ use crate::columns::{Setting, family_row};
 use crate::paint::{FAINT, paint_lines};
 use crate::remarks::INDENT;
 use crate::shown::family::{ShownFamily, extremes};
-use crate::shown::state_mark;
+use crate::shown::mark_of_any;
 use crate::spark::NO_NUMBER;
 use crate::wrap::{glued, width_of, wrapped};
 
@@ -85,7 +85,7 @@ fn grid(members: &[&Record], setting: &Setting<'_>) -> Option<String> {
     let [_, high] = extremes(numbers())?;
     let (divisor, symbol) = unit_for(high, members[0].unit);
     let cell = |record: &Record| {
-        let mark = state_mark(record.verdict.state);
+        let mark = mark_of_any(&[record]);
         let number = DisplayValue::from_record(record, setting.protocol).number();
         number.map_or(NO_NUMBER.to_string(), |value| format!("{mark}{}", bare(value / divisor)))
     };

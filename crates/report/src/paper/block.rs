@@ -81,7 +81,7 @@ impl PaperNumbers {
 /// Figures are in the folder of this name, beside the text.
 pub(super) fn to_markdown(blocks: &[Block], folder: &str) -> Paper {
     let mut numbers = PaperNumbers::default();
-    let mut figures = Vec::new();
+    let mut figures: Vec<(String, String)> = Vec::new();
     let mut part = |block: &Block| match block {
         Block::Heading(level, text) => {
             format!("{} {}\n", "#".repeat(*level), inline_markdown(text))
@@ -101,7 +101,11 @@ pub(super) fn to_markdown(blocks: &[Block], folder: &str) -> Paper {
             format!("{caption}\n\n{}", markdown::table(&columns))
         }
         Block::Figure(figure) => {
-            let file = format!("{}.svg", figure.name);
+            // Of several runs, or of two commands, figures have the same name.
+            let is_free = |file: &String| figures.iter().all(|(other, _)| other != file);
+            let further = (2..).map(|at| format!("{}-{at}.svg", figure.name));
+            let mut files = std::iter::once(format!("{}.svg", figure.name)).chain(further);
+            let file = files.find(is_free).unwrap_or_default();
             let caption = inline_markdown(&numbers.figure(&figure.caption));
             figures.push((file.clone(), figure.svg.clone()));
             format!("![{caption}]({folder}/{file})\n\n{caption}\n")
@@ -201,7 +205,7 @@ fn table_html(table: &PaperTable, numbers: &mut PaperNumbers) -> String {
             let text = text_of(column);
             let is_number = column.side == ColumnSide::Right && width_of(&text) <= NUMBER_MAX;
             let class = if is_number { " class=\"n\"" } else { "" };
-            format!("<{cell}{class}>{}</{cell}>", breakable(&inline_html(&text)))
+            format!("<{cell}{class}>{}</{cell}>", breakable(&escaped(&text)))
         };
         format!("<tr>{}</tr>\n", table.columns.iter().map(one).collect::<String>())
     };
@@ -220,9 +224,9 @@ fn table_html(table: &PaperTable, numbers: &mut PaperNumbers) -> String {
     )
 }
 
-/// The names of cases have no blanks: a line may end after these.
+/// The names of cases have no blanks: a line may end between their parameters, not inside a word.
 fn breakable(html: &str) -> String {
-    html.replace(',', ",<wbr>").replace('{', "<wbr>{").replace('_', "_<wbr>")
+    html.replace(',', ",<wbr>").replace('{', "<wbr>{")
 }
 
 /// Text of HTML, also within quotation marks.
@@ -246,7 +250,7 @@ fn escaped_lines(text: &str) -> String {
 
 fn inline_html(text: &str) -> String {
     let part = |(is_code, part): (bool, &str)| match is_code {
-        true => format!("<code>{}</code>", escaped(part)),
+        true => format!("<code>{}</code>", breakable(&escaped(part))),
         false => escaped(part),
     };
     turns(text).into_iter().map(part).collect()

@@ -1,22 +1,25 @@
 //! A chapter of a paper: method, prediction, result, discussion.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{percent, quantity};
+use fathom_record::quantity::{percent, quantity, range};
 use fathom_record::{Document, Prediction, Protocol, Record};
 
 use super::block::{Block, PaperTable};
 use super::chapters::CHAPTERS;
-use super::curves::{Drawn, POINTS_MIN, figures, named_figure, stated_lines};
+use super::curves::{self, Drawn, POINTS_MIN, named_figure, stated_lines, unexplained};
 use super::discussion::discussion;
 use super::{Describe, Described, Sources, heading, text};
 use crate::case::{case, counted, named};
 use crate::column::Column;
 use crate::distinct::grouped;
+use crate::model::no_model_line;
 use crate::shown::{RecordText, ShownRecord, nothing};
 use crate::wrap::capitalised;
 
 /// More cases of a metric are drawn, and listed in the appendix only.
 const ROWS_MAX: usize = 16;
+/// Formulas of one metric that are printed.
+const FORMULAS_MAX: usize = 8;
 /// Wide enough for any number.
 const WIDTH: usize = 60;
 
@@ -52,16 +55,7 @@ pub(super) fn further(
     let all: Vec<&Record> = document.records.iter().filter(is_left).collect();
     for (group, own) in grouped(all.into_iter().map(|it| (it.metric.group(), it))) {
         blocks.push(heading(2, format!("Further results: {}{run}", group_title(group))));
-        for (metric, records) in metrics(own) {
-            blocks.push(heading(3, title(metric, &records)));
-            if let Some(about) = describe(metric) {
-                let model = model(&about, sources).map(|it| format!("Prediction: {it}"));
-                let words = [method(&about), model].into_iter().flatten();
-                blocks.push(text(words.collect::<Vec<String>>().join(" ")));
-            }
-            blocks.extend(results(metric, &records, &[], POINTS_MIN, document.run.protocol));
-            blocks.extend(discussion(&records));
-        }
+        blocks.extend(of_metrics(&metrics(own), document, &[], describe, sources));
     }
     blocks
 }
@@ -79,19 +73,35 @@ pub(super) fn of_metrics(
     let of_chapter: Vec<(Drawn, Vec<Block>)> =
         drawn.iter().map(|it| (*it, named_figure(&all, *it))).collect();
     blocks.push(heading(3, "Result"));
+    let lines = stated_lines(&all);
+    let (mut rows, mut figures): (Vec<&Record>, Vec<Block>) = (Vec::new(), Vec::new());
     for (metric, records) in metrics {
         // A figure of the chapter has the place of those of its metrics.
         let is_drawn = of_chapter.iter().any(|(it, found)| it.has(metric) && !found.is_empty());
-        if is_drawn && records.len() > ROWS_MAX {
+        let own = match is_drawn {
+            true => Vec::new(),
+            false => curves::figures(records, !lines.is_empty(), POINTS_MIN),
+        };
+        if records.len() > ROWS_MAX && (is_drawn || !own.is_empty()) {
             blocks.push(in_appendix(metric, records));
-        } else if is_drawn {
-            blocks.push(metric_table(metric, records, document.run.protocol));
         } else {
-            blocks.extend(results(metric, records, &all, POINTS_MIN, document.run.protocol));
+            rows.extend(records.iter().copied());
         }
+        figures.extend(own);
     }
+    if let Some(first) = rows.first() {
+        let one_metric = rows.iter().all(|it| it.metric == first.metric);
+        let caption = match one_metric {
+            true => format!("{} (`{}`)", first.title, first.metric),
+            false => "the results of this chapter".to_owned(),
+        };
+        blocks.push(Block::Table(table(&rows, caption, document.run.protocol)));
+    }
+    blocks.extend(figures);
+    blocks.extend((!lines.is_empty()).then_some(Block::List(lines)));
+    blocks.extend(unexplained(&all).map(text));
     blocks.extend(of_chapter.into_iter().flat_map(|it| it.1));
-    with_heading("Discussion", discussion(&all), &mut blocks);
+    with_heading("Discussion", discussion(&all, &document.records), &mut blocks);
     blocks
 }
 
@@ -110,11 +120,12 @@ pub(super) fn described(
     sources: &mut Sources,
 ) -> Vec<Block> {
     let mut blocks = Vec::new();
-    let mut part = |name: &str, of: &mut dyn FnMut(&Described) -> Option<String>| {
+    let mut part = |name: &str, of: &mut dyn FnMut(&str, &[&Record]) -> Option<String>| {
         // Metrics with the same words are one item.
-        let items = grouped(metrics.iter().filter_map(|(metric, records)| {
-            Some((describe(metric).and_then(|about| of(&about))?, title(metric, records)))
-        }));
+        let items =
+            grouped(metrics.iter().filter_map(|(metric, records)| {
+                Some((of(metric, records)?, title(metric, records)))
+            }));
         let item =
             |(words, titles): (String, Vec<String>)| format!("{}. {words}", titles.join(", "));
         let mut items: Vec<String> = items.into_iter().map(item).collect();
@@ -125,9 +136,37 @@ pub(super) fn described(
         };
         with_heading(name, below, &mut blocks);
     };
-    part("Method", &mut |about| method(about));
-    part("Prediction", &mut |about| model(about, sources));
+    part("Method", &mut |metric, _| method(&describe(metric)?));
+    part("Prediction", &mut |_, records| predictions(records, sources));
     blocks
+}
+
+/// The formulas by which these cases were predicted, with the numbers of their sources, or why
+/// there is none: by the records, since a later version may have another model.
+fn predictions(records: &[&Record], sources: &mut Sources) -> Option<String> {
+    let mut words = |record: &Record| match (&record.prediction, &record.no_model) {
+        (Some(prediction), _) => {
+            let Prediction { formula, source, .. } = prediction;
+            let tolerance = prediction.tolerance();
+            let tolerance = tolerance.map_or(String::new(), |it| format!(" ± {}", percent(it)));
+            Some(format!("{formula}{tolerance}{}", sources.number(source)))
+        }
+        (None, Some(none)) => Some(no_model_line(none)),
+        (None, None) => None,
+    };
+    let all = grouped(records.iter().filter_map(|it| Some((words(it)?, *it))));
+    let (count, is_one) = (all.len(), all.len() == 1);
+    let one = |(words, of): (String, Vec<&Record>)| {
+        let params = of.iter().find(|it| !it.params.is_empty() && !is_one);
+        let more = if of.len() > 1 { format!(" and {} more", of.len() - 1) } else { String::new() };
+        params.map_or(words.clone(), |it| format!("`{}`{more}: {words}", case(&it.params)))
+    };
+    let mut parts: Vec<String> = all.into_iter().take(FORMULAS_MAX).map(one).collect();
+    if count > FORMULAS_MAX {
+        parts.push(format!("{} further formulas", count - FORMULAS_MAX));
+    }
+    let words = (!parts.is_empty()).then(|| parts.join("; ") + ".")?;
+    Some(if words.starts_with("no ") { capitalised(&words) } else { words })
 }
 
 fn title(metric: &str, records: &[&Record]) -> String {
@@ -143,13 +182,6 @@ fn method(about: &Described) -> Option<String> {
     Some((timed + &not).replace("..", "."))
 }
 
-/// The model with the number of its source.
-fn model(about: &Described, sources: &mut Sources) -> Option<String> {
-    let number = sources.number(about.source);
-    let words = || format!("{}{number}.", capitalised(about.model)).replace("..", ".");
-    (!about.model.is_empty()).then(words)
-}
-
 /// The cases of a metric as a table, or as curves; `all`: those beside which lines are stated.
 pub(super) fn results(
     metric: &str,
@@ -160,9 +192,10 @@ pub(super) fn results(
 ) -> Vec<Block> {
     let beside: Vec<&Record> =
         all.iter().filter(|it| it.metric.as_str().starts_with(metric)).copied().collect();
-    let stated = stated_lines(if all.is_empty() { records } else { &beside });
-    let drawn = figures(records, &stated, points_min);
+    let lines = stated_lines(&beside);
+    let mut drawn = curves::figures(records, !lines.is_empty(), points_min);
     let has_figure = drawn.iter().any(|it| matches!(it, Block::Figure(_)));
+    drawn.extend((!lines.is_empty()).then_some(Block::List(lines)));
     let has_table = records.len() <= ROWS_MAX || !has_figure;
     let first = if has_table {
         metric_table(metric, records, protocol)
@@ -201,11 +234,10 @@ impl NamedCase<'_> {
 
 type CaseText = fn(&NamedCase<'_>) -> String;
 
-static COLUMNS: [Column<CaseText>; 9] = [
+static COLUMNS: [Column<CaseText>; 8] = [
     Column::left("case", &[], |it| it.name.clone()),
-    Column::right("hardware", &[], |it| it.part(|it| it.hardware)),
-    Column::right("software", &[], |it| it.part(|it| it.software)),
-    Column::right("sum", &[], |it| it.part(|it| it.value)),
+    Column::right("hardware", &[], |it| it.part(Prediction::documented_hardware)),
+    Column::right("from other results", &[], |it| it.part(Prediction::from_results)),
     Column::right("predicted", &[], |it| it.shown.expected(WIDTH).0),
     Column::right("measured", &[], |it| it.shown.number(WIDTH)),
     Column::right("±", &[], |it| it.shown.half()),
@@ -234,13 +266,11 @@ fn deviation(record: &Record) -> String {
 }
 
 /// Of all cases of a run.
-static APPENDIX: [Column<RecordText>; 8] = [
+static APPENDIX: [Column<RecordText>; 7] = [
     Column::left("case", &[], |it| named(&it.record.metric, &it.record.params)),
-    Column::right("values", &[], |it| {
-        it.record.shown_summary().map_or_else(nothing, |it| it.n.to_string())
-    }),
-    Column::right("processes", &[], |it| {
-        it.record.shown_summary().map_or_else(nothing, |it| it.processes.to_string())
+    Column::right("values in processes", &[], |it| {
+        let summary = it.record.shown_summary();
+        summary.map_or_else(nothing, |it| format!("{} in {}", it.n, it.processes))
     }),
     // As many digits as its interval beside it has.
     Column::right("measured", &[], |it| match it.value {
@@ -249,7 +279,7 @@ static APPENDIX: [Column<RecordText>; 8] = [
     }),
     Column::right("interval", &[], |it| {
         let ends = it.record.shown_summary().and_then(|it| it.limits());
-        let words = |ends: [f64; 2]| ends.map(|end| quantity(end, it.record.unit)).join(" – ");
+        let words = |[low, high]: [f64; 2]| range(Some(low), Some(high), it.record.unit);
         ends.map_or_else(nothing, words)
     }),
     Column::right("sd", &[], |it| deviation(it.record)),

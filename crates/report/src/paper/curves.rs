@@ -11,6 +11,7 @@ use super::block::{Block, PaperFigure};
 use super::figure::{Axes, CURVES_MAX, PaperCurve, PaperPoint, draw, draw_rows};
 use super::names::{self, common};
 use crate::case::{axis_name, size_name};
+use crate::distinct::distinct;
 
 /// Fewer points are read from a table.
 pub(super) const POINTS_MIN: usize = 4;
@@ -44,22 +45,17 @@ impl Drawn {
 /// What a curve is of: a metric's title, and the parameters that its points share.
 type Key<'r> = (&'r str, Params);
 
-/// The figures of a metric's records, and the equations of their lines: those that are stated, or
-/// else fitted here.
-pub(super) fn figures(records: &[&Record], stated: &[String], points_min: usize) -> Vec<Block> {
-    let stated = (!stated.is_empty()).then(|| Block::List(stated.to_vec()));
+/// The figures of a metric's records, and the equations of their lines unless these are stated.
+pub(super) fn figures(records: &[&Record], is_stated: bool, points_min: usize) -> Vec<Block> {
     let Some(first) = records.first() else { return Vec::new() };
-    let Some((axis, curves)) = curves(records, points_min) else {
-        return stated.into_iter().collect();
-    };
+    let Some((axis, curves)) = curves(records, points_min) else { return Vec::new() };
     let title = format!("{} (`{}`)", first.title, first.metric);
     let mut blocks = over(&curves, &axis, first.unit, first.metric.as_str(), &title);
-    let fitted = || {
+    if !is_stated && size_name(&axis).is_none() {
         let lines: Vec<String> =
             curves.iter().filter_map(|it| equation(it, &axis, first.unit)).collect();
-        (!lines.is_empty() && size_name(&axis).is_none()).then_some(Block::List(lines))
-    };
-    blocks.extend(stated.or_else(fitted));
+        blocks.extend((!lines.is_empty()).then_some(Block::List(lines)));
+    }
     blocks
 }
 
@@ -160,13 +156,28 @@ pub(super) fn is_of_line(name: &str) -> bool {
     LINES.contains(&name) || [fact::INTERCEPT, fact::R_SQUARED].contains(&name)
 }
 
-/// The equations that the records have.
+/// The equations that the records have, of lines that explain the numbers.
 pub(super) fn stated_lines(records: &[&Record]) -> Vec<String> {
+    lines_of(records).into_iter().filter(|it| it.1).map(|it| it.0).collect()
+}
+
+/// What is said where no line explains the numbers.
+pub(super) fn unexplained(records: &[&Record]) -> Option<String> {
+    let lines = lines_of(records);
+    (!lines.is_empty() && lines.iter().all(|(_, explains)| !explains))
+        .then(|| format!("No line through these numbers is shown: r² < {R_SQUARED_MIN} for each."))
+}
+
+/// Each equation, and whether its line explains the numbers.
+fn lines_of(records: &[&Record]) -> Vec<(String, bool)> {
     let of =
         |record: &&Record| LINES.iter().find_map(|name| record.text_of(name).map(str::to_owned));
-    let mut lines: Vec<String> = records.iter().filter_map(of).collect();
-    lines.dedup();
-    lines
+    let with_sense = |line: String| {
+        let r_squared = line.rsplit_once("r² ").map(|it| it.1.trim_end_matches(')').parse());
+        let explains = r_squared.is_none_or(|it| it.is_ok_and(|it: f64| it >= R_SQUARED_MIN));
+        (line, explains)
+    };
+    distinct(records.iter().filter_map(of)).into_iter().map(with_sense).collect()
 }
 
 /// `in a register: 1.200 ns + 0.300 ns × args, r² = 0.98`, of the valid numbers.

@@ -1,14 +1,14 @@
-//! What the results of a chapter mean: how many are as predicted, the largest deviation and why,
-//! what dominates the prediction, and what disturbed.
+//! What the results of a chapter mean: how many are as predicted, how they compare with others, the
+//! largest deviation and why, and what disturbed.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use fathom_analysis::evidence::shown_agreement;
-use fathom_record::quantity::{counted, percent, quantity, range, signed_percent};
+use fathom_record::quantity::{counted, quantity, range, signed_percent};
 use fathom_record::{Agreement, Prediction, Record, State, causes};
 
 use super::block::Block;
+use super::comparisons::comparisons;
 use crate::case::named;
 use crate::counters::RecordCounters;
 use crate::counts::cause_words;
@@ -21,17 +21,16 @@ use crate::wrap::capitalised;
 const REMARKS_MAX: usize = 8;
 /// Cases named in one remark.
 const NAMED_MAX: usize = 2;
-/// A smaller part of a prediction does not dominate it.
-const SHARE_MIN: f64 = 0.5;
 
-pub(super) fn discussion(records: &[&Record]) -> Vec<Block> {
-    let mut remarks = counts(records);
+/// `all`: the results of the document, beside which some of these are compared.
+pub(super) fn discussion(records: &[&Record], all: &[Record]) -> Vec<Block> {
+    let mut remarks: Vec<String> = counts(records).into_iter().collect();
+    remarks.extend(comparisons(records, all));
     let outside = outside(records);
     if outside.is_empty() {
         remarks.extend(largest_within(records));
     }
     remarks.extend(outside);
-    remarks.extend(contributor(records));
     remarks.extend(without_number(records));
     remarks.extend(noisy(records));
     remarks.extend(limits(records));
@@ -43,19 +42,22 @@ pub(super) fn discussion(records: &[&Record]) -> Vec<Block> {
 
 /// How many are within their prediction, how many meet a bound that says something, and how many
 /// are inconclusive.
-fn counts(records: &[&Record]) -> Vec<String> {
-    let with = |wanted: Agreement, words: &str| {
+pub(super) fn counts(records: &[&Record]) -> Option<String> {
+    let with = |(wanted, words): (Agreement, &'static str)| {
         let shown = records.iter().filter(|it| it.verdict.shows_number());
         let says = shown.filter(|it| !it.is_loosely_bound());
         let count = says.filter(|it| shown_agreement(it) == Some(wanted)).count();
-        (count > 0).then(|| format!("{} {words}.", of_all(count, records.len())))
+        (count > 0).then_some((count, words))
     };
     let counts = [
-        with(Agreement::Within, "within the prediction"),
-        with(Agreement::Met, "on the predicted side of a bound"),
-        with(Agreement::Inconclusive, "inconclusive"),
+        (Agreement::Within, "within the prediction"),
+        (Agreement::Met, "on the predicted side of a bound"),
+        (Agreement::Inconclusive, "inconclusive"),
     ];
-    counts.into_iter().flatten().collect()
+    let mut counts = counts.into_iter().filter_map(with);
+    let (first, words) = counts.next()?;
+    let rest = counts.map(|(count, words)| format!(", {count} {words}")).collect::<String>();
+    Some(format!("{} {words}{rest}.", of_all(first, records.len())))
 }
 
 /// Measured ÷ the nearest limit of the prediction; 1 within it.
@@ -131,30 +133,6 @@ fn largest_within(records: &[&Record]) -> Option<String> {
     Some(format!("Largest deviation from a predicted value: `{name}`, {}.", signed_percent(by)))
 }
 
-/// What dominates the prediction that the largest measured value has.
-fn contributor(records: &[&Record]) -> Option<String> {
-    let value = |it: &Record| it.prediction.as_ref().and_then(|it| it.value);
-    let all = records.iter().filter(|it| value(it).is_some());
-    let record = all.max_by_key(|it| {
-        let parts = it.prediction.as_ref().is_some_and(|it| it.hardware.is_some());
-        (parts, Reverse(it.params.clone()))
-    })?;
-    let prediction = record.prediction.as_ref()?;
-    let whole = prediction.value.filter(|it| *it > 0.0)?;
-    let parts = [(prediction.hardware, "hardware"), (prediction.software, "software")];
-    let part = parts.into_iter().find_map(|(part, name)| {
-        let share = part? / whole;
-        (share >= SHARE_MIN).then(|| format!("{} {name}", percent(share)))
-    });
-    let inputs = prediction.inputs.iter().filter(|it| it.unit == Some(record.unit));
-    let largest = inputs.max_by(|a, b| a.value.total_cmp(&b.value));
-    let largest =
-        largest.map(|it| format!("largest term {} = {}", it.name, quantity(it.value, record.unit)));
-    let words: Vec<String> = part.into_iter().chain(largest).collect();
-    let name = named(&record.metric, &record.params);
-    (!words.is_empty()).then(|| format!("The prediction of `{name}`: {}.", words.join(", ")))
-}
-
 fn without_number(records: &[&Record]) -> Vec<String> {
     let mut without: BTreeMap<(&str, &str), Vec<&Record>> = BTreeMap::new();
     for record in records.iter().filter(|it| !it.verdict.shows_number()) {
@@ -199,7 +177,8 @@ fn of_all(some: usize, all: usize) -> String {
         (1, 1) => "The case is".to_owned(),
         (2, 2) => "Both cases are".to_owned(),
         (some, all) if some == all => format!("All {all} cases are"),
-        (some, all) => format!("{some} of {all} cases are"),
+        (1, all) => format!("Of {all} cases 1 is"),
+        (some, all) => format!("Of {all} cases {some} are"),
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn of_command(
         findings.into_iter().map(|(name, words)| format!("{name}: {words}")).collect();
     let all: Vec<&Record> = document.records.iter().collect();
     let mut below = if findings.is_empty() { Vec::new() } else { vec![Block::List(findings)] };
-    below.extend(discussion(&all));
+    below.extend(discussion(&all, &document.records));
     with_heading("Discussion", below, &mut blocks);
     blocks
 }

@@ -62,7 +62,8 @@ const TESTS: &[(&str, fn())] = {
             runs_are_listed_newest_first_with_their_counts duplicate_record_or_run_is_refused
             infinite_number_or_open_record_is_not_stored run_that_was_not_begun_gets_no_records
             outline_has_the_headlines_of_its_run newest_runs_are_of_one_command
-            newest_runs_are_found_by_host_id put_replaces_the_same_case_only;
+            newest_runs_are_found_by_host_id id_of_an_earlier_version_is_mapped
+            put_replaces_the_same_case_only;
         older: golden_document_survives_the_store;
         writers: fifty_writers_store_each_record_once;
         tests: hostile_text_is_stored text_is_in_the_order_of_its_bytes

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use fathom_record::{
-    Counts, Document, Effort, Host, Outline, Record, RunState, State, Stratum, Verdict,
+    Counts, Document, Effort, FarHost, Host, Outline, Record, RunState, State, Stratum, Verdict,
 };
 use fathom_store::{Store, StoreError};
 
@@ -266,6 +266,31 @@ pub(crate) fn newest_runs_are_found_by_host_id() {
     assert_eq!(of("bench-3"), ["00000000000000b0"], "by name without an id");
     let names = ["aaaa", "bbbb", "cccc"].map(|id| store.name_of(id).unwrap());
     assert_eq!(names.map(Option::unwrap_or_default), ["renamed", "bench-3", ""]);
+}
+
+#[test]
+pub(crate) fn id_of_an_earlier_version_is_mapped() {
+    let (_folder, _path, mut store) = example::stored("00000000000000b0", 1);
+    let host = |id: &str| Host { id: Some(id.to_owned()), ..example::host() };
+    let far = |id: &str| vec![FarHost { name: "far".to_owned(), host: host(id), clock: None }];
+    let clone = Host { name: "clone".to_owned(), ..host("former-id") };
+    for (run, host, far) in [
+        ("00000000000000b1", host("former-id"), Vec::new()),
+        ("00000000000000b2", host("other-id"), far("former-id")),
+        ("00000000000000b3", clone, Vec::new()),
+    ] {
+        store.begin(&Document { host, far, ..example::head(run) }).unwrap();
+    }
+    for _ in 0..2 {
+        store.map_host("former-id", &host("new-id")).unwrap();
+    }
+    let of = |run: &str| store.document(run, false).unwrap();
+    assert_eq!(of("00000000000000b1").host, host("new-id"));
+    assert_eq!(of("00000000000000b2").host, host("other-id"));
+    assert_eq!(of("00000000000000b2").far, far("new-id"));
+    assert_eq!(of("00000000000000b3").host.identity(), "former-id", "another name");
+    let (found, _) = store.newest_of("new-id", Effort::Quick, None, 9).unwrap();
+    assert_eq!(found.len(), 1);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn run_has_value_deviation_and_ratio() {
     let here = row.here.expect("a figure");
     assert_eq!((here.measured, here.is_bound, row.ratio), (100.0, false, Some(2.0)));
     assert_eq!((here.sd_percent, here.interval), (Some(2.5), Some([99.0, 101.0])));
-    assert_eq!((here.hardware, here.software), (Some(70.0), Some(20.0)));
+    assert_eq!((here.hardware, here.from_results), (Some(70.0), None));
     assert_eq!((here.predicted, row.missing), ([Some(90.0); 2], None));
     let row = with(|run| {
         change(run);

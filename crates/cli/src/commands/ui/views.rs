@@ -249,7 +249,7 @@ mod tests {
             ..Record::default()
         };
         let run = |at: usize| {
-            let tool = Tool { name: String::new(), version: String::new() };
+            let tool = Tool { name: String::new(), version: String::new(), compiler: None };
             let (run, host) = (Run { id: at.to_string(), ..Run::default() }, Host::default());
             let (schema, far, records) = (SCHEMA_VERSION, Vec::new(), ["stat", "read"].map(record));
             let records = records.to_vec();

@@ -1,4 +1,4 @@
-//! Every remedy that can be printed is accepted by the command line that it is for.
+//! Every command that is printed, on screens and in documents, parses and can be planned.
 
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
+use crate::commands::refusal_of_plan;
 
 /// All variants of an enum with fields, by its schema.
 fn variants<T: JsonSchema + DeserializeOwned>() -> Vec<T> {
@@ -50,7 +51,7 @@ fn sample(field: &Value, whole: &Schema) -> Value {
 fn refusal(printed: &str) -> Option<String> {
     let line = &printed[printed.find("fathom ")?..];
     // The program of a pipe, and a placeholder as a user fills it in.
-    let ends = [" | ", " && ", " > ", "`", "  ", " …"];
+    let ends = [" | ", " &", " > ", "`", "  ", " …"];
     let end = ends.iter().filter_map(|end| line.find(end)).min().unwrap_or(line.len());
     let filled = |word: &str| match word.trim_matches('"') {
         "METRIC" => "os.syscall".to_owned(),
@@ -65,7 +66,7 @@ fn refusal(printed: &str) -> Option<String> {
     });
     let words: Vec<String> = words.collect();
     match Arguments::try_parse_from(&words) {
-        Ok(_) => None,
+        Ok(arguments) => refusal_of_plan(&arguments).map(|why| format!("{words:?}: {why}")),
         Err(error) if !error.use_stderr() => None,
         // The name of a command alone, in a sentence about it.
         Err(error) if error.kind() == MissingRequiredArgument && words.len() <= 3 => None,
@@ -175,5 +176,43 @@ fn every_command_in_a_message_is_accepted() {
         }
     }
     assert!(count > 20, "{count} commands");
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+/// What the documents tell a reader to type.
+#[test]
+fn every_command_of_the_documents_is_accepted() {
+    fn documents(folder: &Path, found: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                documents(&path, found);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                let text = std::fs::read_to_string(&path).expect("a document");
+                found.push((path.display().to_string(), text));
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut all = Vec::new();
+    documents(&root.join("docs"), &mut all);
+    all.push(("README".to_owned(), std::fs::read_to_string(root.join("README.md")).expect("it")));
+    let (mut refused, mut count) = (Vec::new(), 0);
+    for (name, text) in all {
+        // A line may go on in the next.
+        let joined = text.replace("\\\n", "");
+        let typed = |line: &str| {
+            let line = line.trim_start().strip_prefix("$ ").unwrap_or(line);
+            let line = line.strip_prefix("sudo ").unwrap_or(line);
+            // A script has its own arguments.
+            (is_command(line) && !line.contains('$'))
+                .then(|| line.split(" #").next().unwrap_or(line).to_owned())
+        };
+        for line in joined.lines().filter_map(typed) {
+            count += 1;
+            refused.extend(refusal(&line).map(|why| format!("{name}: {why}")));
+        }
+    }
+    assert!(count > 50, "{count} commands");
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
