@@ -175,11 +175,11 @@ impl Points<'_> {
             let at = self.named(&clusters);
             lines.push(format!("bimodal across processes at {at}: see {all}"));
         }
-        let floor = |record: &Record| shown(record).and_then(|it| it.clock_floor);
-        let timed_singly = self.select(|record| floor(record).is_some());
-        let highest = timed_singly.iter().filter_map(|at| floor(self.records[*at]));
-        if let Some(floor) = highest.reduce(f64::max) {
-            let floor = glued(&quantity(floor, Unit::Nanoseconds));
+        let floor_of = |record: &Record| shown(record).and_then(|it| it.clock_floor);
+        let timed_singly = self.select(|record| floor_of(record).is_some());
+        let highest = timed_singly.iter().filter_map(|at| floor_of(self.records[*at]));
+        if let Some(ns) = highest.reduce(f64::max) {
+            let floor = glued(&quantity(ns, Unit::Nanoseconds));
             let at = self.named(&timed_singly);
             lines.push(format!("clock floor {floor} at {at}: affects single timings this short"));
         }
@@ -225,7 +225,7 @@ impl Points<'_> {
     /// The noisy cases by their causes; each set of causes in full once.
     fn noisy(&self, width: usize, printed: &mut Printed) -> String {
         let chosen = self.select(|record| record.verdict.state == State::Noisy);
-        let causes = |at: usize| {
+        let causes_of = |at: usize| {
             let reasons = &self.records[at].verdict.reasons;
             reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>()
         };
@@ -234,7 +234,7 @@ impl Points<'_> {
             summary.and_then(|it| it.relative_half_width()).unwrap_or(0.0)
         };
         let mut text = String::new();
-        for (causes, members) in grouped(chosen.iter().map(|at| (causes(*at), *at))) {
+        for (causes, members) in grouped(chosen.iter().map(|at| (causes_of(*at), *at))) {
             let named = self.named(&members);
             let first = members.iter().max_by(|a, b| widest(a).total_cmp(&widest(b)));
             let Some(first) = first else { continue };
@@ -258,12 +258,12 @@ impl Points<'_> {
     /// The cases without a number, by state and reason.
     fn without_number(&self, width: usize, printed: &mut Printed) -> String {
         let chosen = self.select(|record| !record.verdict.shows_number());
-        let reason = |at: usize| {
+        let reason_of = |at: usize| {
             let record = self.records[at];
             (record.verdict.state.word(), reason_words(record))
         };
         let mut text = String::new();
-        for ((word, reason), members) in grouped(chosen.iter().map(|at| (reason(*at), *at))) {
+        for ((word, reason), members) in grouped(chosen.iter().map(|at| (reason_of(*at), *at))) {
             let record = self.records[members[0]];
             let is_first = printed.is_first(&format!("{word} {reason}"));
             let as_above = if is_first { "" } else { ", as above" };
