@@ -176,7 +176,7 @@ impl<'l> LoadRun<'l> {
         heat.from_ns = heat.from_ns.saturating_sub(times.0);
         window.begun_ns = heat.from_ns;
         self.has_left_requests = window.in_flight > 0;
-        let times = watcher.begin_time.zip(watcher.end_time);
+        let span = watcher.begin_time.zip(watcher.end_time);
         let is_whole = outcome.end == engine::End::Complete;
         let has_ended = is_whole && watcher.end.is_none() && watcher.target.local.is_some();
         let telemetry = watcher.begin.zip(watcher.end);
@@ -194,7 +194,7 @@ impl<'l> LoadRun<'l> {
         self.done_ns += timing.window_ns;
         let is_here = self.target.to == LOOPBACK || self.target.local.is_some();
         let server = telemetry.as_ref().filter(|_| is_here);
-        window.others = server.zip(times).and_then(|(server, (begin, end))| {
+        window.others = server.zip(span).and_then(|(server, (begin, end))| {
             let of_server = server.1.cpu_ns.saturating_sub(server.0.cpu_ns);
             others(begin, end, of_server, window.window_ns)
         });
