@@ -217,8 +217,8 @@ fn together(program: &Path, folder: &Path) -> Result<Value> {
     };
     let members = (0..REAL).map(member).collect::<std::io::Result<Vec<Child>>>()?;
     let (judged, ..) = coordinator.end()?;
-    for mut member in members {
-        if !member.wait()?.success() {
+    for mut child in members {
+        if !child.wait()?.success() {
             bail!("a member has failed");
         }
     }

@@ -157,8 +157,8 @@ fn pass(ends: &[OwnedFd; 2], shared: &RelayShared) {
             is_idle = true;
         }
         let now_ns = monotonic_raw_ns();
-        let due_ns = queues.iter().filter_map(VecDeque::front).map(|packet| packet.due_ns).min();
-        let wait_ns = due_ns.map_or(IDLE_NS, |due| due.saturating_sub(now_ns)).min(IDLE_NS);
+        let next_ns = queues.iter().filter_map(VecDeque::front).map(|packet| packet.due_ns).min();
+        let wait_ns = next_ns.map_or(IDLE_NS, |due| due.saturating_sub(now_ns)).min(IDLE_NS);
         let wait_ns = if spins { 0 } else { wait_ns };
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 };
         let mut waits = ends.each_ref().map(|end| PollFd::new(end, PollFlags::IN));

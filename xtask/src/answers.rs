@@ -105,8 +105,8 @@ fn ignored(text: &str) -> Vec<(String, String)> {
     let mut reason = None;
     for line in text.lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix(IGNORED) {
-            let text = rest.trim_end_matches(['"', ']']);
-            reason = Some(text.strip_prefix("lab: ").unwrap_or(text).to_owned());
+            let why = rest.trim_end_matches(['"', ']']);
+            reason = Some(why.strip_prefix("lab: ").unwrap_or(why).to_owned());
         } else if let Some(name) = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next())
         {
             found.extend(reason.take().map(|reason| (name.to_owned(), reason)));

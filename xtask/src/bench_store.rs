@@ -55,8 +55,8 @@ pub(crate) fn run(program: &str, runs: usize, records: usize) -> Result<()> {
         Ok(server) => {
             let address = OsString::from(server.new_database("runs").context("a database")?);
             slow.extend(time_commands(program, &address, runs, records)?);
-            let address = server.new_database("writers").context("a database")?;
-            slow.extend(ingest::rate(&Place::parse(OsStr::new(&address))?)?);
+            let writers = server.new_database("writers").context("a database")?;
+            slow.extend(ingest::rate(&Place::parse(OsStr::new(&writers))?)?);
         }
     }
     ensure!(slow.is_empty(), "above the limit: {}", slow.join("; "));

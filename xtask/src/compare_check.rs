@@ -37,10 +37,10 @@ pub(crate) fn run(program: &str, pairs: usize) -> Result<()> {
     }
     match huge_pages(&bench, pairs)? {
         None => println!("skipped: huge pages: {HUGE} cannot be written; run as root"),
-        Some((named, others)) => {
-            println!("huge pages never and always: named in {named} of {pairs} pairs");
-            println!("beside it: {}", others.summary());
-            if named < pairs {
+        Some((found, beside)) => {
+            println!("huge pages never and always: named in {found} of {pairs} pairs");
+            println!("beside it: {}", beside.summary());
+            if found < pairs {
                 missed.push("the setting of huge pages is not found in every pair");
             }
         }

@@ -48,13 +48,13 @@ fn merged(
     for one in added {
         match all.get(&key(&one)) {
             None => new += 1,
-            Some(known) if known.date < one.date => replaced += 1,
-            Some(known) if *known == one => continue,
-            Some(known) => {
+            Some(old) if old.date < one.date => replaced += 1,
+            Some(old) if *old == one => continue,
+            Some(old) => {
                 let name = format!("{}/{}", one.provider, one.name);
                 return Err(format!(
                     "{name} of {}: the collection has another measurement of {}",
-                    one.date, known.date
+                    one.date, old.date
                 ));
             }
         }

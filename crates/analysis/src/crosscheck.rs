@@ -44,9 +44,9 @@ pub fn add(row: &mut CrossRow, turn: Turn) {
         let values: Vec<f64> = row.turns.iter().map(of).collect();
         statistics::median(&values)
     };
-    (row.ours, row.theirs) = (side(|turn| turn.ours), side(|turn| turn.theirs));
+    (row.ours, row.theirs) = (side(|it| it.ours), side(|it| it.theirs));
     let fold = |better: fn(f64, f64) -> f64| {
-        row.turns.iter().map(|turn| turn.ratio).reduce(better).unwrap_or(f64::NAN)
+        row.turns.iter().map(|it| it.ratio).reduce(better).unwrap_or(f64::NAN)
     };
     let apart = fold(f64::max) / fold(f64::min);
     row.inconclusive =

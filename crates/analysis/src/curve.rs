@@ -93,8 +93,8 @@ pub fn pays_from(one: &[LinePoint], many: &[LinePoint]) -> Option<u64> {
     let rate = |block| one.iter().find(|point| point.0 == block).map(|point| point.1);
     let both = many.iter().filter_map(|(block, many)| Some((*block, *many, rate(*block)?)));
     let mut from = None;
-    for (block, many, one) in both {
-        match (many > PAYS * one, from) {
+    for (block, of_many, of_one) in both {
+        match (of_many > PAYS * of_one, from) {
             (true, None) => from = Some(block),
             (true, _) => {}
             (false, _) => from = None,

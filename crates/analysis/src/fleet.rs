@@ -224,15 +224,15 @@ impl<'a> Fleet<'a> {
 
     /// Why what was not judged, with the hosts and the facts that divide the group.
     fn not_judged(&self, group: &[usize], abstained: Vec<Abstained>) -> Vec<NotJudged> {
-        let reason = |it: Abstained| {
+        let with_facts = |it: Abstained| {
             let (part, rest): (Vec<usize>, Vec<usize>) =
                 (0..group.len()).partition(|at| it.part.contains(at));
             let of = |side: &[usize]| -> Vec<usize> { side.iter().map(|at| group[*at]).collect() };
             let facts = dividing(&self.facts_of(&of(&part)), &self.facts_of(&of(&rest)));
-            let part = self.here(&of(&part)).iter().map(|it| it.name.clone()).collect();
+            let part = self.here(&of(&part)).iter().map(|host| host.name.clone()).collect();
             NotJudged { subject: it.subject, reason: it.reason, part, facts }
         };
-        let mut all: Vec<NotJudged> = abstained.into_iter().map(reason).collect();
+        let mut all: Vec<NotJudged> = abstained.into_iter().map(with_facts).collect();
         if group.len() < HOSTS_MIN {
             let reason =
                 format!("{}: at least {HOSTS_MIN} are needed", counted(group.len(), "host"));
@@ -256,9 +256,9 @@ fn key(host: &Host) -> (&str, &str) {
     (host.identity(), &host.name)
 }
 
-fn members<'a>(runs: &[&'a Document]) -> Vec<FleetMember<'a>> {
+fn members<'a>(all: &[&'a Document]) -> Vec<FleetMember<'a>> {
     let mut hosts: BTreeMap<(&str, &str), Vec<&'a Document>> = BTreeMap::new();
-    for run in runs {
+    for run in all {
         hosts.entry(key(&run.host)).or_default().push(run);
     }
     let newest_first = |mut runs: Vec<&'a Document>| {

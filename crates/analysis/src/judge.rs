@@ -331,9 +331,9 @@ impl JudgeCase<'_> {
             };
             let theirs = || (0..lost.len()).filter(|it| affected[*it]);
             let lost_ns: f64 = theirs().map(|it| lost[it][at].1).sum();
-            let share = lost_ns / theirs().map(wall).sum::<f64>();
-            let reason = self.reason_of_lost_time(end, *cause, (share, disturbed));
-            found.push((share, JudgeFinding { reason, is_cause }));
+            let overall = lost_ns / theirs().map(wall).sum::<f64>();
+            let reason = self.reason_of_lost_time(end, *cause, (overall, disturbed));
+            found.push((overall, JudgeFinding { reason, is_cause }));
         }
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         found.into_iter().map(|(_, finding)| finding).collect()

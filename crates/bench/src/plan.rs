@@ -42,9 +42,9 @@ impl BenchPlan {
             1 => String::new(),
             some => format!(" of each of {some} commands, in {} blocks of random order", self.runs),
         };
-        let time = |runs: usize| {
+        let time = |number: usize| {
             block_ns.map_or(String::new(), |ns| {
-                format!(", about {}", quantity_within(ns * runs as f64, Unit::Nanoseconds, 6))
+                format!(", about {}", quantity_within(ns * number as f64, Unit::Nanoseconds, 6))
             })
         };
         let more = match self.most > self.runs {

@@ -24,7 +24,7 @@ pub fn with_remedy(error: &(dyn Error + 'static)) -> String {
 /// An error with its causes and the first remedy, in one line.
 pub fn line(error: &anyhow::Error) -> String {
     let text = |cause: &(dyn Error + 'static)| match cause.downcast_ref::<std::io::Error>() {
-        Some(error) => system_cause(error, Activity::Read).to_string(),
+        Some(io) => system_cause(io, Activity::Read).to_string(),
         None => cause.to_string(),
     };
     let causes: Vec<String> = error.chain().map(text).collect();

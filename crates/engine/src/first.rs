@@ -40,8 +40,8 @@ impl Plan {
                 return vec![VisitGroup { is_first: unit.cases.iter().any(is_first), ..unit }];
             }
             let cases = unit.cases.into_iter().zip(unit.places);
-            let (first, others): (Vec<_>, Vec<_>) = cases.partition(|(case, _)| is_first(case));
-            let parts = [(first, true), (others, false)].into_iter();
+            let (ahead, others): (Vec<_>, Vec<_>) = cases.partition(|(case, _)| is_first(case));
+            let parts = [(ahead, true), (others, false)].into_iter();
             let part = |(cases, is_first): (Vec<(ProbeCase, usize)>, bool)| {
                 let (cases, places) = cases.into_iter().unzip();
                 VisitGroup { cases, places, is_first, ..unit }

@@ -48,7 +48,7 @@ impl InjectedSpin {
         });
         let (first, last) = percents.ok_or_else(|| refused("the share is not a percentage"))?;
         let dose = InjectedDose { first: first / 100.0, last: last / 100.0 };
-        if [dose.first, dose.last].iter().all(|share| (0.0..=SHARE_MAX).contains(share)) {
+        if [dose.first, dose.last].iter().all(|it| (0.0..=SHARE_MAX).contains(it)) {
             Ok(Self { metric: metric.to_owned(), dose })
         } else {
             Err(refused("the share is not between 0 % and 10000 %"))

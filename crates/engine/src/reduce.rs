@@ -80,8 +80,8 @@ pub(crate) fn measured<'v, 'p>(
                 let summary = strata.summarise().map(|it| Summary { distance_ns, ..it });
                 let drift = if may == Err(NotSelected::Device) { 0.0 } else { core.drift };
                 let summary = summary.map(|summary| summary.with_error(drift));
-                let (samples, states) = (strata.headline(), core.states);
-                let headline = HeadlineSamples { summary, samples, states, drift };
+                let (of_state, states) = (strata.headline(), core.states);
+                let headline = HeadlineSamples { summary, samples: of_state, states, drift };
                 let read_ns = document.run.clock.read_ns;
                 record.notes.extend(notes);
                 fill(&mut record, about, &chosen, headline, (about.is_difference, read_ns));
@@ -282,14 +282,14 @@ impl Derivation<'_> {
         let of_process = |process: usize| {
             statistics::median(&loops.iter().map(|one| one[process]).collect::<Vec<f64>>())
         };
-        let loops: Option<Vec<f64>> = (0..processes).map(of_process).collect();
+        let medians: Option<Vec<f64>> = (0..processes).map(of_process).collect();
         Some(Estimate {
             median: summary.median,
             interval: self.edge.or(summary.interval),
             visits: summary.processes,
             of: estimates.iter().map(|one| one.of).max().unwrap_or(0),
             process_medians: summary.process_medians.clone(),
-            process_loops: loops.unwrap_or_default(),
+            process_loops: medians.unwrap_or_default(),
         })
     }
 }

@@ -248,9 +248,8 @@ impl<'a> Session<'a> {
     /// Marks inputs of a model that are from earlier runs.
     fn set_origins(&self, record: &mut Record) {
         let own = &self.known[self.earlier..];
-        let is_own = |name: &str| {
-            own.iter().any(|record| record.name() == name && record.verdict.shows_number())
-        };
+        let is_own =
+            |name: &str| own.iter().any(|one| one.name() == name && one.verdict.shows_number());
         for input in record.prediction.iter_mut().flat_map(|one| &mut one.inputs) {
             if let Origin::ThisRun { metric } = &mut input.origin
                 && !is_own(metric)
@@ -259,7 +258,7 @@ impl<'a> Session<'a> {
             }
         }
         if let Some(NoModel::MissingInput { metric }) = &mut record.no_model
-            && !own.iter().any(|record| record.name() == *metric)
+            && !own.iter().any(|one| one.name() == *metric)
         {
             record.no_model = Some(NoModel::NoKeptResult { metric: std::mem::take(metric) });
         }

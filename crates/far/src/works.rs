@@ -156,11 +156,11 @@ fn open(channel: &Channel, set_up: &SetUp, wait_ns: u64) -> Result<FarOpened, Fa
     }
     let backlog = if set_up.work == ProtocolWork::Files { files::BACKLOG } else { accept::BACKLOG };
     let of_work = set_up.work.accepts().then(|| accept::open(address.ip(), backlog)).transpose()?;
-    if let (Some(name), Some(listener)) = (&set_up.congestion, &of_work) {
-        let _ = sockopt::set_tcp_congestion(listener, name);
+    if let (Some(name), Some(accepting)) = (&set_up.congestion, &of_work) {
+        let _ = sockopt::set_tcp_congestion(accepting, name);
     }
-    let local = of_work.as_ref().map(TcpListener::local_addr).transpose();
-    let listen_port = local.map_err(FarError::system("listen"))?.map(|local| local.port());
+    let bound = of_work.as_ref().map(TcpListener::local_addr).transpose();
+    let listen_port = bound.map_err(FarError::system("listen"))?.map(|bound| bound.port());
     let nonce = nonce()?;
     let udp = set_up.work.uses_udp().then(|| UdpSocket::bind(address)).transpose();
     let udp = udp.map_err(FarError::system("bind a UDP socket"))?;

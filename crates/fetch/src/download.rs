@@ -101,18 +101,18 @@ impl<'d> Download<'d> {
             copies: false.into(),
             received: AtomicU64::new(0),
         };
-        let (part, state) = Part::open(place, fetch.force)?;
-        let why = match state {
+        let (part, kept) = Part::open(place, fetch.force)?;
+        let resumed = match kept {
             Ok(state) if state.url != text => Err("it is of another URL".to_owned()),
             Ok(FetchState { etag: None, .. } | FetchState { bytes: None, .. }) => {
                 Err("the server gave no strong ETag".to_owned())
             }
             other => other,
         };
-        let state = why.unwrap_or_else(|why| {
+        let state = resumed.unwrap_or_else(|why| {
             if part.file.metadata().is_ok_and(|file| file.len() > 0) {
-                let text = format!("{}.part is not resumed: {why}", part.place.shown);
-                recorder.event(Event::Warning(&text));
+                let warning = format!("{}.part is not resumed: {why}", part.place.shown);
+                recorder.event(Event::Warning(&warning));
             }
             FetchState::default()
         });
@@ -194,13 +194,13 @@ impl<'d> Download<'d> {
             (left, retries) = (left - 1, retries + 1);
             let wait = asked.unwrap_or(pause);
             if wait > RETRY_AFTER_MAX {
-                let asked = match wait.as_secs() {
+                let delay = match wait.as_secs() {
                     // More than it could be read as.
                     u64::MAX => "a longer pause than 60 s".to_owned(),
                     seconds => format!("a pause of {seconds} s"),
                 };
                 let keep = self.keep();
-                return Err(format!("{what}; the server asks for {asked}: try again then; {keep}"));
+                return Err(format!("{what}; the server asks for {delay}: try again then; {keep}"));
             }
             pause = (2 * pause).min(PAUSE_MAX);
             let seconds = wait.as_secs_f64();

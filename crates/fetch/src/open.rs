@@ -26,7 +26,7 @@ pub fn open(
             return Err(unsatisfied(&response, range));
         }
         // At once would be no pause.
-        let asked = response.fields.retry_after.map(|asked| asked.max(PAUSE));
+        let pause = response.fields.retry_after.map(|it| it.max(PAUSE));
         match (status, &response.fields.location) {
             (200 | 206, _) if status == 200 || range.is_some() => {
                 return match &response.fields.coding {
@@ -46,11 +46,11 @@ pub fn open(
             }
             (408 | 500 | 502 | 503 | 504, _) => {
                 let text = format!("status {status}");
-                return Err(ConnectionFault::Passing(text, asked));
+                return Err(ConnectionFault::Passing(text, pause));
             }
             (429, _) => {
                 let text = "status 429 (too many requests)".to_owned();
-                return Err(match asked {
+                return Err(match pause {
                     None => ConnectionFault::Final(format!(
                         "{text} without Retry-After; try again later"
                     )),

@@ -162,8 +162,8 @@ impl Part {
         }
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let part = Self { place, file, state, boot: boot.trim().to_owned() };
-        let state = part.read();
-        Ok((part, state))
+        let kept = part.read();
+        Ok((part, kept))
     }
 
     fn read(&self) -> Result<FetchState, String> {

@@ -134,8 +134,8 @@ impl Fetch {
         }
         let mut fields = self.header.clone();
         if self.https.insecure {
-            let text = "--insecure: no certificate is verified, whoever answers is the server";
-            recorder.event(Event::Warning(text));
+            let warning = "--insecure: no certificate is verified, whoever answers is the server";
+            recorder.event(Event::Warning(warning));
         }
         if let Some(path) = &self.token_file {
             let token = read_token(path).map_err(|error| error.to_string())?;

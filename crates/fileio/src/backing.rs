@@ -178,8 +178,8 @@ impl Layers<'_> {
         if let Some(image) = text("loop/backing_file") {
             let image = image.trim_end();
             if text("loop/dio").is_none_or(|dio| dio.trim() != "1") {
-                let text = format!("{name} reads its image through the page cache: {image}");
-                return Backing::PageCache(text);
+                let why = format!("{name} reads its image through the page cache: {image}");
+                return Backing::PageCache(why);
             }
             return match self.mount_of(image).filter(|_| !image.ends_with(" (deleted)")) {
                 Some(mount) => self.mount(&mount, layers - 1),

@@ -92,7 +92,7 @@ fn of_group(reader: &HostReader, of: &Controller, level: &str, device: &str, cap
     let line = |file: &str| {
         let text = reader.text(&format!("{level}/{file}"))?;
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-        lines.find(|(of, _)| *of == device).map(|(_, rest)| rest.trim().to_owned())
+        lines.find(|(known, _)| *known == device).map(|(_, rest)| rest.trim().to_owned())
     };
     if of.version == 1 {
         for (kind, file, _) in KINDS {
@@ -121,8 +121,8 @@ fn devices(reader: &HostReader, number: &str) -> (Vec<String>, Option<u64>) {
         let Some(folder) = folders.pop().flatten() else { break };
         let is_part = reader.text(&format!("{folder}/partition")).is_some();
         let whole = if is_part { format!("{folder}/..") } else { folder };
-        if let Some(number) = reader.text(&format!("{whole}/dev")) {
-            disks.push(number.trim().to_owned());
+        if let Some(disk) = reader.text(&format!("{whole}/dev")) {
+            disks.push(disk.trim().to_owned());
         }
         let kib = reader.text(&format!("{whole}/queue/max_sectors_kb"));
         if let Some(kib) = kib.and_then(|text| text.trim().parse::<u64>().ok()) {

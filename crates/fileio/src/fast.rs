@@ -142,27 +142,27 @@ pub fn read_fast(
     clock: &Clock,
 ) -> Result<FastOutcome, ReadError> {
     let begin = clock.start();
-    let total = FastOutcome::default();
+    let none = FastOutcome::default();
     let mut total = match sampled(source, options) {
         Some(counted_by) => {
             let (size, look) = (source.info().size.unwrap_or(0), ResidencyLook::default());
-            let mut reader = FastReader { source, options, clock, look: Some(&look), total };
+            let mut reader = FastReader { source, options, clock, look: Some(&look), total: none };
             let is_over = reader.pieces(vec![(0..size, DataSource::Memory)])?;
-            let total = reader.total;
+            let cached = reader.total;
             if is_over {
-                total
+                cached
             } else {
                 let (before, uncached) = look.result(size, counted_by);
-                let total = FastOutcome { before: Some(before), ..total };
-                let mut reader = FastReader { source, options, clock, look: None, total };
+                let total = FastOutcome { before: Some(before), ..cached };
+                let mut rest = FastReader { source, options, clock, look: None, total };
                 let from = from_device(source.file());
-                reader.pieces(uncached.into_iter().map(|range| (range, from)).collect())?;
-                reader.total
+                rest.pieces(uncached.into_iter().map(|range| (range, from)).collect())?;
+                rest.total
             }
         }
         None => {
             let before = residency::residency_of(source.file());
-            let total = FastOutcome { before: Some(before), ..total };
+            let total = FastOutcome { before: Some(before), ..none };
             let mut reader = FastReader { source, options, clock, look: None, total };
             reader.pieces(pieces(source, &before))?;
             reader.total
@@ -292,11 +292,11 @@ impl FastReader<'_> {
         // Falls back to the next method where one is unavailable.
         let mut next = methods.iter().copied();
         let mut method = next.next();
-        for range in left {
-            let mut at = range.start;
-            while at < range.end {
+        for part in left {
+            let mut at = part.start;
+            while at < part.end {
                 let Some(now) = method else { return Ok(true) };
-                let end = at.saturating_add(STRETCH).min(range.end);
+                let end = at.saturating_add(STRETCH).min(part.end);
                 match self.stretch(at..end, from, now, false) {
                     Ok(true) => return Ok(true),
                     Ok(false) => at = end,

@@ -38,11 +38,11 @@ fn checked(path: &Path, above: usize) -> io::Result<PathBuf> {
     let root = symlink_metadata("/")?.uid();
     let is_root = rustix::process::geteuid().is_root();
     let home = std::env::var_os("HOME").filter(|_| !is_root).map(PathBuf::from);
-    for (above, folder) in (above..).zip(whole.ancestors()) {
+    for (level, folder) in (above..).zip(whole.ancestors()) {
         let facts = symlink_metadata(folder)?;
-        let is_of_root = above > 0 && [0, root].contains(&facts.uid());
+        let is_of_root = level > 0 && [0, root].contains(&facts.uid());
         // In a sticky folder others cannot rename what is of this user.
-        let is_sticky = above > 0 && facts.mode() & 0o1000 != 0;
+        let is_sticky = level > 0 && facts.mode() & 0o1000 != 0;
         let is_own = is_of_this_user(&facts) || is_of_root;
         if !facts.is_dir() || !is_own || (is_writable_by_others(folder, &facts) && !is_sticky) {
             return Err(foreign(folder, &facts));

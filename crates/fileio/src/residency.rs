@@ -421,7 +421,7 @@ pub fn resident_to(file: &File, at: u64, end: u64) -> Option<u64> {
     let from = at / page * page;
     let pages = is_mincore_permitted(file)
         .then(|| syscall::resident_pages(file.as_fd(), from, (end - from) as usize).ok())??;
-    let missing = pages.iter().position(|page| page & 1 == 0);
+    let missing = pages.iter().position(|state| state & 1 == 0);
     Some(missing.map_or(end, |missing| (from + missing as u64 * page).max(at)))
 }
 

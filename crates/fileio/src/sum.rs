@@ -76,10 +76,10 @@ impl XorSum {
 
     /// Adds byte by byte: those before the first whole word and after the last stride.
     fn add_each(&mut self, at: u64, bytes: &[u8]) {
-        for (at, byte) in (at..).zip(bytes) {
-            let share = u32::from(*byte) << (8 * (at % WORD as u64));
+        for (place, byte) in (at..).zip(bytes) {
+            let share = u32::from(*byte) << (8 * (place % WORD as u64));
             self.xor ^= share;
-            let weight = at / WORD as u64 + 1;
+            let weight = place / WORD as u64 + 1;
             self.position = self.position.wrapping_add(weight.wrapping_mul(u64::from(share)));
         }
     }

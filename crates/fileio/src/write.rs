@@ -119,9 +119,9 @@ pub fn write(
         Errno::EXIST => WriteError::Exists { path: path.to_owned() },
         error => failed("name", error, &written),
     })?;
-    let begin = clock.start();
+    let closing = clock.start();
     let closed = close(file);
-    written.close_ns = clock.ns(begin, clock.stop());
+    written.close_ns = clock.ns(closing, clock.stop());
     if let Err(error) = closed {
         // Some file systems report ENOSPC only on close.
         let _ = rustix::fs::unlink(path);

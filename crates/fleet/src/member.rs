@@ -141,8 +141,8 @@ fn greet(channel: &mut Channel, token: &Token) -> Result<(), FleetError> {
         ToMember::Hello { protocol, version, challenge, proof } => {
             check_hello(protocol, &version, &challenge)?;
             check_proof(&proof, token, Side::Far, [&own, &challenge])?;
-            let proof = proof_of(token, Side::Near, &own, &challenge);
-            Ok(channel.send(&ToCoordinator::Proof { proof })?)
+            let own_proof = proof_of(token, Side::Near, &own, &challenge);
+            Ok(channel.send(&ToCoordinator::Proof { proof: own_proof })?)
         }
         _ => Err(FleetError::Unexpected("expected hello")),
     }

@@ -96,11 +96,11 @@ impl Connector<'_> {
                 (socket, begun)
             }
             ServerAddress::Unix(path) => {
-                let to = SocketAddrUnix::new(path).map_err(ConnectError::Connect)?;
+                let address = SocketAddrUnix::new(path).map_err(ConnectError::Connect)?;
                 let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
                 let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
                 let socket = socket.map_err(ConnectError::Socket)?;
-                let begun = connect(&socket, &to);
+                let begun = connect(&socket, &address);
                 (socket, begun)
             }
         };

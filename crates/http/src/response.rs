@@ -123,10 +123,10 @@ fn parse_one(
 ) -> Result<Option<Head>, Malformed> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut []);
-    let status = httparse::ParserConfig::default()
+    let parsed = httparse::ParserConfig::default()
         .parse_response_with_uninit_headers(&mut response, data, &mut fields)
         .map_err(|error| malformed_line(data, error))?;
-    let httparse::Status::Complete(bytes) = status else {
+    let httparse::Status::Complete(bytes) = parsed else {
         let is_short = data.len() <= HEAD_BYTES_MAX;
         return if is_short { Ok(None) } else { Err(Malformed::new("head above 16 KiB", b"")) };
     };

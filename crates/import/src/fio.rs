@@ -101,7 +101,7 @@ impl FioJob {
             one("lat", &params, ParsedKind::time(0), operation.lat_ns.mean);
             let percentiles = operation.clat_ns.as_ref().map(|latency| &latency.percentile);
             for (key, percentile) in PERCENTILES {
-                if let Some(value) = percentiles.and_then(|all| all.get(key)) {
+                if let Some(value) = percentiles.and_then(|it| it.get(key)) {
                     let params = params.clone().and("percentile", percentile);
                     one("clat", &params, ParsedKind::time(0), *value);
                 }
@@ -113,10 +113,10 @@ impl FioJob {
         if all.is_empty() {
             return all;
         }
-        let options = global.iter().filter(|(key, _)| !self.options.contains_key(*key));
+        let inherited = global.iter().filter(|(key, _)| !self.options.contains_key(*key));
         let mut words = Vec::new();
         let mut length = 0;
-        for (key, value) in options.chain(&self.options) {
+        for (key, value) in inherited.chain(&self.options) {
             // What comes after is not shown.
             if length > name::TITLE_CHARS_MAX {
                 break;

@@ -83,7 +83,7 @@ const SETTINGS: [&str; 7] = [
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let GoogleBenchmarkOutput { context, benchmarks } = json::read(text, 0)?;
-    let moment = context.date.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+    let moment = context.date.as_ref().and_then(|it| it.parse::<Timestamp>().ok());
     let version = context.library_version.map(|it| it.trim_start_matches('v').to_owned());
     let mut parsed = Parsed {
         version,

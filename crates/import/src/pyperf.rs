@@ -80,8 +80,8 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
             let all = PyperfKnown(vec![&run.metadata, &benchmark.metadata, &suite.metadata]);
             note_origin(&mut parsed, &all);
             for (fact, key) in [("Python", "python_version"), ("platform", "platform")] {
-                let text = all.text(key).filter(|_| process == 0);
-                series.facts.extend(text.map(|text| Fact::text(fact, name::title(text))));
+                let found = all.text(key).filter(|_| process == 0);
+                series.facts.extend(found.map(|found| Fact::text(fact, name::title(found))));
             }
         }
         if series.processes.is_empty() {

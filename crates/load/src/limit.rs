@@ -127,7 +127,7 @@ impl Limit {
             None => name,
         };
         let clients = curve.points.iter().map(|point| point.clients).collect();
-        let is_used = |step: &MeasuredStep| at.iter().any(|used| used.clients == step.clients);
+        let is_used = |step: &MeasuredStep| at.iter().any(|it| it.clients == step.clients);
         let is_noisy = both().any(|(step, judged)| judged.is_noisy() && is_used(step));
         // The remark on a client-bound generator is of its own.
         let left_out = both().filter(|(step, _)| !step.is_client_bound());

@@ -73,8 +73,8 @@ impl Resident {
     /// with too few values.
     pub fn growth(&self) -> Option<(f64, Vec<f64>)> {
         let (first, last) = (*self.times_ns.first()?, *self.times_ns.last()?);
-        let from = first + START * (last - first);
-        let begin = self.times_ns.partition_point(|at| *at < from);
+        let start = first + START * (last - first);
+        let begin = self.times_ns.partition_point(|at| *at < start);
         let (times, bytes) = (&self.times_ns[begin..], &self.bytes[begin..]);
         let span = last - *times.first()?;
         if span < SPAN_MIN_NS {

@@ -43,11 +43,11 @@ impl Monitor {
     /// # Errors
     /// If the address cannot be used, or no thread can be started.
     pub fn start(
-        address: SocketAddr,
+        listen: SocketAddr,
         token: Option<String>,
         watched: Arc<Watched>,
     ) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+        let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (wake, woken) = UnixStream::pair()?;

@@ -57,8 +57,8 @@ impl Readings {
         });
         let server = server.into_iter().filter_map(|(name, unit, scale, of)| {
             let points = self.rates(|it| {
-                let server = it.server.as_ref()?;
-                Some((server.at_ns, of(server)?))
+                let read = it.server.as_ref()?;
+                Some((read.at_ns, of(read)?))
             });
             let scaled = points.into_iter().map(|(time, rate)| (time, scale * rate)).collect();
             series(name, unit, at, scaled)

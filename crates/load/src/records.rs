@@ -62,10 +62,11 @@ pub fn step(recorder: &mut dyn Recorder, shared: &RecordContext<'_>, step: &Step
         });
         return judgement;
     }
-    let of = |value: f64, of: fn(&StepBatch) -> f64| measured.mean_interval(value, of);
-    let rates = |of: fn(&StepBatch) -> f64| measured.batches.iter().map(of).collect::<Vec<f64>>();
-    let values = |of: fn(&StepBatch) -> f64, whole: f64| {
-        if measured.batches.is_empty() { vec![whole] } else { rates(of) }
+    let of = |mean: f64, each: fn(&StepBatch) -> f64| measured.mean_interval(mean, each);
+    let rates =
+        |each: fn(&StepBatch) -> f64| measured.batches.iter().map(each).collect::<Vec<f64>>();
+    let values = |each: fn(&StepBatch) -> f64, whole: f64| {
+        if measured.batches.is_empty() { vec![whole] } else { rates(each) }
     };
     let throughput = measured.throughput();
     let rate: fn(&StepBatch) -> f64 = |it| it.arrived / it.seconds;
@@ -95,10 +96,10 @@ pub fn step(recorder: &mut dyn Recorder, shared: &RecordContext<'_>, step: &Step
     sent.into_iter().for_each(|one| _ = recorder.record(one));
     let bandwidth = measured.bandwidth();
     if bandwidth > 0.0 {
-        let rate: fn(&StepBatch) -> f64 = |it| it.body_bytes as f64 / it.seconds;
+        let bytes: fn(&StepBatch) -> f64 = |it| it.body_bytes as f64 / it.seconds;
         recorder.record(Measured {
-            values: values(rate, bandwidth),
-            ..record(&metrics::BANDWIDTH, bandwidth, of(bandwidth, rate))
+            values: values(bytes, bandwidth),
+            ..record(&metrics::BANDWIDTH, bandwidth, of(bandwidth, bytes))
         });
     }
     for (metric, whole, values) in cpu_times(measured) {

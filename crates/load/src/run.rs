@@ -176,7 +176,7 @@ impl<'l> LoadRun<'l> {
         heat.from_ns = heat.from_ns.saturating_sub(times.0);
         window.begun_ns = heat.from_ns;
         self.has_left_requests = window.in_flight > 0;
-        let times = watcher.begin_time.zip(watcher.end_time);
+        let span = watcher.begin_time.zip(watcher.end_time);
         let is_whole = outcome.end == engine::End::Complete;
         let has_ended = is_whole && watcher.end.is_none() && watcher.target.local.is_some();
         let telemetry = watcher.begin.zip(watcher.end);
@@ -194,10 +194,10 @@ impl<'l> LoadRun<'l> {
         self.done_ns += timing.window_ns;
         // Of this machine, whatever its address: in a network namespace, too.
         let here = telemetry.as_ref().filter(|(begin, _)| {
-            times.is_some_and(|(at, _)| (at.asked_ns..=at.read_ns).contains(&begin.at_ns))
+            span.is_some_and(|(at, _)| (at.asked_ns..=at.read_ns).contains(&begin.at_ns))
         });
         let of_server = here.map_or(0, |(begin, end)| end.cpu_ns.saturating_sub(begin.cpu_ns));
-        window.others = times.and_then(|(begin, end)| others(begin, end, of_server));
+        window.others = span.and_then(|(begin, end)| others(begin, end, of_server));
         window.server = telemetry.map(|(begin, end)| between(&begin, &end));
         window.quota = self.quota;
         Ok(outcome)

@@ -88,13 +88,13 @@ impl LocalServer {
             self.looks.blocked += u64::from(self.tree.is_blocked());
             self.due_ns[0] = due_ns(begun_ns);
         }
-        let begun_ns = thread_cpu_ns();
+        let sockets_ns = thread_cpu_ns();
         if let Some(connections) = &self.connections
             && monotonic_raw_ns() >= self.due_ns[1]
         {
             self.looks.sockets += 1;
             self.looks.sending += connections.sending(&self.reader);
-            self.due_ns[1] = due_ns(begun_ns);
+            self.due_ns[1] = due_ns(sockets_ns);
         }
     }
 

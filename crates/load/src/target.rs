@@ -307,10 +307,10 @@ fn with_remedy(error: &ControlError) -> String {
         _ => return error.to_string(),
     };
     let remedy = match cause {
-        ExchangeError::Io(error) => return system_cause(error, Activity::Other).to_string(),
+        ExchangeError::Io(io) => return system_cause(io, Activity::Other).to_string(),
         ExchangeError::TimedOut(_) => " (--timeout): the server stalls, or needs a longer time",
         ExchangeError::Malformed(_) => "; `curl -v` shows all that the server sends",
-        error @ ExchangeError::Tls(_) => remedy(error),
+        ExchangeError::Tls(_) => remedy(cause),
         _ => "",
     };
     format!("{error}{remedy}")

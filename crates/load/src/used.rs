@@ -18,7 +18,7 @@ pub fn between(begin: &LoadTelemetry, end: &LoadTelemetry) -> ServerUse {
     let per = |count: u64| (count > 0).then(|| cpu_ns as f64 / count as f64);
     let trees = begin.tree.as_ref().zip(end.tree.as_ref());
     let [reactor_ns, reactor_wait_ns, reactors] = match trees {
-        Some((begin, end)) => workers(begin, end),
+        Some((first, last)) => workers(first, last),
         None => [
             plain(|it| it.reactor_cpu_ns),
             plain(|it| it.reactor_wait_ns),

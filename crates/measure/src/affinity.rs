@@ -119,8 +119,8 @@ pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<AffinityChoice> {
     let rank = |cpu: &u32| (steps(*cpu), u32::from(*cpu == 0), u32::MAX - *cpu);
     let cpu = candidates.iter().copied().min_by_key(rank)?;
     let mut reasons = vec![match share(cpu).map(|share| 100.0 * share) {
-        Some(busy) if busy > 20.0 => format!("least busy, but {busy:.0} % busy (expect noise)"),
-        Some(busy) => format!("{busy:.0} % busy"),
+        Some(used) if used > 20.0 => format!("least busy, but {used:.0} % busy (expect noise)"),
+        Some(used) => format!("{used:.0} % busy"),
         None => "utilization unknown".to_owned(),
     }];
     if cpu != 0 && candidates.contains(&0) {

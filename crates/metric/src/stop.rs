@@ -52,11 +52,11 @@ impl Stop {
     ) -> Result<Option<StopLimit>, ProcedureError> {
         let Some(limit) = limit else { return Ok(None) };
         let (cancel, cancelled) = channel::<()>();
-        let now = Arc::clone(&self.now);
+        let flag = Arc::clone(&self.now);
         let give_up = self.give_up;
         let timer = std::thread::Builder::new().spawn(move || {
             if cancelled.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                now.store(true, Ordering::Relaxed);
+                flag.store(true, Ordering::Relaxed);
                 if may_hang && cancelled.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
                     give_up();
                 }

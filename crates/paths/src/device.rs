@@ -164,12 +164,12 @@ impl DeviceSession {
     pub(crate) fn transfer(&self, part: Range<usize>, waiter: &Waiter) -> Result<usize, PathError> {
         let timeout_ms = u32::try_from(waiter.limit().as_millis().max(1)).unwrap_or(u32::MAX);
         let (offset, length) = (part.start as u32, part.len() as u32);
-        let mut part = InterfacePart { offset, length, timeout_ms, reserved: 0 };
+        let mut asked = InterfacePart { offset, length, timeout_ms, reserved: 0 };
         let (call, name) = match self.role {
             Role::Sends => (interface::SEND, "FATHOM_IOC_SEND"),
             Role::Receives => (interface::RECEIVE, "FATHOM_IOC_RECEIVE"),
         };
-        self.call(call, &mut part).map_err(|error| moved(name, waiter, error))
+        self.call(call, &mut asked).map_err(|error| moved(name, waiter, error))
     }
 
     /// The page-table entry of an address of this process.

@@ -128,16 +128,16 @@ impl Receiving {
         let rest = *most - *at + u64::from(length.is_none());
         let moved = match way {
             ReceiveWay::Copy { buffer, device } => {
-                let most = rest.min(buffer.len() as u64) as usize;
+                let room = rest.min(buffer.len() as u64) as usize;
                 let received =
-                    receive_buffer(&mut buffer[..most], device.as_ref(), socket, waiter)?;
+                    receive_buffer(&mut buffer[..room], device.as_ref(), socket, waiter)?;
                 write_all(received, *at, |part, at| {
                     pwrite(&*file, &buffer[part], at).map_err(PathError::in_call("write"))
                 })?
             }
             ReceiveWay::Device { device, window } => {
-                let most = rest.min(window.len() as u64) as usize;
-                let received = device.transfer(0..most, waiter)?;
+                let room = rest.min(window.len() as u64) as usize;
+                let received = device.transfer(0..room, waiter)?;
                 watch.look(window);
                 write_all(received, *at, |part, at| window.write_to(file.as_fd(), part, at))?
             }
@@ -147,8 +147,8 @@ impl Receiving {
                     let bytes = (rest + before as u64).min(*size as u64) as usize;
                     let start = *at - before as u64;
                     let end = start + bytes as u64;
-                    let length = fstat(&*file).map_err(PathError::in_call("fstat"))?.st_size;
-                    if u64::try_from(length).is_ok_and(|length| length < end) {
+                    let file_bytes = fstat(&*file).map_err(PathError::in_call("fstat"))?.st_size;
+                    if u64::try_from(file_bytes).is_ok_and(|it| it < end) {
                         ftruncate(&*file, end).map_err(PathError::in_call("ftruncate"))?;
                     }
                     let access = ProtFlags::READ | ProtFlags::WRITE;

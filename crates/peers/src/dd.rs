@@ -98,8 +98,8 @@ fn writing(mib: u64) -> Row {
         written: 2 * bytes,
         seconds: (2.0 * bytes as f64 / BYTES_PER_S_USUAL).max(0.6),
         parse: Box::new(|outputs| {
-            let (bytes, seconds): (Vec<f64>, Vec<f64>) = points(outputs)?.into_iter().unzip();
-            PeerReading::from_value(bytes.iter().sum::<f64>() / seconds.iter().sum::<f64>())
+            let (written, seconds): (Vec<f64>, Vec<f64>) = points(outputs)?.into_iter().unzip();
+            PeerReading::from_value(written.iter().sum::<f64>() / seconds.iter().sum::<f64>())
         }),
         ..row
     }

@@ -30,10 +30,9 @@ impl Peer for H2load {
 
 fn parse(output: &Output) -> Result<Load, RunError> {
     let text = &output.out;
-    let rate = before(text, " req/s,");
     // `requests: 64124 total, 64132 started, 64124 done, 64124 succeeded, …`
-    let requests = after(text, "requests: ").and_then(|word| word.parse::<f64>().ok());
-    let loads = requests.zip(rate).zip(before(text, " succeeded,"));
+    let total = after(text, "requests: ").and_then(|word| word.parse::<f64>().ok());
+    let loads = total.zip(before(text, " req/s,")).zip(before(text, " succeeded,"));
     let ((requests, rate), succeeded) = loads.ok_or_else(|| missing("`req/s`", output))?;
     if succeeded < requests {
         return Err(RunError::Failed("h2load reports failed requests".to_owned()));

@@ -39,8 +39,8 @@ fn parse(output: &Output) -> Result<Load, RunError> {
     if text.contains("Error distribution:") || statuses.lines().any(|line| is_other(&line)) {
         return Err(RunError::Failed("hey reports failed requests".to_owned()));
     }
-    let rate = after(text, "Requests/sec:").and_then(|word| word.parse().ok());
-    let loads = before(statuses, " responses").zip(rate);
+    let per_second = after(text, "Requests/sec:").and_then(|word| word.parse().ok());
+    let loads = before(statuses, " responses").zip(per_second);
     let (requests, rate) = loads.ok_or_else(|| missing("`Requests/sec:`", output))?;
     let quantile = |mark| Some((1e9 * after(text, mark)?.parse::<f64>().ok()?).round());
     // 0.0000 is no time.

@@ -33,9 +33,9 @@ impl Peer for Oha {
 
 fn parse(output: &Output) -> Result<Load, RunError> {
     let report: Value = serde_json::from_str(&output.out).unwrap_or_default();
-    let responses = report["statusCodeDistribution"].as_object();
-    let rate = report["summary"]["requestsPerSec"].as_f64();
-    let loads = responses.zip(rate);
+    let statuses = report["statusCodeDistribution"].as_object();
+    let per_second = report["summary"]["requestsPerSec"].as_f64();
+    let loads = statuses.zip(per_second);
     let (responses, rate) = loads.ok_or_else(|| missing("`requestsPerSec`", output))?;
     // What is under way at the end is its only error.
     let is_expected = |what: &str| what == "aborted due to deadline";

@@ -38,8 +38,8 @@ fn parse(output: &Output) -> Result<Load, RunError> {
     if text.contains("Non-2xx") || text.contains("Socket errors") {
         return Err(RunError::Failed("wrk reports failed requests".to_owned()));
     }
-    let rate = after(text, "Requests/sec:").and_then(|word| word.parse().ok());
-    let loads = before(text, " requests in ").zip(rate);
+    let per_second = after(text, "Requests/sec:").and_then(|word| word.parse().ok());
+    let loads = before(text, " requests in ").zip(per_second);
     let (requests, rate) = loads.ok_or_else(|| missing("`Requests/sec:`", output))?;
     let times = text.split_once("Latency Distribution").map_or("", |(_, after)| after);
     let quantile = |mark| time_ns(after(times, mark)?);

@@ -60,8 +60,8 @@ impl From<&Document> for Outline {
             (document.tool.clone(), document.run.clone(), document.host.clone());
         let far = document.far.clone();
         let schema = document.schema;
-        let document = Document { schema, tool, run, host, far, records: Vec::new() };
-        Self { document, headlines }
+        let head = Document { schema, tool, run, host, far, records: Vec::new() };
+        Self { document: head, headlines }
     }
 }
 

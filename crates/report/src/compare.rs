@@ -77,8 +77,8 @@ pub fn render_groups(groups: &GroupComparison, layout: &Layout) -> String {
 }
 
 fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &Layout) -> String {
-    let line = layout.width.clamp(NARROWEST, 140);
-    let columns = &Lines::new(line, if line >= 110 { 2 } else { 1 }, &COLUMNS);
+    let width = layout.width.clamp(NARROWEST, 140);
+    let columns = &Lines::new(width, if width >= 110 { 2 } else { 1 }, &COLUMNS);
     let mut text = String::new();
     if let Some(gate) = &comparison.gate {
         text += &gate::verdict(gate, comparison.rows.len(), columns.line);
@@ -150,8 +150,8 @@ fn sides(comparison: &Comparison, all: bool, width: usize) -> String {
     let facts = |label: &str, differences: &[Difference]| -> String {
         let fact = |(i, fact): (usize, &Difference)| {
             let label = if i == 0 { label } else { "" };
-            let [a, b] = what_differs([&fact.a, &fact.b]);
-            labelled(label, &format!("{}: {a} → {b}", fact.what), width)
+            let [from, to] = what_differs([&fact.a, &fact.b]);
+            labelled(label, &format!("{}: {from} → {to}", fact.what), width)
         };
         let shown = if all { differences.len() } else { differences.len().min(FACTS) };
         let lines: String = differences[..shown].iter().enumerate().map(fact).collect();

@@ -387,13 +387,13 @@ impl FleetView {
         text += &self.listed(&folds(odd), (LISTED, "finding"), |fold| {
             let names = self.names(fold.iter().map(|host| host.host.as_str()));
             let rows = rows(fold, self.all);
-            let mut text = paint_lines(BAD, &wrapped(&names, self.line, "", "  "));
-            text += &self.listed(&rows, (OF_HOST, "row"), |row| self.row(row, &lines));
+            let mut entry = paint_lines(BAD, &wrapped(&names, self.line, "", "  "));
+            entry += &self.listed(&rows, (OF_HOST, "row"), |row| self.row(row, &lines));
             let label = if rows.is_empty() { "" } else { "likely cause: " };
-            text += &self.listed(&fold[0].facts, (OF_HOST, "fact"), |odd| {
+            entry += &self.listed(&fold[0].facts, (OF_HOST, "fact"), |odd| {
                 wrapped(&format!("{label}{}", fact(odd)), self.line, "  ", "    ")
             });
-            text
+            entry
         });
         text
     }

@@ -85,9 +85,8 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         };
         let counts = format!("{}/{}", row.counts.valid, row.counts.total());
         let started = started(&row.started);
-        let effort = row.effort.word();
-        let (state, kernel) = (row.state.word(), &*row.kernel);
-        let texts = [&*row.id, &started, state, effort, &counts, &host, kernel].into_iter();
+        let (state, effort) = (row.state.word(), row.effort.word());
+        let texts = [&*row.id, &started, state, effort, &counts, &host, &row.kernel].into_iter();
         text += &lines.line(texts.zip([PLAIN, PLAIN, style, PLAIN, PLAIN, PLAIN, PLAIN]));
         // What was asked of a command by hand begins with the command.
         let procedure = row.procedure.iter().filter(|_| row.asked.is_empty());

@@ -24,8 +24,8 @@ pub fn origin(document: &Document, other: &Document) -> String {
 
 /// How much older or newer the second time stamp is.
 fn age(this: &str, other: &str) -> Option<String> {
-    let seconds = |text: &str| Some(text.parse::<jiff::Timestamp>().ok()?.as_second());
-    let older = seconds(this)? - seconds(other)?;
+    let time_of = |text: &str| Some(text.parse::<jiff::Timestamp>().ok()?.as_second());
+    let older = time_of(this)? - time_of(other)?;
     let word = if older < 0 { "newer" } else { "older" };
     let amount = match older.unsigned_abs() {
         seconds @ 0..120 => format!("{seconds} s"),

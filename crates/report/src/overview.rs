@@ -278,8 +278,8 @@ pub(crate) fn rows_named(
         let [mut row, name] = view.lines.name(record.name(), ["", "  "]);
         row += &line("", name, record, Pick::First, &view);
         let shown = ShownRecord::from_record(record, protocol);
-        if let Some(text) = shown.text_below(view.lines.width(MEASURED)) {
-            row += &wrapped(&format!("value: {text}"), view.lines.line, "  ", "  ");
+        if let Some(below) = shown.text_below(view.lines.width(MEASURED)) {
+            row += &wrapped(&format!("value: {below}"), view.lines.line, "  ", "  ");
         }
         if 1 + text.lines().count() + row.lines().count() > room {
             break;

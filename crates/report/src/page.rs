@@ -67,8 +67,8 @@ impl Contents<'_> {
             return;
         };
         let own = words.len().saturating_sub(origins.len());
-        for (words, origin) in words[own..].iter_mut().zip(origins) {
-            words.reasons.insert(0, Why { text: format!("from run {origin}"), next: None });
+        for (one, origin) in words[own..].iter_mut().zip(origins) {
+            one.reasons.insert(0, Why { text: format!("from run {origin}"), next: None });
         }
         for tile in tiles.iter_mut().filter(|tile| tile.record >= own) {
             tile.title += &format!(" (run {})", origins[tile.record - own]);

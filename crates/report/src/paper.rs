@@ -135,8 +135,8 @@ fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
     match documents {
         [_] => blocks.push(text(answer(first))),
         several => {
-            let of = |run: &Document| format!("{}: {}", run.run.name(), answer(run));
-            blocks.push(Block::List(several.iter().map(of).collect()));
+            let named = |run: &Document| format!("{}: {}", run.run.name(), answer(run));
+            blocks.push(Block::List(several.iter().map(named).collect()));
             blocks.push(text(format!("What follows here is of {}.", first.run.name())));
         }
     }

@@ -93,7 +93,7 @@ pub fn render(
         closing.push(format!("Each of these commands fills its rows{file}:"));
     }
     if options.markdown {
-        let commands = commands.iter().map(|(command, rows)| format!("`{command}`: {rows}"));
+        let commands = commands.iter().map(|(command, count)| format!("`{command}`: {count}"));
         closing.extend(commands);
         return in_markdown(&parts, &rows, options, &closing);
     }
@@ -294,8 +294,8 @@ fn table(rows: &[Cells], options: ReferenceOptions, widths: [usize; 5], line: us
         let texts = std::iter::once(&*name).chain(row.texts().skip(1));
         text += &(above + &lines.line(texts.map(|text| (text, PLAIN))));
         if options.published && !is_beside {
-            let texts = ["  published", ""].into_iter().chain(row.published.iter().map(|it| &**it));
-            text += &paint(FAINT, &lines.line(texts.map(|text| (text, PLAIN))));
+            let cells = ["  published", ""].into_iter().chain(row.published.iter().map(|it| &**it));
+            text += &paint(FAINT, &lines.line(cells.map(|text| (text, PLAIN))));
         }
     }
     text

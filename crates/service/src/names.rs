@@ -28,7 +28,7 @@ impl Names {
         let (name, port) = split_port(host);
         let in_brackets = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let is_address = match in_brackets {
-            Some(name) => name.parse::<Ipv6Addr>().is_ok(),
+            Some(address) => address.parse::<Ipv6Addr>().is_ok(),
             None => matches!(name.parse(), Ok(IpAddr::V4(_))),
         };
         let is_known = || self.0.iter().any(|known| known.eq_ignore_ascii_case(name));

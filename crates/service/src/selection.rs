@@ -137,8 +137,8 @@ fn date(value: &[u8]) -> Option<SystemTime> {
 /// One range of bytes. Several, another unit or a malformed range select the whole file.
 fn part(range: &[u8], bytes: u64) -> ServiceSelection {
     let parsed = std::str::from_utf8(range).ok().and_then(|text| {
-        let (unit, range) = text.split_once('=')?;
-        let (first, last) = range.split_once('-')?;
+        let (unit, ends) = text.split_once('=')?;
+        let (first, last) = ends.split_once('-')?;
         let number = |text: &str| -> Option<Option<u64>> {
             let is_number = text.bytes().all(|b| b.is_ascii_digit());
             // Above 2⁶⁴ is beyond every file.

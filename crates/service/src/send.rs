@@ -277,8 +277,8 @@ impl SendResponse {
         }
         let bytes = self.filling.min(FILLING.len() as u64) as usize;
         let sent = or_would_block(send(socket, &FILLING[..bytes], SendFlags::NOSIGNAL))?;
-        if let SendStep::Sent(bytes) = sent {
-            self.filling -= bytes as u64;
+        if let SendStep::Sent(count) = sent {
+            self.filling -= count as u64;
         }
         Ok(sent)
     }

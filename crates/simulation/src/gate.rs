@@ -58,8 +58,8 @@ impl GateFigure {
             let ends = |row: &Compared| {
                 let [low, high] = row.interval?;
                 // A ratio's interval is √2 times as wide as that of a side.
-                let noise = row.noise.unwrap_or((high / low).ln() / 8.0_f64.sqrt());
-                (noise < LIMIT).then_some(high)
+                let spread = row.noise.unwrap_or((high / low).ln() / 8.0_f64.sqrt());
+                (spread < LIMIT).then_some(high)
             };
             let below: Vec<f64> = comparison.rows.iter().filter_map(ends).collect();
             figure.below += below.len();

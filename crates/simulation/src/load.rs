@@ -244,8 +244,8 @@ pub(crate) fn section(trials: Trials) -> Section {
     let far = REACHES.iter().filter(|reach| **reach >= FAR);
     let heads = far.map(|reach| format!(" | {reach}: throughput | knee | 95 %"));
     let lines = rows.iter().zip(figures.chunks(REACHES.len())).map(|(row, figures)| {
-        let far = figures.iter().zip(REACHES).filter(|(_, reach)| *reach >= FAR);
-        let coverage = far.flat_map(|(figure, _)| {
+        let beyond = figures.iter().zip(REACHES).filter(|(_, reach)| *reach >= FAR);
+        let coverage = beyond.flat_map(|(figure, _)| {
             [figure.saturation, figure.knee, figure.clients].map(|rate| match figure.counts() {
                 true => format!(" | {}", marked_below(rate, 0.93)),
                 false => " | –".to_owned(),

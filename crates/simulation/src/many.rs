@@ -106,11 +106,11 @@ is only \"looks\". *Unchanged* are the cases called unchanged within 2 %: of the
 and (*wrongly*) of the eight. All in per cent.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let words = format!(
+    let preface = format!(
         "`fathom compare` of two runs of {CASES} cases each, {} times.\n{WORDS}",
         trials.runs
     );
-    let mut section = Section::new("Many cases at once", &words);
+    let mut section = Section::new("Many cases at once", &preface);
     let worlds = ["normal", "log-normal", "heavy tail", "two kinds of processes"].map(world);
     let items: Vec<(&World, usize)> = worlds
         .into_iter()

@@ -364,13 +364,13 @@ pub(crate) fn section(trials: Trials) -> Section {
     });
     section.table(&format!("core | r | right | {heads} | all: kept | flagged"), lines);
     section.paragraph(STRATA);
-    let heads = WANTED.map(|wanted| format!("{wanted} visits: ±")).join(" | ");
+    let columns = WANTED.map(|wanted| format!("{wanted} visits: ±")).join(" | ");
     let without = figures.iter().step_by(CORRELATIONS.len());
-    let lines = CORES.iter().zip(without).map(|(core, figure)| {
+    let widths = CORES.iter().zip(without).map(|(core, figure)| {
         let halves = figure.wanted.each_ref().map(Intervals::half_width);
         format!("{} | {}", core.name(), halves.join(" | "))
     });
-    section.table(&format!("core | {heads}"), lines);
+    section.table(&format!("core | {columns}"), widths);
     section
 }
 

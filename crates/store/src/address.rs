@@ -68,12 +68,12 @@ impl Address {
         if roots.is_some() && tls != TlsMode::VerifyFull {
             return Err(wrong("sslrootcert needs sslmode=verify-full".to_owned()));
         }
-        let query = |pairs: &[&str]| match pairs.join("&") {
+        let joined = |pairs: &[&str]| match pairs.join("&") {
             none if none.is_empty() => none,
             some => format!("?{some}"),
         };
         let at = if user.is_empty() { "" } else { "@" };
-        let parsed = format!("postgres://{user}{at}{place}{}", query(&kept));
+        let parsed = format!("postgres://{user}{at}{place}{}", joined(&kept));
         let mut config: Config = parsed.parse().map_err(|error| wrong(cause(&error)))?;
         if let Some(password) = Some(password).filter(|it| !it.is_empty()).or(by_query) {
             config.password(decoded(password));
@@ -94,7 +94,7 @@ impl Address {
         let is_shown = |pair: &&str| !pair.starts_with("password=") && !pair.is_empty();
         let shown: Vec<&str> =
             rest.split_once('?').unwrap_or_default().1.split('&').filter(is_shown).collect();
-        let shown = format!("{scheme}://{user}{at}{place}{}", query(&shown));
+        let shown = format!("{scheme}://{user}{at}{place}{}", joined(&shown));
         Ok(Self { whole: text.to_owned(), shown, config: Box::new(config), tls, roots })
     }
 

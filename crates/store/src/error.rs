@@ -159,8 +159,8 @@ impl StoreError {
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { action, path },
             ErrorCode::NotADatabase => Self::not_a_store(&path, NOT_SQLITE),
             ErrorCode::OperationInterrupted => {
-                let reason = format!("a statement exceeds {} steps", STEPS_MAX);
-                Self::Corrupt { action, path, reason }
+                let limit = format!("a statement exceeds {} steps", STEPS_MAX);
+                Self::Corrupt { action, path, reason: limit }
             }
             ErrorCode::ReadOnly => Self::other(action, &path, READ_ONLY),
             ErrorCode::DatabaseCorrupt => Self::Corrupt { action, path, reason },

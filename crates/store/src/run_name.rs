@@ -167,10 +167,10 @@ impl Store {
         host: Option<&str>,
     ) -> Result<RunNameFound, StoreError> {
         let bad = || StoreError::BadName { name: name.to_owned() };
-        let (of_kind, back) = rest.split_once('~').unwrap_or((rest, "0"));
+        let (selector, back) = rest.split_once('~').unwrap_or((rest, "0"));
         let back: usize = back.parse().map_err(|_| bad())?;
-        let named = match of_kind.strip_prefix(':') {
-            None if of_kind.is_empty() => None,
+        let named = match selector.strip_prefix(':') {
+            None if selector.is_empty() => None,
             Some(kind) if KINDS.contains(&kind) => Some(kind),
             _ => return Err(bad()),
         };

@@ -104,8 +104,8 @@ impl Store {
             damage.extend(headline::read(row, &mut cases).err());
             Ok(())
         };
-        let columns = [headline::COLUMNS, headline::JOIN];
-        self.read_runs(condition, arguments, columns, headlines, |_, _| ())?;
+        let of_headlines = [headline::COLUMNS, headline::JOIN];
+        self.read_runs(condition, arguments, of_headlines, headlines, |_, _| ())?;
         for run in runs {
             match run {
                 Ok(run) => damage.extend(differs(row, &run, &records, damage.is_empty())),

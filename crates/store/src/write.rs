@@ -306,8 +306,8 @@ impl<'r> RecordRows<'r> {
         };
         if let Some(samples) = samples {
             let crc = crc32fast::hash(samples.as_bytes());
-            let insert = "INSERT INTO samples (record, body, crc) VALUES (?1, ?2, ?3)";
-            database.execute(insert, values![number, samples.as_bytes(), crc])?;
+            let statement = "INSERT INTO samples (record, body, crc) VALUES (?1, ?2, ?3)";
+            database.execute(statement, values![number, samples.as_bytes(), crc])?;
         }
         headline::insert(database, number, run_id, &Headline::from(*record))
     }

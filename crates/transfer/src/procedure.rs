@@ -227,10 +227,10 @@ impl TransferOptions {
             if let Some((why, is_gone)) = run.block(&mut random, recorder)? {
                 let to = run.orders.remote.as_ref().map(|place| place.address.to_string());
                 let to = to.unwrap_or_else(|| "the receiving end".to_owned());
-                let word = if done == 1 { "repetition" } else { "repetitions" };
+                let noun = if done == 1 { "repetition" } else { "repetitions" };
                 return Ok(Some(match is_gone {
-                    true => format!("{to} stopped answering after {done} {word}"),
-                    false => format!("{to}: {why} (after {done} {word})"),
+                    true => format!("{to} stopped answering after {done} {noun}"),
+                    false => format!("{to}: {why} (after {done} {noun})"),
                 }));
             }
             if recorder.stop().now().load(Relaxed) {
@@ -276,8 +276,8 @@ impl TransferRun {
         }
         // A part of a block has times, and contrasts of what it has.
         if done.iter().any(Option::is_some) {
-            for (measured, done) in self.cells.iter_mut().zip(done) {
-                measured.done.push(done);
+            for (measured, one) in self.cells.iter_mut().zip(done) {
+                measured.done.push(one);
             }
         }
         Ok(broken)

@@ -294,8 +294,8 @@ impl<'r> OfSet<'r> {
             let facts = vec![Fact::quantity("pairs", contrast.terms as f64, Unit::Ratio)];
             records.extend(self.effect(recorder, params, ratios, facts));
         }
-        for (at, one) in others.iter().enumerate() {
-            for other in others[at + 1..].iter().filter(|other| other.0 != one.0) {
+        for (first, one) in others.iter().enumerate() {
+            for other in others[first + 1..].iter().filter(|other| other.0 != one.0) {
                 let Some(contrast) = interaction(&levels, *one, *other) else { continue };
                 let ratios = self.ratios(&contrast, None);
                 let Some(([low, high], _)) = median_interval(&ratios) else { continue };
@@ -304,22 +304,22 @@ impl<'r> OfSet<'r> {
                     continue;
                 }
                 let [factor, with] = [Factor::ALL[one.0], Factor::ALL[other.0]];
-                let level = with.level_name(other.1[1]);
+                let there = with.level_name(other.1[1]);
                 let params = Params::one("set", name.as_str())
                     .and("factor", factor.name())
                     .and("from", factor.level_name(one.1[0]).as_str())
                     .and("level", factor.level_name(one.1[1]).as_str())
-                    .and("with", format!("{}-{level}", with.name()).as_str());
+                    .and("with", format!("{}-{there}", with.name()).as_str());
                 let at = |level: u32| {
                     let is = |number: &usize| levels[*number][other.0] == level;
                     let numbers: Vec<usize> = (0..levels.len()).filter(is).collect();
                     let of = numbers.iter().map(|number| levels[*number].clone());
-                    let contrast = effect(&of.collect::<Vec<Levels>>(), one.0, one.1)?;
-                    median(&self.ratios(&contrast, Some(&numbers)))
+                    let simple = effect(&of.collect::<Vec<Levels>>(), one.0, one.1)?;
+                    median(&self.ratios(&simple, Some(&numbers)))
                 };
                 let facts = [("at reference", other.1[0]), ("there", other.1[1])];
-                let fact = |(name, level)| {
-                    Some(Fact::quantity(&format!("effect {name}"), at(level)?, Unit::Ratio))
+                let fact = |(place, level)| {
+                    Some(Fact::quantity(&format!("effect {place}"), at(level)?, Unit::Ratio))
                 };
                 let facts = facts.into_iter().filter_map(fact).collect();
                 records.extend(self.effect(recorder, params, ratios, facts));

@@ -169,11 +169,11 @@ fn open(orders: &SenderOrders) -> Result<(Far, SenderEnds), FarError> {
             Far::connect(&Remote { address: *address, token, bind: *bind })?
         }
     };
-    let congestion = orders.congestion.clone();
-    let data = far.begin(SetUp { work: ProtocolWork::Files, cpu: orders.cpus[1], congestion })?;
+    let (work, congestion) = (ProtocolWork::Files, orders.congestion.clone());
+    let data = far.begin(SetUp { work, cpu: orders.cpus[1], congestion: congestion.clone() })?;
     let data = data.into_iter().next().ok_or(FarError::Unexpected("no data connection"))?;
     let address = far.listens_at().ok_or(FarError::Unexpected("no listening port"))?;
-    let (remote, congestion) = (orders.remote.clone(), orders.congestion.clone());
+    let remote = orders.remote.clone();
     let (pages, data) = (orders.pages, Channel::new(data.into()));
     Ok((far, SenderEnds { orders: data, address, remote, congestion, pages }))
 }
@@ -219,7 +219,7 @@ impl SenderEnds {
         let WorkReport::Ready = self.report(WAIT_NS)? else {
             return Err(FarError::Unexpected("expected ready"));
         };
-        let (cpu_ns, faults) = (process_cpu_ns(), page_faults());
+        let (cpu_before, faults_before) = (process_cpu_ns(), page_faults());
         let begun_ns = monotonic_raw_ns();
         let (sockets, first) = match self.send_all(cell, set, &mut sending, &waiter) {
             // A failed file of the receiver is a broken connection here, and its reason comes now.
@@ -229,7 +229,7 @@ impl SenderEnds {
             }
             sent => sent?,
         };
-        let used = [process_cpu_ns() - cpu_ns, page_faults() - faults];
+        let used = [process_cpu_ns() - cpu_before, page_faults() - faults_before];
         let WorkReport::Received(received) = self.report(LAST_NS)? else {
             return Err(FarError::Unexpected("expected the end of the files"));
         };

@@ -60,8 +60,8 @@ pub(super) fn measure(program: &Path, stop: &AtomicBool) -> Result<Vec<LabRow>> 
         let expected = f64::from(MEMBERS) * one;
         let throughput = LoadCompared { what: "requests/s".to_owned(), expected, found: all };
         rows.push(LabRow::of_theory(LINKS, of_all, all, &[throughput], WITHIN));
-        let [found, expected] = [p99(merged)?, p99_of_members(&runs)?];
-        let p99 = LoadCompared::ms("p99 of all", expected, found);
+        let [found, theory] = [p99(merged)?, p99_of_members(&runs)?];
+        let p99 = LoadCompared::ms("p99 of all", theory, found);
         rows.push(LabRow::of_theory(LINKS, of_all, all, &[p99], WIDTH));
     }
     Ok(rows)

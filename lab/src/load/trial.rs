@@ -131,8 +131,8 @@ impl Trial {
         let files = if random.coin() { SMALL } else { MIDDLE };
         let (limit, files, tolerance) = match kind {
             0 => {
-                let files = LimitedFiles { bytes: 200_000, ..LARGE };
-                (ImposedLimit::Network(between(50e6, 500e6, share)), files, 0.02)
+                let large = LimitedFiles { bytes: 200_000, ..LARGE };
+                (ImposedLimit::Network(between(50e6, 500e6, share)), large, 0.02)
             }
             1 => (ImposedLimit::Disk(between(20e6, 80e6, share)), COLD, 0.05),
             2 => (ImposedLimit::ServerCpu(between(0.15, 0.9, share)), files, 0.15),

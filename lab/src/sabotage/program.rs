@@ -70,8 +70,8 @@ impl ProgramBench {
         let (cpu, program) = (self.cpu.to_string(), self.program.clone());
         let own = [&program, "run", "--quick", "--json", "--samples", "--cpu", &cpu];
         let kept = ["--store", &store];
-        let before = launch.before.iter().map(String::as_str);
-        let words: Vec<&str> = before.chain(own).chain(kept).chain(metrics.split(' ')).collect();
+        let prefix = launch.before.iter().map(String::as_str);
+        let words: Vec<&str> = prefix.chain(own).chain(kept).chain(metrics.split(' ')).collect();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null());
         command.env(MARK, std::process::id().to_string());
@@ -129,7 +129,7 @@ impl RunResult {
     /// shape of the values, for which there is no counter.
     pub(super) fn confirms(&self, cause: Cause, record: &Record) -> Option<bool> {
         let (inside, machine) = (&record.disturbance, &self.counters);
-        let counted = |inside: u64, machine: f64| inside > 0 && inside as f64 <= machine;
+        let counted = |own: u64, all: f64| own > 0 && own as f64 <= all;
         match cause {
             Cause::Contention => Some(
                 self.others() > 0.05 || counted(inside.involuntary_switches, machine.preempted),

@@ -35,10 +35,9 @@ impl SabotageResults {
     }
 
     fn with(root: &Path, origin: EvidenceOrigin, runs: u32, seed: u64) -> Self {
-        let values = [runs.to_string(), seed.to_string()];
-        let parts = EvidenceParts::load(root.join(KEPT), &values);
-        let [runs, seed] = values;
-        Self { parameters: [("RUNS", runs), ("SEED", seed)], origin, parts }
+        let parameters = [("RUNS", runs.to_string()), ("SEED", seed.to_string())];
+        let values = parameters.clone().map(|(_, value)| value);
+        Self { parts: EvidenceParts::load(root.join(KEPT), &values), parameters, origin }
     }
 
     /// Replaces and keeps the result of a part.

@@ -189,9 +189,9 @@ impl ZooMachine {
                 let size = format!("memory-backend-ram,id=m{number},size={}M", node.mib);
                 words.extend(["-object".to_owned(), size]);
             }
-            let memory = if node.mib > 0 { format!(",memdev=m{number}") } else { String::new() };
-            let cpus = node.cpus.map_or_else(String::new, |(a, b)| format!(",cpus={a}-{b}"));
-            words.extend(["-numa".to_owned(), format!("node,nodeid={number}{cpus}{memory}")]);
+            let memdev = if node.mib > 0 { format!(",memdev=m{number}") } else { String::new() };
+            let node_cpus = node.cpus.map_or_else(String::new, |(a, b)| format!(",cpus={a}-{b}"));
+            words.extend(["-numa".to_owned(), format!("node,nodeid={number}{node_cpus}{memdev}")]);
         }
         for (number, disk) in self.disks.iter().enumerate() {
             words.extend(disk.arguments(number));

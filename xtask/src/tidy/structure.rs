@@ -47,15 +47,15 @@ pub(super) fn of_packages(files: &[File]) -> Vec<TidyStructure> {
 /// Neither a crate nor the page has a circle, and thus no arrow up.
 pub(super) fn of_sources(files: &[File]) -> Vec<String> {
     let message = |package: &str, circle: &[String]| {
-        let (files, first) = (circle.len(), &circle[0]);
+        let (count, first) = (circle.len(), &circle[0]);
         format!(
-            "{package}/src/{first}:1: in a circle of {files} files; \
+            "{package}/src/{first}:1: in a circle of {count} files; \
              see `cargo run -p xtask -- structure`, and move what both ends name below both"
         )
     };
     let packages = of_packages(files);
-    let circles = packages.iter().flat_map(|one| one.circles.iter().map(move |files| (one, files)));
-    circles.map(|(one, files)| message(&one.package, files)).collect()
+    let circles = packages.iter().flat_map(|one| one.circles.iter().map(move |it| (one, it)));
+    circles.map(|(one, circle)| message(&one.package, circle)).collect()
 }
 
 fn of_package(package: &str, files: &[&File]) -> TidyStructure {
@@ -88,8 +88,8 @@ fn of_package(package: &str, files: &[&File]) -> TidyStructure {
     for (from, to) in &arrows {
         let apart = from.iter().zip(to).take_while(|(a, b)| a == b).count() + 1;
         let ends = number(&from[..apart.min(from.len())]).zip(number(&to[..apart.min(to.len())]));
-        if let Some((from, to)) = ends {
-            between[from].insert(to);
+        if let Some((start, end)) = ends {
+            between[start].insert(end);
         }
     }
     let circles = circles(&between);

@@ -54,10 +54,10 @@ fn both_sides(a: &Record, b: &Record, wrong: impl Fn(&Record) -> Option<String>)
 /// Metrics of both sides whose cases have parameters of other names on each: what the parameters
 /// mean has changed, and no case of one side is one of the other.
 pub(super) fn other_parameters<'a>(
-    in_a: impl Iterator<Item = &'a CompareKey<'a>>,
-    in_b: impl Iterator<Item = &'a CompareKey<'a>>,
+    keys_a: impl Iterator<Item = &'a CompareKey<'a>>,
+    keys_b: impl Iterator<Item = &'a CompareKey<'a>>,
 ) -> Vec<NotComparable> {
-    let (a, b) = (parameter_names(in_a), parameter_names(in_b));
+    let (a, b) = (parameter_names(keys_a), parameter_names(keys_b));
     let differ = |(metric, in_a): (&&MetricId, &BTreeSet<String>)| {
         let in_b = b.get(metric).filter(|in_b| in_a.is_disjoint(in_b))?;
         let listed = |names: &BTreeSet<String>| {

@@ -26,7 +26,7 @@ const UNCHANGED_MAX: f64 = 0.3;
 pub(super) fn weigh(
     a: &[RunRecord<'_>],
     b: RunRecord<'_>,
-    noise: &Noise,
+    learned: &Noise,
     seed: u64,
 ) -> Option<Compared> {
     let first = a.first()?.record;
@@ -39,8 +39,8 @@ pub(super) fn weigh(
     let within = within_runs(&sides, &of_b);
     let ratio = ratio_to_runs(&runs, &in_b, seed).or(within);
     let ratio = ratio.map(|ratio| ratio.with_error(drift(a, b)));
-    let limit = noise.limit(&first.metric);
-    let kept = noise.limit_for(&first.metric, &first.params, stratum);
+    let limit = learned.limit(&first.metric);
+    let kept = learned.limit_for(&first.metric, &first.params, stratum);
     let (noise, noise_by) = match (kept, between(&runs)) {
         (Some(noise), _) => (Some(noise), Some(NoiseBy::Kept)),
         (None, Some(noise)) => (Some(noise), Some(NoiseBy::A)),

@@ -71,7 +71,7 @@ pub fn compare_groups(
     let is_in_a = |at: usize| at < in_a.members.len();
     let twin = |at: usize| {
         let other =
-            (in_a.members.len()..all.len()).find(|b| key(all[*b].host()) == key(all[at].host()));
+            (in_a.members.len()..all.len()).find(|it| key(all[*it].host()) == key(all[at].host()));
         Some([at, other?])
     };
     let twins: Vec<Twin> = (0..in_a.members.len()).filter_map(twin).collect();

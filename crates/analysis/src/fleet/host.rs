@@ -64,16 +64,16 @@ impl HostJudgement {
 /// # Panics
 /// Never: the run is a member of the group.
 #[must_use]
-pub fn judge_host(run: &Document, group: &[&Document], limits: &FleetLimits) -> HostJudgement {
+pub fn judge_host(run: &Document, runs: &[&Document], limits: &FleetLimits) -> HostJudgement {
     let own = key(&run.host);
-    let others = group.iter().copied().filter(|other| key(&other.host) != own);
+    let others = runs.iter().copied().filter(|other| key(&other.host) != own);
     let fleet = Fleet::from_runs(&others.chain([run]).collect::<Vec<_>>());
     let is_own = |member: &usize| key(fleet.members[*member].host()) == own;
     let find =
         |(at, (_, of)): (usize, &(Hardware, Vec<usize>))| Some((at, of.iter().position(is_own)?));
-    let (group, at) =
+    let (number, at) =
         fleet.groups.iter().enumerate().find_map(find).expect("the run is in a group");
-    let group = &fleet.groups[group];
+    let group = &fleet.groups[number];
     let (hardware, of) = group;
     let here = fleet.here(of);
     let rows = numbers::rows(&here, limits);
@@ -85,8 +85,8 @@ pub fn judge_host(run: &Document, group: &[&Document], limits: &FleetLimits) -> 
             && run.records.iter().any(|record| subject(RunRecord { record, run }) == row.subject)
     };
     let is_judged = |row: &&&numbers::AnalysisRow<'_>| {
-        let abstained = |it: &NotJudged| it.subject.as_ref() == Some(&row.subject);
-        row.sides.iter().any(|side| side.member == at) && !not_judged.iter().any(abstained)
+        let is_of_row = |it: &NotJudged| it.subject.as_ref() == Some(&row.subject);
+        row.sides.iter().any(|side| side.member == at) && !not_judged.iter().any(is_of_row)
     };
     let cases: Vec<&numbers::AnalysisRow<'_>> = rows.iter().filter(has).collect();
     let facts = odd_facts(&fleet.facts[of[at]], &fleet.peers(group));

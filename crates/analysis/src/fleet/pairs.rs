@@ -133,8 +133,8 @@ pub fn judge(hosts: usize, numbers: &[Directed], better: Better) -> Pairs {
     let worse = Worse { better };
     let judged: Vec<usize> = (0..hosts).filter(|it| !pairs.few_links.contains(it)).collect();
     let mut unless_many = |why: String| pairs.not_judged.push(why);
-    let hosts = bad_hosts(&terms, &numbers, &judged, &worse);
-    pairs.bad_hosts = hosts.map_err(&mut unless_many).unwrap_or_default();
+    let bad = bad_hosts(&terms, &numbers, &judged, &worse);
+    pairs.bad_hosts = bad.map_err(&mut unless_many).unwrap_or_default();
     let links = bad_links(&terms, &numbers, &judged, &worse);
     pairs.bad_links = links.map_err(unless_many).unwrap_or_default();
     pairs
@@ -178,8 +178,8 @@ fn by_host(
     host_of: fn(&Directed) -> usize,
 ) -> Vec<Vec<f64>> {
     let mut by_host: Vec<Vec<f64>> = vec![Vec::new(); hosts];
-    for (one, rest) in numbers.iter().zip(rest) {
-        by_host[host_of(one)].push(*rest);
+    for (one, residual) in numbers.iter().zip(rest) {
+        by_host[host_of(one)].push(*residual);
     }
     by_host
 }

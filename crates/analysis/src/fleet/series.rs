@@ -122,10 +122,10 @@ pub(super) fn discoveries(tests: &[Test], members: usize) -> Vec<(usize, Vec<(Te
     let found: Vec<usize> = (0..members).filter(is_found).collect();
     let rate = FALSE_DISCOVERY_RATE * found.len() as f64 / members.max(1) as f64;
     let of_member = |member: usize| {
-        let tests = by_member[member].iter().copied().zip(adjusted[member].iter().copied());
-        let mut tests: Vec<(Test, f64)> = tests.filter(|(_, p)| *p <= rate).collect();
-        tests.sort_by(|a, b| b.0.effect.abs().total_cmp(&a.0.effect.abs()));
-        (member, tests)
+        let own = by_member[member].iter().copied().zip(adjusted[member].iter().copied());
+        let mut own: Vec<(Test, f64)> = own.filter(|(_, p)| *p <= rate).collect();
+        own.sort_by(|a, b| b.0.effect.abs().total_cmp(&a.0.effect.abs()));
+        (member, own)
     };
     found.into_iter().map(of_member).collect()
 }

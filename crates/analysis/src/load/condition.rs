@@ -76,10 +76,10 @@ impl LoadCondition {
             )
         };
         let at = text.find(['<', '>']).ok_or_else(wrong)?;
-        let (name, value) = (text[..at].trim(), text[at + 1..].trim());
+        let (name, limit) = (text[..at].trim(), text[at + 1..].trim());
         let (_, of) = NAMES.iter().find(|(known, _)| *known == name).ok_or_else(wrong)?;
-        let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
-        let (number, unit) = (&value[..end], value[end..].trim());
+        let end = limit.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(limit.len());
+        let (number, unit) = (&limit[..end], limit[end..].trim());
         let factor = match (of, unit) {
             (Of::Errors, "%") => 0.01,
             (Of::Errors | Of::Throughput, "") | (Of::Throughput, "/s") => 1.0,

@@ -195,8 +195,8 @@ impl Search {
             let ends = near.iter().map(|window| window.rate.ln());
             let ends = ends.fold([f64::MAX, f64::MIN], |[a, b], at| [a.min(at), b.max(at)]);
             let coarse = Possible::within(&near, [ends[0] - REACH, ends[1] + REACH]);
-            let ends = [RARE, 1.0 - RARE].map(|share| coarse.at(share).ln());
-            possible = Possible::within(&near, ends);
+            let likely = [RARE, 1.0 - RARE].map(|share| coarse.at(share).ln());
+            possible = Possible::within(&near, likely);
             middle = possible.at(0.5).ln();
             let [low, high] = possible.interval();
             reach = (HALVES * (high / low).ln() / 2.0).clamp(NEAREST, NEAR);
@@ -237,8 +237,8 @@ impl Possible {
             let seen: Vec<(f64, Seen)> =
                 windows.iter().map(|window| (window.rate.ln(), window.seen[limit])).collect();
             allowed = allowed_in_each(&seen).map_or(allowed, |it| allowed.min(it));
-            for (above, share) in above.iter_mut().zip(shares_above(&seen, &rates)) {
-                *above *= share;
+            for (one, share) in above.iter_mut().zip(shares_above(&seen, &rates)) {
+                *one *= share;
             }
         }
         let cells = rates.into_iter().zip(above).map(|(rate, above)| (rate, 1.0 - above));
@@ -262,8 +262,8 @@ impl Possible {
 /// Responses beyond a limit that it allows in a window; in all of them where none was beyond it.
 fn allowed_in_each(seen: &[(f64, Seen)]) -> Option<f64> {
     let (mut allowed_in_all, mut all_beyond) = (0.0, 0);
-    for (_, seen) in seen {
-        if let Seen::Share { beyond, of, allowed } = seen {
+    for (_, one) in seen {
+        if let Seen::Share { beyond, of, allowed } = one {
             allowed_in_all += allowed * *of as f64;
             all_beyond += beyond;
         }
@@ -302,10 +302,10 @@ fn shares_above(seen: &[(f64, Seen)], rates: &[f64]) -> Vec<f64> {
         None => (ln - most).exp(),
     };
     let weights: Vec<f64> = likelihoods.iter().map(|of| of.map(weight).iter().sum()).collect();
-    let all: f64 = weights.iter().sum();
+    let sum: f64 = weights.iter().sum();
     let mut below = 0.0;
     let above = weights.iter().map(|weight| {
-        below += weight / all;
+        below += weight / sum;
         1.0 - below
     });
     above.collect()

@@ -30,7 +30,7 @@ pub fn quantile_limits(q: f64, batches: &[(u64, u64)]) -> Option<(f64, Option<f6
     }
     let share = beyond / all;
     let freedom = batches.len() as f64 - 1.0;
-    let deviations = batches.iter().map(|(beyond, all)| (beyond - share * all).powi(2) / all);
+    let deviations = batches.iter().map(|(over, of)| (over - share * of).powi(2) / of);
     let effect = deviations.sum::<f64>() / freedom / (share * (1.0 - share));
     // Not a number if all are beyond it, or none.
     let [low, high] = wilson(1.0 - q, all / effect.max(1.0), student_limit(TAIL, freedom)?);

@@ -64,7 +64,7 @@ pub fn ratio_to_runs(runs: &[Vec<f64>], b: &[f64], seed: u64) -> Option<Ratio> {
     if a.sorted.len() < 2 || b.sorted.len() < 2 {
         return None;
     }
-    let divided = |b: f64, a: f64| Some(b / a).filter(|ratio| ratio.is_finite());
+    let divided = |of_b: f64, of_a: f64| Some(of_b / of_a).filter(|ratio| ratio.is_finite());
     let ratio = divided(median_of_sorted(&b.sorted)?, median_of_sorted(&a.sorted)?)?;
 
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);

@@ -119,7 +119,7 @@ fn best_split(values: &[f64], stretch: usize) -> Option<usize> {
             continue;
         }
         let (n, m) = (split as f64, (count - split) as f64);
-        let pairs = |count: f64| count * (count - 1.0) / 2.0;
+        let pairs = |size: f64| size * (size - 1.0) / 2.0;
         let energy = 2.0 * across / (n * m) - within_first / pairs(n) - within_second / pairs(m);
         let weighted = n * m / (n + m) * energy;
         if best.is_none_or(|(most, _)| weighted > most) {

@@ -22,8 +22,8 @@ pub fn student(a: &[f64], b: &[f64]) -> Option<Student> {
     let count = |sample: &[f64]| sample.iter().filter(|value| value.is_finite()).count() as f64;
     let (count_a, count_b) = (count(a), count(b));
     let freedom = count_a + count_b - 2.0;
-    let squares = |sample: &[f64], count: f64| {
-        standard_deviation(sample).map_or(0.0, |deviation| deviation.powi(2) * (count - 1.0))
+    let squares = |sample: &[f64], size: f64| {
+        standard_deviation(sample).map_or(0.0, |deviation| deviation.powi(2) * (size - 1.0))
     };
     let difference = mean(b)? - mean(a)?;
     if freedom < 1.0 {

@@ -39,10 +39,10 @@ fn explained(error: &clap::Error, words: &[String]) -> String {
             joined[at] += &format!("={value}");
             with_option.clone_from(&joined[at]);
         }
-        let line = ["fathom"].into_iter().chain(joined.iter().map(String::as_str));
-        return match Arguments::try_parse_from(line) {
-            Err(error) if error.kind() == ErrorKind::ValueValidation => {
-                one_line(&error.render().to_string())
+        let again = ["fathom"].into_iter().chain(joined.iter().map(String::as_str));
+        return match Arguments::try_parse_from(again) {
+            Err(wrong) if wrong.kind() == ErrorKind::ValueValidation => {
+                one_line(&wrong.render().to_string())
             }
             Ok(_) => format!("'{got}' is taken for an option; write `{with_option}`"),
             _ => format!("'{got}' is not a value: none is negative; try `--help`"),

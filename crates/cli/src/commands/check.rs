@@ -51,11 +51,11 @@ const CLOCKS_APART_NS: u64 = 300 * 1_000_000_000;
 
 /// The run in question: recent enough, and of this host if none is named.
 fn run(arguments: &CheckArguments) -> anyhow::Result<Document> {
-    let run = match &arguments.run {
+    let name = match &arguments.run {
         Some(run) => run,
         None => stored_run::latest_battery(&arguments.store)?,
     };
-    let document = stored_run::document(run, false, &arguments.store)?;
+    let document = stored_run::document(name, false, &arguments.store)?;
     let own = host::read();
     if arguments.run.is_none() && document.host.identity() != own.identity() {
         bail!("the store has no results of this host; `fathom run` measures it");

@@ -56,11 +56,11 @@ pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Stat
     }
     let mut view = CrosscheckView::new(arguments);
     let installed = || all.iter().zip(&missing).filter(|(_, missing)| missing.is_none());
-    let rows: Vec<&Row> = installed().flat_map(|(one, _)| &one.rows).collect();
-    let files = files::prepare(arguments, &rows, &interrupt)?;
+    let to_run: Vec<&Row> = installed().flat_map(|(one, _)| &one.rows).collect();
+    let files = files::prepare(arguments, &to_run, &interrupt)?;
     bench.place = files.files.clone();
-    let announcement = announcement(&rows, &bench, files.announcement.as_deref());
-    view.print_opening(&announcement, !rows.is_empty());
+    let announcement = announcement(&to_run, &bench, files.announcement.as_deref());
+    view.print_opening(&announcement, !to_run.is_empty());
     let mut document = empty_document(arguments, host, cpu);
     document.interrupted = interrupt.arrived();
     for (Selection { peer, rows }, missing) in all.iter().zip(missing) {

@@ -166,13 +166,13 @@ fn machine(document: &Document, name: Option<&str>) -> anyhow::Result<String> {
         !text.is_empty() && text.chars().all(is_part)
     };
     let parts = name.and_then(|name| name.split_once('/'));
-    let Some((provider, name)) = parts.filter(|(a, b)| is_word(a) && is_word(b)) else {
+    let Some((provider, type_name)) = parts.filter(|(a, b)| is_word(a) && is_word(b)) else {
         usage_error!(
             "--format typical: needs the machine type, --type PROVIDER/TYPE, such as \
              aws/m9g.large; own/NAME for a machine that is not rented"
         );
     };
-    let machine = typical::row(document, provider, name).map_err(|error| anyhow!(error))?;
+    let machine = typical::row(document, provider, type_name).map_err(|error| anyhow!(error))?;
     Ok(typical::collection(&[machine]))
 }
 

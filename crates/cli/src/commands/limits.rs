@@ -66,8 +66,8 @@ impl CommandLimits {
             .filter_map(|entry| Some((known.insert(entry.cases.key(), entry)?, entry)));
         if let Some((first, second)) = twice.next() {
             let [first, second] = [first, second].map(|entry| &entry.cases.text);
-            let text = format!("{first} and {second} are the same cases; keep one of them");
-            return Err(UsageError(text)).with_context(|| shown.to_string());
+            let message = format!("{first} and {second} are the same cases; keep one of them");
+            return Err(UsageError(message)).with_context(|| shown.to_string());
         }
         Ok(Self(entries))
     }

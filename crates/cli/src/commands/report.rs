@@ -104,8 +104,8 @@ fn paper(arguments: &ReportArguments, output: Option<&Path>) -> anyhow::Result<S
         output_file::check_folder(&folder, names, arguments.force, &REPLACEABLE)?;
         create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     }
-    for (name, svg) in &paper.figures {
-        output_file::write(&folder.join(name), svg)?;
+    for (figure, svg) in &paper.figures {
+        output_file::write(&folder.join(figure), svg)?;
     }
     output_file::write(path, &paper.text)?;
     if is_markdown {

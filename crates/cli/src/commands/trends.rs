@@ -20,7 +20,7 @@ pub(super) fn trends_of(document: &Document, width: usize, store: Option<&Store>
         let selects = |params: &Params| *params == record.params;
         let metric = record.metric.as_str();
         let mut of_metric = runs.clone();
-        of_metric.iter_mut().for_each(|run| run.headlines.retain(|it| it.metric == record.metric));
+        of_metric.iter_mut().for_each(|one| one.headlines.retain(|it| it.metric == record.metric));
         let series = history::history(metric, host, &of_metric, &selects).series.into_iter().next();
         Some((MetricId::new(metric), series?))
     });

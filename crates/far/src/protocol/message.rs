@@ -259,7 +259,7 @@ impl ProtocolOutcome {
         [
             ("CPU number", far.cpu == cpu),
             ("count of the work", VISIT.contains(count)),
-            ("disturbance", counters.all(|count| VISIT.contains(&count))),
+            ("disturbance", counters.all(|it| VISIT.contains(&it))),
             ("reference loops", are_times),
             ("checks", far.checks.len() <= CHECKS_MAX && are_checks),
             ("congestion control", is_congestion(congestion)),

@@ -34,8 +34,8 @@ type SinkWords = [u64; 5];
 
 fn words(bytes: &[u8]) -> SinkWords {
     let mut words = SinkWords::default();
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-        *word = u64::from_le_bytes(*bytes);
+    for (word, chunk) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_le_bytes(*chunk);
     }
     words
 }

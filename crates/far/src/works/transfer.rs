@@ -282,9 +282,9 @@ fn wait(streams: &mut [TransferStream], wait_ns: Option<u64>) -> Result<(), FarE
         }
         Ok(found) => {
             let failed = PollFlags::ERR | PollFlags::HUP;
-            for (stream, found) in open.iter_mut().zip(found) {
-                stream.may_send |= found.intersects(PollFlags::OUT | failed);
-                stream.may_receive |= found.intersects(PollFlags::IN | failed);
+            for (stream, flags) in open.iter_mut().zip(found) {
+                stream.may_send |= flags.intersects(PollFlags::OUT | failed);
+                stream.may_receive |= flags.intersects(PollFlags::IN | failed);
             }
             Ok(())
         }

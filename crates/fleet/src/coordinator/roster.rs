@@ -469,9 +469,9 @@ impl<'p> Roster<'p> {
             it.stage == RosterStage::Ready && (1..=EXCHANGES).contains(&it.exchanges)
         };
         let room = COMPARE_AT_ONCE.saturating_sub(self.count(is_comparing));
-        let ready = self.members.iter_mut().enumerate();
+        let all = self.members.iter_mut().enumerate();
         for (at, member) in
-            ready.filter(|(_, it)| it.stage == RosterStage::Ready && it.exchanges == 0).take(room)
+            all.filter(|(_, it)| it.stage == RosterStage::Ready && it.exchanges == 0).take(room)
         {
             member.exchanges = 1;
             sent.extend(member.exchange(now_ns).map(|message| (at, message)));

@@ -184,14 +184,14 @@ impl Client {
     /// Prepares the request that a redirect asks for.
     pub(super) fn follow(&mut self, base: &Url, requests: &Requests) -> Result<(), Fault> {
         let location = self.location.take().ok_or(Fault::Redirect("without Location"))?;
-        let (path, count) = match &self.detour {
+        let (from, count) = match &self.detour {
             None => (requests.path(self.file), 1),
             Some(detour) => (detour.path.clone(), detour.count + 1),
         };
         if count > REDIRECTS_MAX {
             return Err(Fault::Redirect("more than 5 times"));
         }
-        let to = Url { path, ..base.clone() }.joined(&location);
+        let to = Url { path: from, ..base.clone() }.joined(&location);
         let to = to.filter(|to| to.has_origin_of(base));
         let path = to.ok_or(Fault::Redirect("to another scheme, host or port"))?.path;
         let request = requests.towards(self.file, &path);

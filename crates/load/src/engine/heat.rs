@@ -30,8 +30,8 @@ impl Heat {
             heat.slices_ns.push(ns);
             let first = heat.counts.len();
             heat.counts.resize(first + ROWS, 0);
-            for (ns, count) in times {
-                heat.counts[first + row(ns as u64)] += count;
+            for (time_ns, count) in times {
+                heat.counts[first + row(time_ns as u64)] += count;
             }
         }
         heat

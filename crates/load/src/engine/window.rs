@@ -174,7 +174,7 @@ impl<'c, 'w> WindowCoordinator<'c, 'w> {
         let early = self.open_early(timing, length);
         match timing.requests.map_or_else(|| self.warm_up(timing), |_| Ok(true)) {
             Ok(is_settled) => window.is_settled = is_settled,
-            Err(end) => return Outcome { end, ..outcome },
+            Err(why) => return Outcome { end: why, ..outcome },
         }
         let begun = self.live();
         if !(self.watch)(Moment::Begin, &begun) {
@@ -194,8 +194,8 @@ impl<'c, 'w> WindowCoordinator<'c, 'w> {
             if left == 0 || self.is_all_done() {
                 break End::Complete;
             }
-            if let Err(end) = self.step(Moment::Running, Duration::from_nanos(left).min(TICK)) {
-                break end;
+            if let Err(why) = self.step(Moment::Running, Duration::from_nanos(left).min(TICK)) {
+                break why;
             }
         };
         let end_ns = now_ns();
@@ -216,14 +216,14 @@ impl<'c, 'w> WindowCoordinator<'c, 'w> {
             wall_ns: end_ns.saturating_sub(a.at_ns),
         };
         window.threads = before.iter().zip(&after).map(used).collect();
-        let held = held.zip(throttled_ns()).map(|(before, after)| after.saturating_sub(before));
+        let held = held.zip(throttled_ns()).map(|(then, now)| now.saturating_sub(then));
         window.throttled_ns = held.unwrap_or(0);
         let live = self.live();
         (self.watch)(Moment::End, &live);
         if self.shared.is_open_loop && *end == End::Complete {
             let growth = Growth::new(&begun, &live, length);
-            let end_ns = from + length;
-            match self.drain(growth, usual, (end_ns, end_ns + timing.drain_max_ns())) {
+            let due_ns = from + length;
+            match self.drain(growth, usual, (due_ns, due_ns + timing.drain_max_ns())) {
                 Ok((requests, is_drained)) => {
                     (window.backlog, window.is_drained) = (Some(requests), Some(is_drained));
                 }

@@ -87,7 +87,7 @@ fn network(steps: &[&MeasuredStep], think_s: f64) -> Option<ShapeEstimate> {
     let share = sending / waiting;
     // Sweeps with more clients show more: the scatter is that of a ratio of sums.
     let weight = all.len() as f64 / waiting;
-    let values = all.iter().map(|[sending, waiting, _]| weight * (sending - share * waiting));
+    let values = all.iter().map(|[sent, waits, _]| weight * (sent - share * waits));
     let half = mean_half_width(&values.collect::<Vec<f64>>()).unwrap_or(0.0);
     let interval = Some([(share - late / waiting - half).max(0.0), share + half]);
     share.is_finite().then_some(ShapeEstimate { value: share.min(1.0), interval })
@@ -99,14 +99,14 @@ fn disk(servers: &[&ServerUse]) -> Option<ShapeEstimate> {
     let looks = looks?;
     let share = |of: &Looks| (of.threads > 0).then(|| of.blocked as f64 / of.threads as f64);
     let shares: Option<Vec<f64>> = looks.iter().map(share).collect();
-    let share = exact(&shares?)?;
+    let blocked = exact(&shares?)?;
     let bytes: Option<u64> = looks.iter().map(|looks| looks.device_bytes).sum();
     let sent: u64 = servers.iter().map(|server| server.bytes_sent).sum();
     let is_device = bytes.is_some_and(|bytes| bytes as f64 > DEVICE_SHARE_MIN * sent as f64);
     match is_device {
-        true => Some(share),
+        true => Some(blocked),
         // Few bytes: what blocks is something else, such as a lock of the kernel or a mount.
-        false if share.value > BLOCKED_MIN => None,
+        false if blocked.value > BLOCKED_MIN => None,
         false => Some(ShapeEstimate { value: 0.0, interval: None }),
     }
 }

@@ -44,8 +44,8 @@ pub(super) fn answer(
 fn check(request: &Request<'_, '_>, token: Option<&str>) -> (&'static str, &'static str) {
     let all = request.headers.iter().map(|field| (field.name, field.value));
     let value = |name: &str| {
-        let mut all = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
-        all.next().map(|field| field.value).filter(|_| all.next().is_none())
+        let mut found = request.headers.iter().filter(|it| it.name.eq_ignore_ascii_case(name));
+        found.next().map(|field| field.value).filter(|_| found.next().is_none())
     };
     match token {
         Some(token) if !bears(value("Authorization"), token.as_bytes()) => {

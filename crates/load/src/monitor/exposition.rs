@@ -17,14 +17,12 @@ pub(super) fn text(watched: &Watched) -> String {
     let (counts, present) = (watched.meter.read(), watched.present());
     let mut text = String::new();
     response_times(&mut text, &counts);
-    let name = "fathom_load_failed";
-    family(&mut text, name, "counter", "", "Failed requests by kind.");
+    family(&mut text, "fathom_load_failed", "counter", "", "Failed requests by kind.");
     for (fault, count) in &counts.faults {
         let labels = labels([("kind", fault.to_string())]);
         sample(&mut text, "fathom_load_failed_total", &labels, count);
     }
-    let name = "fathom_load_body_bytes";
-    family(&mut text, name, "counter", "bytes", "Bytes of complete bodies.");
+    family(&mut text, "fathom_load_body_bytes", "counter", "bytes", "Bytes of complete bodies.");
     sample(&mut text, "fathom_load_body_bytes_total", "", counts.body_bytes);
     let gauges = [
         ("in_flight", "Requests without a response.", Some(counts.in_flight as f64)),

@@ -125,12 +125,12 @@ impl CalibrationWatch {
             ClockSource::MonotonicRaw => (1e9, 0.0),
             _ => calibrate_repeatably(&uncalibrated)?,
         };
-        let clock = Clock::from_specification(Specification { hz, ..raw });
+        let calibrated = Clock::from_specification(Specification { hz, ..raw });
         let specification = Specification {
-            resolution_ns: step_ticks(&clock) as f64 * 1e9 / hz,
-            read_ns: read_ns(&clock),
-            empty_ns: empty_ns(&clock),
-            ..clock.specification()
+            resolution_ns: step_ticks(&calibrated) as f64 * 1e9 / hz,
+            read_ns: read_ns(&calibrated),
+            empty_ns: empty_ns(&calibrated),
+            ..calibrated.specification()
         };
         let clock = Clock::from_specification(specification);
         Ok(Self { clock, cpus, refusal, first, repeat_ppm, steps })

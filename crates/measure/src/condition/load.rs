@@ -35,7 +35,7 @@ pub(super) fn look(tree: &FileTree, later: &FileTree, window: Duration, conditio
     if cpus.is_empty() {
         return;
     }
-    let swapped_pages = swapped_now.zip(swapped).and_then(|(now, then)| now.checked_sub(then));
+    let swapped_pages = swapped_now.zip(swapped).and_then(|(new, old)| new.checked_sub(old));
     if swapped_pages.is_some() {
         condition.origin("look.swapped_pages", format!("{VMSTAT}, twice"));
     }

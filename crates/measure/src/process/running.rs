@@ -159,9 +159,9 @@ impl Running {
         }
         // Remaining children might hold its standard error open forever.
         self.signal_group(Signal::KILL);
-        let until_ns = monotonic_raw_ns() + CLOSE_NS;
+        let close_ns = monotonic_raw_ns() + CLOSE_NS;
         while let Some(fd) = &err
-            && readable([fd.as_fd()], until_ns)? == [true]
+            && readable([fd.as_fd()], close_ns)? == [true]
         {
             read_from(&mut err, true, &mut self.output[1], limits)?;
         }

@@ -47,9 +47,9 @@ pub(super) fn into<'k>(
         let start = clock.start();
         kernel(batch);
         of_kernel.push(clock.ns(start, clock.stop()));
-        let start = clock.start();
+        let chain_start = clock.start();
         black_box(chain(REFERENCE_ITERATIONS));
-        of_chain.push(clock.ns(start, clock.stop()));
+        of_chain.push(clock.ns(chain_start, clock.stop()));
     }
     let (Some(kernel_ns), Some(chain_ns)) =
         (statistics::median(&of_kernel), statistics::median(&of_chain))

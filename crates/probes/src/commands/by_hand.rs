@@ -45,8 +45,8 @@ pub(super) fn repeated<P>(
             break;
         }
         if number + 1 < times && clock::monotonic_raw_ns() - stored_ns >= DRAFT_NS {
-            let counted = disturbance.clone().unwrap_or_default();
-            recorder.draft(&mut |recorder| record(recorder, &passes, counted.clone()));
+            let so_far = disturbance.clone().unwrap_or_default();
+            recorder.draft(&mut |recorder| record(recorder, &passes, so_far.clone()));
             stored_ns = clock::monotonic_raw_ns();
         }
     }

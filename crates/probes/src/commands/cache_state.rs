@@ -132,12 +132,12 @@ pub(super) fn doubts(
         return doubts;
     }
     doubts.extend(no_device(source.info()));
-    if let Ok(found) = extents::extents_of(source.file())
-        && found.share() < 1.0
+    if let Ok(mapped) = extents::extents_of(source.file())
+        && mapped.share() < 1.0
     {
         let text = format!(
             "only {} of the file is data: holes and unwritten extents are read without a device",
-            percent(found.share())
+            percent(mapped.share())
         );
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }

@@ -167,9 +167,9 @@ impl Procedure for Calls {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            let (row, disturbance) = (&rows[at], sum.clone().unwrap_or_default());
+            let disturbance = sum.clone().unwrap_or_default();
             recorder.draft(&mut |recorder| {
-                for one in std::iter::once(row.clone()).chain(row.by_count()) {
+                for one in std::iter::once(rows[at].clone()).chain(rows[at].by_count()) {
                     record_row(recorder, &source, &before, &one, &disturbance, Vec::new());
                 }
             });

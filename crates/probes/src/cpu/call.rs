@@ -54,7 +54,7 @@ impl Probe for Call {
         let width = row.sourced("moves_per_cycle")?;
         let stack = match on_stack {
             0 => 0.0,
-            args => args as f64 * row.sourced("stack_argument_cycles")?.value,
+            count => count as f64 * row.sourced("stack_argument_cycles")?.value,
         };
         let instructions = (INSTRUCTIONS + in_registers) as f64;
         let issue = instructions / width.value + stack;

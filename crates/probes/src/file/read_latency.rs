@@ -332,14 +332,14 @@ impl LatencyReading {
         files: &Files,
         random: u64,
     ) -> Result<Self> {
-        let bytes = case.params.integer("file_bytes").unwrap_or(0);
+        let asked = case.params.integer("file_bytes").unwrap_or(0);
         let is_random = case.params.text("order") == Some("random");
-        let (case_file, seed, bytes) = if bytes <= reads.own_max {
-            let bytes = u64::try_from(bytes).unwrap_or(0);
+        let (case_file, seed, bytes) = if asked <= reads.own_max {
+            let bytes = u64::try_from(asked).unwrap_or(0);
             let scratch = generated_file::write_synced(&files.folder, bytes, SEED)?;
             (CaseFile::Own(scratch), SEED, bytes)
         } else {
-            let large = LargeFile::open(files, bytes as u64)?;
+            let large = LargeFile::open(files, asked as u64)?;
             let (seed, bytes) = (large.seed, large.bytes);
             (CaseFile::Shared(large), seed, bytes)
         };
@@ -405,7 +405,7 @@ impl LatencyReading {
     /// Reads each block once and adds its time to `timings`. Returns nanoseconds per block.
     fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64> {
         self.prepare()?;
-        let begun = proc_io::read_bytes();
+        let before = proc_io::read_bytes();
         let mut good = 0;
         // Two clock reads per block are negligible beside a device access.
         let start = clock.start();
@@ -421,7 +421,7 @@ impl LatencyReading {
                 "{good} of {blocks} blocks were read in full"
             )));
         }
-        let fetched = proc_io::read_bytes_since(begun);
+        let fetched = proc_io::read_bytes_since(before);
         if !self.state.was_kept(self.case_file.file(), fetched) {
             return Err(self.state.lost());
         }

@@ -247,8 +247,8 @@ impl ReadThroughputPass<'_> {
         let text = format!("XOR-32, position sum and bytes of {} passes as written", self.passes);
         sampler.check(index, "content", true, text);
         let fetched = self.fetched.map_or("unknown".to_owned(), |bytes| bytes.to_string());
-        let text = format!("{fetched} from devices, {} read", self.bytes);
-        sampler.check(index, "bytes", true, text);
+        let counts = format!("{fetched} from devices, {} read", self.bytes);
+        sampler.check(index, "bytes", true, counts);
     }
 }
 

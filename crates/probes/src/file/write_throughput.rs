@@ -135,10 +135,10 @@ impl Writing {
         let detail = format!("XOR-32 {xor:08x}, position sum {position:016x}, {bytes} bytes");
         sampler.check(index, "content", found == written.sum, detail);
         let WriteOutcome { calls, data_ns, sync_ns, close_ns, .. } = written;
-        let detail = format!(
+        let times = format!(
             "{calls} calls; data {data_ns:.0} ns, sync {sync_ns:.0} ns, close {close_ns:.0} ns"
         );
-        sampler.check(index, "last pass", true, detail);
+        sampler.check(index, "last pass", true, times);
         Ok(())
     }
 

@@ -410,8 +410,8 @@ fn report_checks(
         (Op::Read, Level::Memory) => "software prefetch",
         _ => "hardware prefetch only",
     };
-    let detail = format!("{bytes}-byte vectors ({name}), {prefetch}, CPUs {cpus:?}");
-    sampler.check(index, "streams", true, detail);
+    let streams = format!("{bytes}-byte vectors ({name}), {prefetch}, CPUs {cpus:?}");
+    sampler.check(index, "streams", true, streams);
     // The caller's own result is the last.
     for (cpu, result) in cpus[1..].iter().chain(&cpus[..1]).zip(results) {
         match result {
@@ -424,11 +424,11 @@ fn report_checks(
     }
     if case.level == Level::Memory {
         let (bus, own) = (case.op.bus_arrays(), case.op.arrays());
-        let detail = match bus == own {
+        let assumed = match bus == own {
             true => "assumed: as many as the program's".to_owned(),
             false => format!("assumed: {bus} ÷ {own} of the program's (write-allocate)"),
         };
-        sampler.check(index, "bus bytes", true, detail);
+        sampler.check(index, "bus bytes", true, assumed);
     }
 }
 

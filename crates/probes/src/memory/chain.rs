@@ -129,8 +129,8 @@ impl<'b> Chain<'b> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let order = pattern.order(count, (page_bytes / step_bytes).max(1), &mut random);
         let start = buffer.start();
-        let (position, buffer) = (start.cast_const().cast(), PhantomData);
-        let mut chain = Self { start, step_bytes, order, position, rank: 0, buffer };
+        let position = start.cast_const().cast();
+        let mut chain = Self { start, step_bytes, order, position, rank: 0, buffer: PhantomData };
         chain.link();
         chain.position = chain.element(0);
         chain

@@ -135,11 +135,10 @@ impl Derived for LevelMetric {
         let least = if self.level == Level::Memory { 2.0 * last } else { 0.0 };
         curves.check_largest_set(least)?;
         let sizes: Vec<f64> = caches.sizes.iter().map(|(_, bytes)| *bytes).collect();
-        let plateaus = curves.plateaus(&sizes);
         let mut values = Vec::new();
         let (mut spans, mut edges) = (Vec::new(), Vec::new());
         let mut missing = String::new();
-        for (curve, plateaus) in curves.per_process.iter().zip(&plateaus) {
+        for (curve, plateaus) in curves.per_process.iter().zip(&curves.plateaus(&sizes)) {
             match self.value(index, least, curve, plateaus) {
                 Ok(found) => {
                     values.push(found.value);
@@ -305,7 +304,7 @@ impl LevelCaches {
             true => "this CPU reports no such cache",
             false => "the kernel reports no caches, and the curve has too few plateaus",
         };
-        let index = self.sizes.iter().position(|(level, _)| *level == number);
+        let index = self.sizes.iter().position(|(known, _)| *known == number);
         index.ok_or(MissingInput::Absent(why))
     }
 }

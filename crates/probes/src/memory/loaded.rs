@@ -206,9 +206,9 @@ fn measure_loaded(
             })
         };
         sampler.run(vec![SamplerWork::unrolled(*index, LOADS as f64, chase_beside_load)]);
-        let (bytes, rate) = control.bytes_and_rate(readers.len());
-        let text = format!("{:.2} GB/s read, {} in all", rate / 1e9, binary_size(bytes));
-        sampler.check(*index, "load", bytes > 0, text);
+        let (read, rate) = control.bytes_and_rate(readers.len());
+        let text = format!("{:.2} GB/s read, {} in all", rate / 1e9, binary_size(read));
+        sampler.check(*index, "load", read > 0, text);
     }
     for (cpu, result) in readers.iter().zip(running.finish()) {
         for (_, index) in loaded {

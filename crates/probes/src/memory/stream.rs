@@ -168,7 +168,7 @@ impl MemoryStream {
         let (expected, written) = match op {
             Op::Write | Op::WriteNt => {
                 let chunks = doubles.chunks(chunk).zip(last_words);
-                let of = |(chunk, word)| differing(chunk, std::iter::repeat(&f64::from_bits(word)));
+                let of = |(part, word)| differing(part, std::iter::repeat(&f64::from_bits(word)));
                 return chunks.map(of).sum();
             }
             Op::Read => (period(0), doubles.len()),

@@ -178,9 +178,9 @@ impl ConnectionNear {
             }
             Timed::CloseFin | Timed::CloseReset => {
                 settle(clock);
-                let start = clock.start();
+                let closing = clock.start();
                 drop(socket);
-                clock.ns(start, clock.stop())
+                clock.ns(closing, clock.stop())
             }
             Timed::Teardown => {
                 settle(clock);

@@ -351,8 +351,8 @@ fn change(service: &Service, control: &mut Control, what: &str) -> Result<()> {
         let done = control.change_cache(what).map_err(|error| service.refused(what, error))?;
         let of = done.bytes;
         let Some(resident) = done.resident_bytes_after else {
-            let text = "the server cannot tell what is in its page cache";
-            return Err(SamplerFault::unavailable(text, Remedy::kernel("6.5")));
+            let why = "the server cannot tell what is in its page cache";
+            return Err(SamplerFault::unavailable(why, Remedy::kernel("6.5")));
         };
         if resident == if what == "warm" { of } else { 0 } {
             return Ok(());

@@ -254,7 +254,7 @@ fn check(
         involuntary: counted.involuntary_switches,
     };
     let of = |end: Switches| format!("{} + {}", end.voluntary, end.involuntary);
-    let counts = format!(
+    let switches = format!(
         "near {}, far {} in {trips} round trips (voluntary + involuntary)",
         of(own),
         of(far)
@@ -264,7 +264,7 @@ fn check(
         false => end.total() as f64 >= ASLEEP_MIN[usize::from(trip.cpus == 2)] * trips as f64,
     });
     let name = if trip.busy { "awake" } else { "asleep when woken" };
-    sampler.condition(case, name, passed, counts);
+    sampler.condition(case, name, passed, switches);
     check_cpu(case, sampler);
 }
 

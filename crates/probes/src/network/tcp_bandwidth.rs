@@ -311,8 +311,8 @@ fn measure(case: usize, flow: &TcpBandwidthFlow, sampler: &mut Sampler) -> Resul
         true => (BLOCKS_REMOTE, FLOORS_REMOTE * floor_ns),
         false => (BLOCKS, FLOORS * floor_ns),
     };
-    let transfer = Transfer::new(connections, flow.chunk_bytes as usize);
-    let mut near = TcpBandwidthNear::new(transfer, flow, length);
+    let streams = Transfer::new(connections, flow.chunk_bytes as usize);
+    let mut near = TcpBandwidthNear::new(streams, flow, length);
     near.settle(&clock)?;
     let batch = near.length.block / u64::from(flow.chunk_bytes);
     sampler.run(vec![single(case, batch, |clock| near.rate(clock))]);

@@ -119,14 +119,14 @@ fn measure(case: usize, rate: f64, to: &str, sampler: &mut Sampler) -> Result<()
     let mut rounds = Vec::new();
     let most = count.max((LONGEST_NS / interval_ns) as u64);
     let once = |clock: &Clock| {
-        let rate = until_steady([count, most], |count| {
+        let steady = until_steady([count, most], |count| {
             let round = sender.run(count, interval_ns, clock);
             let round = round.map_err(|error| ends::fault(to, error))?;
-            let rate = steady_rate(std::slice::from_ref(&round.track), clock);
+            let of_round = steady_rate(std::slice::from_ref(&round.track), clock);
             rounds.push(round);
-            Ok(rate)
+            Ok(of_round)
         })?;
-        Ok(rate * bytes)
+        Ok(steady * bytes)
     };
     sampler.run(vec![single(case, count, once)]);
     let sent = sender.sent;

@@ -140,8 +140,8 @@ fn signal_calls() -> f64 {
 
 fn signal_calls_of(version: &str) -> f64 {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if version < (2, 38) { SIGNAL_CALLS } else { 0.0 }
+    let numbers = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if numbers < (2, 38) { SIGNAL_CALLS } else { 0.0 }
 }
 
 fn params(part: &str) -> Params {

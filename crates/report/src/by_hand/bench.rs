@@ -130,7 +130,7 @@ fn compared(ratio: &Record, commands: &[&Record]) -> String {
     let find = |name: &str| {
         let is = |record: &&&Record| {
             record.metric.as_str() == format!("bench.{name}")
-                && record.params.0.iter().all(|(name, value)| at.0.get(name) == Some(value))
+                && record.params.0.iter().all(|(param, value)| at.0.get(param) == Some(value))
         };
         commands.iter().find(is).copied()
     };

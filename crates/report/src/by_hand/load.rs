@@ -327,8 +327,8 @@ fn highest(steps: &[&Record], width: usize) -> String {
         .limits()
         .map_or(String::new(), |[low, high]| format!(" ({} to {})", bare(low), bare(high)));
     let at = counted(clients as usize, "client");
-    let rate = throughput(&best);
-    let mut lines = vec![("highest", format!("{rate} requests/s{interval} at {at}{without}"))];
+    let most = throughput(&best);
+    let mut lines = vec![("highest", format!("{most} requests/s{interval} at {at}{without}"))];
     if steps.len() > 2 {
         let rate = |step: &&Record| Some(median(step)).filter(|_| step.verdict.shows_number());
         let rates: Vec<Option<f64>> = steps.iter().map(rate).collect();

@@ -305,8 +305,8 @@ fn what_matters(records: &[&Record], set: &str) -> Option<Question> {
     let found: Vec<String> = mains.iter().filter(excludes_1).map(words).collect();
     let has_interval = |it: &&&Record| it.shown_summary().is_some_and(|it| it.interval.is_some());
     let known = mains.iter().filter(has_interval).count();
-    let count = |count: usize, words: &str| {
-        (count > 0).then(|| format!("{} {words}", counted(count, "effect")))
+    let count = |number: usize, what: &str| {
+        (number > 0).then(|| format!("{} {what}", counted(number, "effect")))
     };
     let rest = count(known - found.len(), "inconclusive: the interval has × 1 in it").into_iter();
     let rest = rest.chain(count(mains.len() - known, "inconclusive: no interval"));
@@ -339,8 +339,8 @@ fn effects(records: &[&Record], width: usize) -> String {
     if interactions.is_empty() {
         return text;
     }
-    let columns = of_interactions(&interactions);
-    let table: String = blocks(columns, 3, width).iter().map(|block| rows(block)).collect();
+    let others = of_interactions(&interactions);
+    let table: String = blocks(others, 3, width).iter().map(|block| rows(block)).collect();
     text + &format!("\neffects on {set} that depend on another setting\n\n{table}")
 }
 

@@ -142,9 +142,9 @@ fn add_counts(document: &Document, gauges: &mut Vec<Gauge>) {
 
 /// Adds when the machine was examined, and the severity of each rule.
 fn add_findings(diagnosis: &Diagnosis, gauges: &mut Vec<Gauge>) {
-    let help = "When fathom doctor examined the host, in seconds since 1970";
+    let when = "When fathom doctor examined the host, in seconds since 1970";
     if let Some(seconds) = since_1970(&diagnosis.examined) {
-        let examined = ("fathom_doctor_examined_seconds", "seconds", help);
+        let examined = ("fathom_doctor_examined_seconds", "seconds", when);
         add(gauges, examined, &labels(of_host(&diagnosis.host)), seconds);
     }
     let help = "Severity of a finding of fathom doctor: 0 good, 1 note, 2 warning, 3 severe";
@@ -192,7 +192,7 @@ fn add_record(
         };
         add(gauges, ("fathom_case_agreement", "", help), &case, answer);
     }
-    for (name, help, holds) in [
+    for (flag, help, holds) in [
         ("fathom_case_headline", "1 where a value is of the shortest view", is_headline),
         ("fathom_case_noisy", "1 where a value is noisy", record.verdict.state == State::Noisy),
         (
@@ -202,7 +202,7 @@ fn add_record(
         ),
     ] {
         if holds {
-            add(gauges, (name, "", help), &case, 1.0);
+            add(gauges, (flag, "", help), &case, 1.0);
         }
     }
     add_typical(record, &case, gauges);
@@ -218,9 +218,9 @@ fn add_typical(record: &Record, case: &str, gauges: &mut Vec<Gauge>) {
         Position::Better => 1.0,
     };
     add(gauges, ("fathom_case_typical_position", "", help), case, position);
-    let help = "Share of published machine types of this CPU whose value is better";
+    let of_share = "Share of published machine types of this CPU whose value is better";
     let share = f64::from(typical.better) / f64::from(typical.n.max(1));
-    add(gauges, ("fathom_case_typical_better_ratio", "ratio", help), case, share);
+    add(gauges, ("fathom_case_typical_better_ratio", "ratio", of_share), case, share);
 }
 
 /// Adds the answer to a limit, and its ends.

@@ -175,11 +175,11 @@ impl Points<'_> {
             let at = self.named(&clusters);
             lines.push(format!("bimodal across processes at {at}: see {all}"));
         }
-        let floor = |record: &Record| shown(record).and_then(|it| it.clock_floor);
-        let timed_singly = self.select(|record| floor(record).is_some());
-        let highest = timed_singly.iter().filter_map(|at| floor(self.records[*at]));
-        if let Some(floor) = highest.reduce(f64::max) {
-            let floor = glued(&quantity(floor, Unit::Nanoseconds));
+        let floor_of = |record: &Record| shown(record).and_then(|it| it.clock_floor);
+        let timed_singly = self.select(|record| floor_of(record).is_some());
+        let highest = timed_singly.iter().filter_map(|at| floor_of(self.records[*at]));
+        if let Some(ns) = highest.reduce(f64::max) {
+            let floor = glued(&quantity(ns, Unit::Nanoseconds));
             let at = self.named(&timed_singly);
             lines.push(format!("clock floor {floor} at {at}: affects single timings this short"));
         }
@@ -239,12 +239,12 @@ impl Points<'_> {
     /// The cases without a number, by state and reason.
     fn without_number(&self, width: usize, printed: &mut Printed) -> String {
         let chosen = self.select(|record| !record.verdict.shows_number());
-        let reason = |at: usize| {
+        let reason_of = |at: usize| {
             let record = self.records[at];
             (record.verdict.state.word(), reason_words(record))
         };
         let mut text = String::new();
-        for ((word, reason), members) in grouped(chosen.iter().map(|at| (reason(*at), *at))) {
+        for ((word, reason), members) in grouped(chosen.iter().map(|at| (reason_of(*at), *at))) {
             let record = self.records[members[0]];
             let is_first = printed.is_first(&format!("{word} {reason}"));
             let as_above = if is_first { "" } else { ", as above" };

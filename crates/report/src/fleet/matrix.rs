@@ -70,8 +70,8 @@ fn table(matrix: &Matrix, line: usize) -> String {
             padded(value.as_deref().unwrap_or(none), style)
         };
         let cells: String = (0..hosts.len()).map(of).collect();
-        let blanks = " ".repeat(name - width_of(host));
-        text += &format!("  {}{blanks}{}\n", paint(FAINT, host), cells.trim_end());
+        let gap = " ".repeat(name - width_of(host));
+        text += &format!("  {}{gap}{}\n", paint(FAINT, host), cells.trim_end());
     }
     text
 }

@@ -60,9 +60,9 @@ pub(super) fn figures(records: &[&Record], is_stated: bool, points_min: usize) -
 }
 
 /// A figure that a chapter names, if there are enough points.
-pub(super) fn named_figure(records: &[&Record], drawn: Drawn) -> Vec<Block> {
+pub(super) fn named_figure(all: &[&Record], drawn: Drawn) -> Vec<Block> {
     let of = |metrics: &[&str]| -> Vec<&Record> {
-        records.iter().copied().filter(|it| metrics.contains(&it.metric.as_str())).collect()
+        all.iter().copied().filter(|it| metrics.contains(&it.metric.as_str())).collect()
     };
     match drawn {
         Drawn::Over(axis, metrics) => {

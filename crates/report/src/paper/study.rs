@@ -68,7 +68,7 @@ pub(super) fn of_command(
     }
     let findings = by_hand::findings_of(&document.records, &document.host);
     let findings: Vec<String> =
-        findings.into_iter().map(|(name, words)| format!("{name}: {words}")).collect();
+        findings.into_iter().map(|(what, words)| format!("{what}: {words}")).collect();
     let all: Vec<&Record> = document.records.iter().collect();
     let mut below = if findings.is_empty() { Vec::new() } else { vec![Block::List(findings)] };
     below.extend(discussion(&all, &document.records));

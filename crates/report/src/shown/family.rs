@@ -80,8 +80,8 @@ impl ShownFamily<'_> {
             (Class::SelfConsistency, Agreement::Within),
             (Class::Bound, Agreement::Met),
         ];
-        let counts = classes.map(|(class, word)| (all(class), word));
-        let first = counts.into_iter().find(|(counts, _)| counts.iter().sum::<usize>() > 0);
+        let agreed = classes.map(|(class, word)| (all(class), word));
+        let first = agreed.into_iter().find(|(counts, _)| counts.iter().sum::<usize>() > 0);
         let Some((counts, word)) = first else {
             let none = self.members.iter().any(|record| record.no_model.is_some());
             return (if none { "no model".to_owned() } else { nothing() }, FAINT);

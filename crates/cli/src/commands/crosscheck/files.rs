@@ -46,8 +46,8 @@ pub(super) fn prepare(
         ),
     };
     TestFiles::prepare(&request, &amount, |parent| {
-        let folder = RunFolder::new(parent, 0, interrupt)?;
-        let place = PeerPlace::at(folder.path());
+        let run_folder = RunFolder::new(parent, 0, interrupt)?;
+        let place = PeerPlace::at(run_folder.path());
         if reads_data {
             fill(&File::create_new(&place.data)?, DATA_BYTES, interrupt)?;
         }
@@ -55,6 +55,6 @@ pub(super) fn prepare(
             std::fs::create_dir(&place.served)?;
             fill(&File::create_new(place.served.join("4k"))?, SERVED_BYTES, interrupt)?;
         }
-        Ok((folder, place))
+        Ok((run_folder, place))
     })
 }

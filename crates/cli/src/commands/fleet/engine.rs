@@ -276,8 +276,8 @@ fn input(token: &str, program: Option<&Path>) -> anyhow::Result<File> {
     let mut file = File::from(memfd_create("input", MemfdFlags::CLOEXEC)?);
     writeln!(file, "{token}")?;
     if let Some(path) = program {
-        let mut program = File::open(path).with_context(|| format!("open {}", path.display()))?;
-        std::io::copy(&mut program, &mut file).context("--push: copy this program")?;
+        let mut binary = File::open(path).with_context(|| format!("open {}", path.display()))?;
+        std::io::copy(&mut binary, &mut file).context("--push: copy this program")?;
     }
     Ok(file)
 }

@@ -187,11 +187,11 @@ fn with_windows(mut share: Document) -> Document {
 /// The one run in these bytes, which must be of this member, and to its partner if it has one.
 fn checked(
     (member, partner): (&Joined, Option<&Joined>),
-    document: &[u8],
+    bytes: &[u8],
     procedure: Option<&str>,
 ) -> Result<Document, String> {
     let name = format!("the run of {}", member.name);
-    let read = documents::read(document, &name).map_err(|error| error.to_string())?;
+    let read = documents::read(bytes, &name).map_err(|error| error.to_string())?;
     let [mut document] = <[Document; 1]>::try_from(read)
         .map_err(|read| format!("it delivered {} runs, one is expected", read.len()))?;
     let key = |host: &Host| (host.name.clone(), host.identity().to_owned());

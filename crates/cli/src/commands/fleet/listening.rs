@@ -30,13 +30,13 @@ pub(super) fn listen(
         EngineSource::Slurm(nodes) => towards(nodes.iter().cloned()),
         EngineSource::Ssh { hosts, .. } => towards(hosts.iter().map(|host| real_name(host))),
     };
-    let address = match (arguments.listen, source, towards) {
+    let asked = match (arguments.listen, source, towards) {
         (Some(address), ..) => address,
         (None, EngineSource::ByHand(_), _) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         (None, _, Some(own)) => SocketAddr::from((own, 0)),
         (None, source, None) => usage_error!("{}", unknown_hosts(source)),
     };
-    let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
+    let listener = TcpListener::bind(asked).with_context(|| format!("listen on {asked}"))?;
     // A thousand members come at once.
     rustix::net::listen(&listener, MEMBERS_MAX as i32)?;
     let address = listener.local_addr()?;

@@ -15,9 +15,9 @@ pub(in super::super) fn manifest(arguments: &ManifestArguments) -> anyhow::Resul
 /// The image is one word of YAML; metrics are texts of JSON, which YAML reads as such.
 fn kubernetes(image: &str, members: u32, metrics: &[String]) -> String {
     let texts = metrics.iter().map(|text| serde_json::to_string(text).unwrap_or_default());
-    let metrics: String = texts.map(|text| format!(", {text}")).collect();
+    let list: String = texts.map(|text| format!(", {text}")).collect();
     let text = KUBERNETES.replace("{image}", image).replace("{members}", &members.to_string());
-    text.replace("{port}", &fathom_fleet::PORT.to_string()).replace("{metrics}", &metrics)
+    text.replace("{port}", &fathom_fleet::PORT.to_string()).replace("{metrics}", &list)
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ fn join(arguments: &MemberArguments) -> anyhow::Result<(Join, Option<String>)> {
     let named_id = HostReader::live().named(&host.name).read().id;
     // Where each fact comes from is in the document of the run.
     host.origins.clear();
-    let rank = RANKS.iter().find_map(|name| var(name).ok()?.parse().ok());
+    let rank = RANKS.iter().find_map(|it| var(it).ok()?.parse().ok());
     let boot_id = boot_id(&reader);
     Ok((Join { rank, node, boot_id, host, named_id }, name))
 }

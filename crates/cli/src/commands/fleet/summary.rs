@@ -69,15 +69,15 @@ impl FleetPairs {
 
     /// `a to node[2,5] (connection refused), b to c (a member was lost)`.
     fn missing(&self) -> String {
-        let mut to: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        let mut by_from: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for MissingPair { from, to: host, reason } in &self.not_measured {
-            to.entry((reason, from)).or_default().push(host);
+            by_from.entry((reason, from)).or_default().push(host);
         }
-        let mut from: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
-        for ((reason, host), to) in to {
-            from.entry((reason, fold(to))).or_default().push(host);
+        let mut by_to: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+        for ((reason, host), to) in by_from {
+            by_to.entry((reason, fold(to))).or_default().push(host);
         }
-        let parts = from
+        let parts = by_to
             .into_iter()
             .map(|((reason, to), from)| format!("{} to {to} ({reason})", fold(from)));
         parts.collect::<Vec<String>>().join(", ")

@@ -101,9 +101,9 @@ impl Follower {
         let lines: Vec<&str> = rows.lines().collect();
         // A taller region than the terminal could not be removed again.
         let first = lines.len().saturating_sub(terminal::height().saturating_sub(4));
-        let rows: String = lines[first..].iter().map(|line| format!("{line}\n")).collect();
+        let shown: String = lines[first..].iter().map(|line| format!("{line}\n")).collect();
         if let Some(bar) = self.output.bar(ROWS_AND_BAR) {
-            bar.set_prefix(rows);
+            bar.set_prefix(shown);
         }
     }
 }

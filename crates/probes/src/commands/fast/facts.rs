@@ -69,13 +69,13 @@ fn reason(read: &ReadFast, pass: &FastPass) -> Option<String> {
     if read.path.is_some() {
         return Some("set by --path".to_owned());
     }
-    let (trials, read): (Vec<FastPart>, Vec<FastPart>) =
+    let (trials, rest): (Vec<FastPart>, Vec<FastPart>) =
         parts(pass).into_iter().partition(|part| part.is_trial);
     let mut reasons = Vec::new();
-    if read.iter().any(|part| part.from == DataSource::Memory) {
+    if rest.iter().any(|part| part.from == DataSource::Memory) {
         reasons.push("cached parts from the page cache");
     }
-    if read.iter().any(|part| part.method.way.is_direct()) {
+    if rest.iter().any(|part| part.method.way.is_direct()) {
         reasons.push("uncached parts by direct I/O, which saves a copy");
     }
     if !trials.is_empty() {

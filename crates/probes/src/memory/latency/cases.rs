@@ -158,14 +158,14 @@ fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
         let between: Vec<usize> = sets.iter().filter(is_few).map(|set| set / 2 * 3).collect();
         sets.extend(between);
     }
-    let last = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
+    let last_bytes = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
     for cache in caches(host) {
         let size = cache.size_bytes as usize;
         let quarters: &[usize] = match effort {
             // Three times the last size adds a point to the plateau of memory, and a quarter more
             // ends the step in which it is found.
-            Effort::Quick if size as u64 == last && size > QUICK_LARGE => &[6, 12],
-            Effort::Quick if size as u64 == last => &[4, 5, 6, 12],
+            Effort::Quick if size as u64 == last_bytes && size > QUICK_LARGE => &[6, 12],
+            Effort::Quick if size as u64 == last_bytes => &[4, 5, 6, 12],
             Effort::Quick => &[3, 4, 5, 6],
             Effort::Standard | Effort::Thorough => &[2, 3, 4, 5, 6, 7, 8, 12],
         };

@@ -192,8 +192,8 @@ impl<'r> LimitCase<'r> {
             let share = share.join(", ");
             Some(match rates {
                 Some((used, of)) if used > 0.0 => {
-                    let rates = glued(&format!("{} of {} MB/s", mb(used), mb(of)));
-                    format!("{does} {rates} ({share})")
+                    let amount = glued(&format!("{} of {} MB/s", mb(used), mb(of)));
+                    format!("{does} {amount} ({share})")
                 }
                 _ if value == 0.0 => format!("{does} nothing"),
                 _ => format!("{does} {share} of what is possible"),

@@ -166,8 +166,8 @@ pub(super) fn hidden(
     let rate = |step: &Record| Some(step.shown_summary()?.median).filter(|rate| *rate > 0.0);
     let sentence = || {
         let at = open.iter().rfind(|step| step.verdict.shows_number())?;
-        let apart = |step: &Record| Some((rate(step)? / rate(at)?).ln().abs().exp());
-        let near = closed.iter().filter_map(|step| Some((apart(step)?, step)));
+        let distance = |step: &Record| Some((rate(step)? / rate(at)?).ln().abs().exp());
+        let near = closed.iter().filter_map(|step| Some((distance(step)?, step)));
         let (apart, near) = near.min_by(|a, b| a.0.total_cmp(&b.0))?;
         let both = |q| {
             let of = |step: &Record| quantile_of(records, &step.params, Some(q));
@@ -175,26 +175,26 @@ pub(super) fn hidden(
         };
         let known = [(0.99, "p99"), (0.9, "p90")].into_iter();
         let mut known = known.filter_map(|(q, name)| Some((q, name, both(q)?)));
-        let (q, name, (closed, open)) = known.next()?;
+        let (q, name, (of_closed, of_open)) = known.next()?;
         // Requests that were sent when they were due waited for no other: what makes them slower
         // than those of the closed loop, such as the wake-up of an idle CPU, it does not hide.
         let sent = quantile_of(records, &from_send(at), Some(q));
-        if sent.is_some_and(|sent| open < SAME * sent) && open >= HIDDEN * closed {
+        if sent.is_some_and(|sent| of_open < SAME * sent) && of_open >= HIDDEN * of_closed {
             return None;
         }
         let clients = near.params.integer("clients").unwrap_or(0);
         let words = |ns| glued(&quantity(ns, Unit::Nanoseconds));
         let numbers = format!(
             "{name} is {} with {} ({} requests/s), and {} at {} requests/s",
-            words(closed),
+            words(of_closed),
             counted(clients as usize, "client"),
             bare(rate(near)?),
-            words(open),
+            words(of_open),
             rate_of(at)
         );
         let is_same = apart <= SAME;
         let same = if is_same { "about the same throughput" } else { "other throughputs" };
-        Some(match open / closed {
+        Some(match of_open / of_closed {
             more if more >= HIDDEN => format!(
                 "At {same}, {numbers}: a closed loop sends nothing while it waits for a slow \
                  response, and hides the delay of the requests that were due meanwhile."

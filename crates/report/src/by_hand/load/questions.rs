@@ -57,27 +57,27 @@ fn of_steps(steps: &[&Record], records: &[Record]) -> Vec<Question> {
         ..Question::new("How do throughput and response time grow with the clients?", Vec::new())
     }];
     questions.extend(law(steps, records, &name));
-    let of_case = |it: &&Record| it.metric.as_str() == BOTTLENECK && it.params == params;
-    let Some(bottleneck) = records.iter().find(of_case) else { return questions };
+    let is_it = |it: &&Record| it.metric.as_str() == BOTTLENECK && it.params == params;
+    let Some(bottleneck) = records.iter().find(is_it) else { return questions };
     let of_case = LimitCase { bottleneck, records, earlier: &[] };
     let saturation = match of_case.saturation() {
         Some(rate) => Some(format!("saturation: {rate}")),
         None => of_case.why_not_saturated().map(str::to_owned),
     };
-    let numbers = of_case.numbers_of_clients().into_iter().map(|(name, it)| match name {
+    let numbers = of_case.numbers_of_clients().into_iter().map(|(what, it)| match what {
         "knee" => format!("optimal number of clients (knee): {it}"),
-        name => format!("{name} {it}"),
+        _ => format!("{what} {it}"),
     });
     let numbers: Vec<String> = saturation.into_iter().chain(numbers).collect();
     if !numbers.is_empty() {
         let question = "Where is the throughput saturated, and which number of clients is optimal?";
         questions.push(Question::new(question, numbers));
     }
-    let mut table = if of_case.is_ours() { of_case.resources() } else { Vec::new() };
-    table.retain(Column::has_content);
+    let mut uses = if of_case.is_ours() { of_case.resources() } else { Vec::new() };
+    uses.retain(Column::has_content);
     let caption = format!("use of each resource, `{name}`");
     questions.push(Question {
-        tables: (!table.is_empty()).then_some((caption, table)).into_iter().collect(),
+        tables: (!uses.is_empty()).then_some((caption, uses)).into_iter().collect(),
         ..Question::new(
             "What is the bottleneck, and what shows it?",
             [of_case.uses(), of_case.conclusion().in_order()].concat(),
