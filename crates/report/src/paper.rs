@@ -174,7 +174,7 @@ fn introduction(first: &Document, documents: &[Document]) -> Vec<Block> {
 fn conclusion(first: &Document, documents: &[Document]) -> Vec<Block> {
     let records: Vec<&Record> = first.records.iter().collect();
     let Closing { mut findings, verdict, .. } = Closing::from_document(first);
-    let far = outside(&first.records, 8);
+    let far = outside(first, 8);
     let of_run = |run: &Document| comparisons(&Vec::from_iter(&run.records), &run.records);
     let compared = distinct(documents.iter().flat_map(of_run));
     // Said once.
