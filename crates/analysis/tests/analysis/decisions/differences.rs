@@ -31,7 +31,7 @@ fn change_host(b: &mut Document) {
     });
     (cpu.smt, cpu.boost, cpu.frequency_driver) = (Some(true), Some(false), text("acpi"));
     (host.virtualization, host.container) = (text("none"), text("podman"));
-    (host.kernel_command_line, host.distribution) = (text("quiet"), text("Debian"));
+    (host.kernel_command_line, host.distribution) = (text("mitigations=off"), text("Debian"));
     (host.clocksource, host.aslr) = (text("tsc"), Some(2));
     let memory = &mut host.memory;
     (memory.total_bytes, memory.page_bytes, memory.swap_bytes) = (Some(8 * gib), 4096, Some(gib));
