@@ -45,6 +45,15 @@ impl FolderError {
     }
 }
 
+/// The folder that is named by `--folder`, or by FATHOM_FOLDER, with that name.
+pub fn named(option: Option<&Path>) -> Option<(&'static str, PathBuf)> {
+    let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
+    match option {
+        Some(path) => Some(("--folder", path.to_owned())),
+        None => by_environment().map(|path| ("FATHOM_FOLDER", PathBuf::from(path))),
+    }
+}
+
 impl Folder {
     pub fn at(path: &Path) -> Result<Self, FolderError> {
         match inspect(path) {

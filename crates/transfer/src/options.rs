@@ -83,7 +83,9 @@ pub struct TransferOptions {
     #[arg(conflicts_with_all = ["window", "ack", "folders"])]
     pub published: bool,
     /// Measure them by the kernel devices: device-copy for copy, device-mmap for mmap.
-    #[arg(long, requires = "published")]
+    #[arg(long, requires = "published", conflicts_with = "time")]
+    #[arg(conflicts_with_all = ["send_path", "receive_path", "connection", "io", "buffer"])]
+    #[arg(conflicts_with_all = ["window", "ack", "folders"])]
     pub device: bool,
     /// Show the page-table entry behind each end's mapping.
     #[arg(long)]
@@ -96,7 +98,8 @@ pub struct TransferOptions {
     #[arg(long, value_name = "TIME", default_value = "4min", value_parser = time)]
     #[arg(conflicts_with_all = ["repeat", "published"])]
     pub time: Duration,
-    /// Make and receive files in this directory [default: /var/tmp, or the current directory].
+    /// Make and receive files in this directory [default: $FATHOM_FOLDER, or /var/tmp, or the
+    /// current directory].
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
     /// Set the TCP congestion control of both ends [default: the system's].
