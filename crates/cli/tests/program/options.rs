@@ -43,39 +43,34 @@ fn effect(env: &ProgramTestEnv, line: &str) -> (Option<i32>, String, Option<Vec<
     (output.status.code(), text(&output.stdout) + &text(&output.stderr), written)
 }
 
+/// Each option of a command, with its value among those given.
+fn words_of_options(base: &str, values: &str) -> Vec<String> {
+    let mut command = Arguments::command();
+    for word in base.split(' ') {
+        command = command.find_subcommand(word).cloned().unwrap_or(command);
+    }
+    let shared = ["color", "help", "host-name", "no-migrate", "store", "version"];
+    let named = command.get_arguments().filter_map(|arg| Some((arg, arg.get_long()?)));
+    let words = |(arg, long): (&clap::Arg, &str)| {
+        let own = values.split('|').find(|value| value.starts_with(&format!("--{long} ")));
+        assert_eq!(own.is_some(), arg.get_action().takes_values(), "{base} --{long}");
+        own.map_or(format!("--{long}"), str::to_owned)
+    };
+    named.filter(|(_, long)| !shared.contains(long)).map(words).collect()
+}
+
 #[test]
 fn each_option_of_a_view_acts_beside_each_other() {
     /// Words before the options of each view, and a value for each option that takes one.
-    const VIEWS: &[(&str, &[&str])] = &[
-        (
-            "compare a b",
-            &[
-                "--fail-on 5%",
-                "--undecided pass",
-                "--seed 7",
-                "--reference 2016-i5-5257u",
-                "--like gcp/c3d-highcpu-4",
-            ],
-        ),
-        (
-            "export a",
-            &[
-                "--format csv",
-                "--margin 10%",
-                "--type x/y",
-                "--better higher",
-                "--limits limits.toml",
-                "--doctor doctor.json",
-                "--output out",
-            ],
-        ),
-        ("explain memory.latency", &["--run a"]),
-        ("history cpu.call", &["--host nobody", "--label a"]),
-        ("list", &[]),
-        (
-            "show",
-            &["--run a", "--reference 2016-i5-5257u", "--units published", "--limits limits.toml"],
-        ),
+    const VIEWS: &[&str] = &[
+        "compare a b|--fail-on 5%|--undecided pass|--seed 7|--reference 2016-i5-5257u\
+         |--like gcp/c3d-highcpu-4",
+        "export a|--format csv|--margin 10%|--type x/y|--better higher|--limits limits.toml\
+         |--doctor doctor.json|--output out",
+        "explain memory.latency|--run a",
+        "history cpu.call|--host nobody|--label a",
+        "list",
+        "show|--run a|--reference 2016-i5-5257u|--units published|--limits limits.toml",
     ];
     /// Options that act on nothing here: why.
     const EXCEPTIONS: &[(&str, &str)] = &[
@@ -87,22 +82,9 @@ fn each_option_of_a_view_acts_beside_each_other() {
     let mut effect_of =
         |line: &str| effects.entry(line.to_owned()).or_insert_with(|| effect(&env, line)).clone();
     let (mut pairs, mut idle) = (0, BTreeSet::new());
-    for (base, values) in VIEWS {
-        let mut command = Arguments::command();
-        for word in base.split(' ') {
-            command = command.find_subcommand(word).cloned().unwrap_or(command);
-        }
-        let shared = ["color", "help", "host-name", "no-migrate", "store", "version"];
-        let options: Vec<String> = command
-            .get_arguments()
-            .filter_map(|arg| arg.get_long().map(|long| (arg, long)))
-            .filter(|(_, long)| !shared.contains(long) && !base.contains(&format!("--{long}")))
-            .map(|(arg, long)| {
-                let own = values.iter().find(|value| value.starts_with(&format!("--{long} ")));
-                assert_eq!(own.is_some(), arg.get_action().takes_values(), "{base} --{long}");
-                own.map_or(format!("--{long}"), |value| (*value).to_owned())
-            })
-            .collect();
+    for view in VIEWS {
+        let (base, values) = view.split_once('|').unwrap_or((view, ""));
+        let options = words_of_options(base, values);
         let is_exception =
             |option: &str| EXCEPTIONS.iter().any(|(name, _)| option.starts_with(name));
         for option in options.iter().filter(|option| !is_exception(option)) {
