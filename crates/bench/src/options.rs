@@ -68,8 +68,8 @@ pub struct BenchOptions {
     /// Read standard input from this file [default: empty].
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Drain the output from a pipe, discard it by /dev/null (some programs then do less work), print
-    /// it on standard error (`inherit`), or write it to a file [default: pipe].
+    /// Drain the output from a pipe, discard it by /dev/null (some programs then do less work),
+    /// print it on standard error (`inherit`), or write it to a file [default: pipe].
     #[arg(long, value_name = "pipe|null|inherit|FILE")]
     pub output: Option<String>,
     /// Run this command once, before all runs.

@@ -311,8 +311,8 @@ impl<'w> Stage<'w> {
         self.launcher.run(program, around, &self.clock, &self.stop)
     }
 
-    /// Nanoseconds of a byte through the pipe: what cat(1) takes longer than with /dev/null, in turn.
-    /// `None` without it.
+    /// Nanoseconds of a byte through the pipe: what cat(1) takes longer than with /dev/null, in
+    /// turn. `None` without it.
     fn price_of_pipe(&mut self) -> Option<f64> {
         let cat = ChildProgram::new(&program_path("cat").ok()?, &["cat".to_owned()])?;
         let data = rustix::fs::memfd_create("price", rustix::fs::MemfdFlags::CLOEXEC).ok()?;

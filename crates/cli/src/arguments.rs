@@ -208,7 +208,8 @@ pub struct RunArguments {
     #[arg(long, value_enum, default_value_t = ProtocolName::Median)]
     pub protocol: ProtocolName,
     /// Keep N trials with `--protocol trimmed`, out of 1.6 × N [default: 500].
-    #[arg(long, value_name = "N", requires = "protocol", conflicts_with_all = ["time", "processes"])]
+    #[arg(long, value_name = "N", requires = "protocol")]
+    #[arg(conflicts_with_all = ["time", "processes"])]
     #[arg(value_parser = clap::value_parser!(u64).range(10..=100_000))]
     pub keep: Option<u64>,
     /// Also show times in core cycles.

@@ -45,13 +45,10 @@ impl FolderError {
     }
 }
 
-/// The folder that is named by `--folder`, or by FATHOM_FOLDER, with that name.
-pub fn named(option: Option<&Path>) -> Option<(&'static str, PathBuf)> {
+/// The given folder, else that of FATHOM_FOLDER.
+pub fn named(given: Option<&Path>) -> Option<PathBuf> {
     let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
-    match option {
-        Some(path) => Some(("--folder", path.to_owned())),
-        None => by_environment().map(|path| ("FATHOM_FOLDER", PathBuf::from(path))),
-    }
+    given.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from))
 }
 
 impl Folder {

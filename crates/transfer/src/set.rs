@@ -125,8 +125,9 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> ProcedureError {
 
 /// The folder for files that are made or received.
 pub fn folder(option: Option<&Path>) -> SetOutcome<PathBuf> {
+    let by = if option.is_some() { "--folder" } else { "FATHOM_FOLDER" };
     let found = match folder::named(option) {
-        Some((by, path)) => Folder::at(&path)
+        Some(path) => Folder::at(&path)
             .and_then(|folder| folder.keeping_files(true))
             .map_err(|why| format!("{by} {}: {why}", path.display())),
         None => Folder::usual().map_err(|why| format!("{why}; name one by --folder")),

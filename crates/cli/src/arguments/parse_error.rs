@@ -88,38 +88,29 @@ const TAKEN_FOR_COMMANDS: &[(&str, &str)] = &[
 ];
 
 fn no_such_command(got: &str, command: &clap::Command) -> String {
-    let names: Vec<&str> = command
-        .get_subcommands()
-        .filter(|it| !it.is_hide_set())
-        .map(clap::Command::get_name)
-        .collect();
-    let whole = |rest: &str| match command.get_name() {
-        "fathom" => format!("fathom {rest}"),
-        name => format!("fathom {name} {rest}"),
+    let of = match command.get_name() {
+        "fathom" => "fathom".to_owned(),
+        name => format!("fathom {name}"),
     };
-    let is_top = command.get_name() == "fathom";
+    let is_top = of == "fathom";
     let known = TAKEN_FOR_COMMANDS.iter().find(|(word, _)| is_top && *word == got);
-    let group = is_top.then(|| group_of_synonym(got)).flatten();
+    let group = group_of_synonym(got).or(is_metric(got).then_some(got)).filter(|_| is_top);
     let suggestion = match (known, group) {
-        (Some((_, rest)), _) => Some(format!("`{}`", whole(rest))),
-        (None, Some(group)) => Some(format!("`fathom run {group}`")),
-        (None, None) if is_top && is_metric(got) => Some(format!("`fathom run {got}`")),
-        _ => match nearest_of(got, names) {
-            none if none.is_empty() => None,
-            near => Some(
-                near.replace('`', "")
-                    .split(" or ")
-                    .map(|it| format!("`{}`", whole(it)))
-                    .collect::<Vec<_>>()
-                    .join(" or "),
-            ),
-        },
+        (Some((_, rest)), _) => format!("`fathom {rest}`"),
+        (None, Some(group)) => format!("`fathom run {group}`"),
+        (None, None) => {
+            let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
+            nearest_of(got, shown.map(clap::Command::get_name).collect())
+                .split_inclusive(" or ")
+                .map(|name| name.replacen('`', &format!("`{of} "), 1))
+                .collect()
+        }
     };
-    let help = format!("`{}` lists the commands", whole("--help"));
-    format!(
-        "no command is called '{got}'; {}",
-        crate::remedy::did_you_mean(&suggestion.unwrap_or_default(), &help)
-    )
+    let suggestion = match suggestion.is_empty() {
+        true => suggestion,
+        false => format!("did you mean {suggestion}? "),
+    };
+    format!("no command is called '{got}'; {suggestion}`{of} --help` lists the commands")
 }
 
 /// The parser's message in one line, without its usage.

@@ -36,8 +36,8 @@ impl Reports {
         self.are_wanted
     }
 
-    /// `done` is from 0 to 1. Returns what is to be shown, which never falls: an estimate of the time
-    /// left may grow, and a part may be repeated.
+    /// `done` is from 0 to 1. Returns what is to be shown, which never falls: an estimate of the
+    /// time left may grow, and a part may be repeated.
     pub(super) fn progress(&mut self, done: f64, what: &str) -> f64 {
         self.done = self.done.max(done.min(1.0));
         let done = self.done;

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use crate::arguments::ListArguments;
 use crate::exit::{Status, UsageError, usage_error};
 
-const HINT: &str = "`fathom list WORD` searches, `fathom list METRIC` also lists parameters, `fathom \
-                    run METRIC` measures a metric or a group, `fathom explain METRIC` describes it.";
+const HINT: &str = "`fathom list WORD` searches, `fathom list METRIC` also lists parameters, \
+                    `fathom run METRIC` measures a metric or a group, `fathom explain METRIC` \
+                    describes it.";
 
 pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     if let Some((first, words)) = arguments.metrics.split_first()

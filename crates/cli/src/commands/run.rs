@@ -7,7 +7,6 @@ pub(super) mod remote;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use fathom_engine::worker::Workers;
@@ -33,8 +32,6 @@ use crate::terminal;
 use crate::tune::{self, Tuning};
 use follower::Follower;
 
-/// How long CPU load is sampled to find an idle CPU. The kernel counts in steps of 10 ms.
-pub(super) const LOAD_WINDOW: Duration = Duration::from_millis(100);
 /// A set-up of a second takes a minute on an emulated CPU.
 const EMULATED_GRACE: f64 = 6.0;
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -277,7 +274,7 @@ pub(super) fn choose_cpu(requested: Option<u32>, host: &Host) -> anyhow::Result<
             usage_error!("--cpu {cpu}: allowed CPUs are {}", list.join(", "))
         }
         None => {
-            let busy = affinity::busy_shares(LOAD_WINDOW);
+            let busy = affinity::busy_shares(setup::LOAD_WINDOW);
             let choice =
                 affinity::choose(host, &busy).context("no CPU is allowed to this process")?;
             Ok((choice.cpu, choice.reason))

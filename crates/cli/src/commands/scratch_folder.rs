@@ -119,7 +119,7 @@ fn parent_folder(
     folder: Option<&Path>,
     allow_memory: bool,
 ) -> Result<folder::Folder, ResourceMissing> {
-    let Some((_, path)) = folder::named(folder) else {
+    let Some(path) = folder::named(folder) else {
         let usual = folder::Folder::usual();
         return usual.map_err(|why| missing(why.to_string(), Remedy::OtherFolder));
     };

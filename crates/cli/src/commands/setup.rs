@@ -43,13 +43,15 @@ pub(super) fn check_environment(host: &Host) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How long CPU load is sampled to find an idle CPU. The kernel counts in steps of 10 ms.
+pub(super) const LOAD_WINDOW: std::time::Duration = std::time::Duration::from_millis(100);
 /// From this share of the CPUs' time on, what is measured is noisy.
 const BUSY: f64 = 0.5;
 
 /// Says that the CPUs are busy before somebody waits for noisy numbers.
 pub(super) fn warn_of_busy_cpus(host: &Host) {
     if terminal::shows_progress() {
-        let busy = affinity::busy_shares(super::run::LOAD_WINDOW);
+        let busy = affinity::busy_shares(LOAD_WINDOW);
         busy_words(&busy, &host.cpu.allowed).iter().for_each(|text| terminal::warn(text));
     }
 }

@@ -120,7 +120,8 @@ fn shared_options_act_in_each_measuring_command() {
         "file size --block 4K --between 1ms..1s --max 16MiB --yes --folder .",
         "file sweep data --blocks 64K --state warm --threads 1 --each 1ms --passes 2",
         "file write new --block 4K --count 4 --force",
-        "transfer --sets small --repeat 1 --send-path copy --receive-path copy --folder . --io blocking",
+        "transfer --sets small --repeat 1 --send-path copy --receive-path copy --folder . \
+         --io blocking",
     ];
     let Some(env) = ProgramTestEnv::on_device() else { return };
     fs::write(env.file("data"), vec![7; 1 << 20]).expect("a file");
