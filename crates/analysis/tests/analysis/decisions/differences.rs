@@ -92,7 +92,7 @@ fn all_facts_of_a_host_are_compared() {
         "virtualisation: kvm → none",
         "container: none → podman",
         "kernel: 6.12.9 → 7.0.1",
-        "kernel command line: unknown → quiet",
+        "kernel command line: unknown → mitigations=off",
         "distribution: unknown → Debian",
         "C library: unknown → musl",
         "kernel clock source: unknown → tsc",
