@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_record::host::BufferSizes;
+use fathom_record::host::{BufferSizes, performance_parameters};
 use fathom_record::quantity::binary_size;
 use fathom_record::{Document, Host, Protocol};
 use serde::Serialize;
@@ -103,6 +103,11 @@ fn machine(host: &Host) -> Vec<DifferenceFact> {
     ]
 }
 
+/// Earlier runs have the whole line.
+fn parameters(line: &str) -> String {
+    Some(performance_parameters(line)).filter(|it| !it.is_empty()).unwrap_or("none".to_owned())
+}
+
 fn system(host: &Host) -> Vec<DifferenceFact> {
     let memory = &host.memory;
     let schedulers: BTreeMap<&str, &str> = host
@@ -114,7 +119,7 @@ fn system(host: &Host) -> Vec<DifferenceFact> {
         schedulers.into_iter().map(|(disk, scheduler)| format!("{disk}: {scheduler}")).collect();
     vec![
         ("kernel", some(&host.kernel)),
-        ("kernel command line", host.kernel_command_line.clone()),
+        ("kernel command line", host.kernel_command_line.as_deref().map(parameters)),
         ("distribution", host.distribution.clone()),
         ("C library", host.libc.clone()),
         ("kernel clock source", host.clocksource.clone()),

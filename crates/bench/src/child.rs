@@ -67,6 +67,8 @@ pub(crate) struct ChildUsage {
     pub(crate) voluntary_switches: u64,
     pub(crate) involuntary_switches: u64,
     pub(crate) io: Option<ChildIo>,
+    /// What it wrote into a pipe as its output.
+    pub(crate) piped: Option<u64>,
     /// Time runnable without a CPU, of its first process.
     pub(crate) run_queue_ns: Option<u64>,
 }
@@ -223,6 +225,7 @@ impl Launcher {
             voluntary_switches: count(used.ru_nvcsw),
             involuntary_switches: count(used.ru_nivcsw),
             io,
+            piped: None,
             run_queue_ns,
         })
     }

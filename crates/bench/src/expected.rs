@@ -1,4 +1,4 @@
-//! What a command must write to standard output.
+//! The pipe behind standard output: drained, or compared with what a command must write.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,24 +13,28 @@ pub(crate) const OUTPUT_MAX: usize = 2 << 20;
 /// After the end of a run, what it left behind may hold its output open for ever.
 const QUIET: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// What a run writes; the rest of a longer output has no reader, which ends the run.
-pub(crate) fn read(pipe: OwnedFd, has_ended: &AtomicBool) -> rustix::io::Result<Vec<u8>> {
-    let (mut got, mut part) = (Vec::new(), vec![0; 64 << 10]);
-    while got.len() <= OUTPUT_MAX {
+/// Passes on what a run writes, until `take` wants no more: the rest then has no reader, which ends
+/// the run.
+pub(crate) fn drain(
+    pipe: &OwnedFd,
+    has_ended: &AtomicBool,
+    mut take: impl FnMut(&[u8]) -> bool,
+) -> rustix::io::Result<()> {
+    let mut part = vec![0; 64 << 10];
+    loop {
         // Before the poll: what was written until the end is there then.
         let is_last = has_ended.load(Ordering::Acquire);
-        match poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&QUIET)) {
-            Ok(0) if is_last => break,
+        match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&QUIET)) {
+            Ok(0) if is_last => return Ok(()),
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
             Err(error) => return Err(error),
         }
-        match rustix::io::read(&pipe, &mut part)? {
-            0 => break,
-            count => got.extend_from_slice(&part[..count]),
+        let count = rustix::io::read(pipe, &mut part)?;
+        if count == 0 || !take(&part[..count]) {
+            return Ok(());
         }
     }
-    Ok(got)
 }
 
 /// The first line in which an output is another one, in words.
@@ -56,18 +60,28 @@ pub(crate) fn difference(got: &[u8], expected: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn read(pipe: OwnedFd, has_ended: bool) -> Vec<u8> {
+        let mut got = Vec::new();
+        let take = |part: &[u8]| {
+            got.extend_from_slice(part);
+            got.len() <= OUTPUT_MAX
+        };
+        drain(&pipe, &AtomicBool::new(has_ended), take).expect("an output");
+        got
+    }
+
     #[test]
     fn output_ends_with_its_run_or_at_its_limit() {
         let (out, into) = rustix::pipe::pipe().expect("a pipe");
         rustix::io::write(&into, b"abc").expect("room");
         // Somebody else holds it open.
-        assert_eq!(read(out, &AtomicBool::new(true)).expect("an output"), b"abc");
+        assert_eq!(read(out, true), b"abc");
         let (out, into) = rustix::pipe::pipe().expect("a pipe");
         let part = vec![0; 64 << 10];
         let writer = std::thread::spawn(move || {
             (0..).find_map(|count| rustix::io::write(&into, &part).err().map(|it| (count, it)))
         });
-        let got = read(out, &AtomicBool::new(false)).expect("an output");
+        let got = read(out, false);
         assert!(got.len() > OUTPUT_MAX && got.len() <= OUTPUT_MAX + (64 << 10));
         assert!(writer.join().expect("an end").is_some_and(|(_, error)| error == Errno::PIPE));
     }

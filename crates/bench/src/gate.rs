@@ -2,7 +2,7 @@
 
 use fathom_analysis::limits::{LimitAnswer, LimitJudged, UserLimit};
 use fathom_record::command::RATIO_METRIC;
-use fathom_record::{Record, Unit};
+use fathom_record::{Cause, Record, Unit};
 
 use crate::case;
 use crate::request::CommandLine;
@@ -41,6 +41,9 @@ fn of_ratio(record: &Record, limit: f64) -> LimitJudged {
     let pairs = summary.map_or(0, |summary| summary.process_medians.len());
     let (answer, why) = match (loss, interval) {
         _ if record.verdict.is_cut_short() => (LimitAnswer::Undecided, Some("interrupted")),
+        _ if record.verdict.reasons.iter().any(|reason| reason.cause == Cause::WrongWork) => {
+            (LimitAnswer::Undecided, Some("less work with /dev/null; --output pipe"))
+        }
         (Some(_), Some([_, high])) if high <= limit => (LimitAnswer::Kept, None),
         (Some(loss), Some([low, _])) if low > 0.0 && loss > limit => match pairs >= PAIRS_MIN {
             true => (LimitAnswer::NotKept, None),
@@ -68,7 +71,7 @@ fn of_ratio(record: &Record, limit: f64) -> LimitJudged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_record::{Cause, MetricId, Params, State, Verdict};
+    use fathom_record::{MetricId, Params, Reason, State, Verdict};
 
     fn ratio(middle: f64, limits: Option<[f64; 2]>, pairs: usize) -> Record {
         let [low, high] = limits.unwrap_or([middle; 2]);
@@ -100,5 +103,8 @@ mod tests {
         assert_eq!(judge(&[record.clone()], 0.03)[0].answer, LimitAnswer::Undecided);
         record.metric = MetricId::new("bench.a");
         assert!(judge(&[record], 0.03).is_empty());
+        let mut less = ratio(1.0, Some([1.0, 1.0]), 9);
+        less.verdict.reasons = vec![Reason::new(Cause::WrongWork, "reads less")];
+        assert_eq!(judge(&[less], 0.03)[0].answer, LimitAnswer::Undecided, "less work");
     }
 }

@@ -22,6 +22,7 @@ Examples:
   fathom bench '{cc} -O2 -c x.c' -L cc gcc,clang   a list of values
   fathom bench --shell sh 'ls $HOME'               with a shell, whose start is subtracted
   fathom bench 'wc data' --cold data               evict a file before each run, proved
+  fathom bench 'tar c src' --output src.tar        write the output to a file, not into a pipe
   fathom bench './a' './b' -n old -n new --json    named; records as JSON
   fathom bench -f bench.toml                       commands, parameters, checks and limits of a file
 
@@ -67,9 +68,9 @@ pub struct BenchOptions {
     /// Read standard input from this file [default: empty].
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Discard the output (`null`), print it on standard error (`inherit`), or write it to a file
-    /// [default: null].
-    #[arg(long, value_name = "null|inherit|FILE")]
+    /// Drain the output from a pipe, discard it by /dev/null (some programs then do less work),
+    /// print it on standard error (`inherit`), or write it to a file [default: pipe].
+    #[arg(long, value_name = "pipe|null|inherit|FILE")]
     pub output: Option<String>,
     /// Run this command once, before all runs.
     #[arg(long, value_name = "CMD")]

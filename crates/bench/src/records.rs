@@ -11,7 +11,7 @@ use fathom_record::{
 };
 
 use crate::case::Case;
-use crate::request::BenchSettings;
+use crate::request::{BenchOutput, BenchSettings};
 use crate::stage::{Stage, StageRun};
 
 /// The interval of a command on a quiet machine is narrower.
@@ -32,9 +32,15 @@ pub(crate) fn records(
 ) -> Vec<Measured> {
     let shell = ShellStart::new(&stage.shell_ns);
     let states = stage.states();
-    let with_runs = || cases.iter().zip(&stage.runs).filter(|(_, runs)| !runs.is_empty());
     let mut all = Vec::new();
-    for (case, runs) in with_runs() {
+    for (at, (case, runs)) in cases.iter().zip(&stage.runs).enumerate() {
+        if runs.is_empty() {
+            continue;
+        }
+        let less_work = stage.less_work(at);
+        let mut facts = facts_of(case, runs, &shell, settings);
+        facts.extend(facts_of_output(runs, settings, stage.pipe_ns));
+        facts.extend(less_work.iter().map(|text| Fact::text(facts::LESS_WORK, text)));
         let samples = runs.iter().enumerate();
         let samples = samples.map(|(at, run)| run.sample(at, stage.cpu, shell.ns)).collect();
         let processes = Processes {
@@ -56,7 +62,8 @@ pub(crate) fn records(
             processes: Some(with_checks(processes, runs, settings)),
             is_difference: shell.ns > 0.0,
             remarks: failures(case, runs).into_iter().collect(),
-            facts: facts_of(case, runs, &shell, settings),
+            doubts: less_work.map(|text| Reason::new(Cause::WrongWork, text)).into_iter().collect(),
+            facts,
             ..Measured::default()
         });
     }
@@ -192,6 +199,25 @@ fn facts_of(
     all
 }
 
+/// Where the output went, and what a pipe takes of a run.
+fn facts_of_output(runs: &[StageRun], settings: &BenchSettings, pipe_ns: Option<f64>) -> Vec<Fact> {
+    let place = match &settings.output {
+        BenchOutput::Pipe => "a drained pipe".to_owned(),
+        BenchOutput::Null => "/dev/null".to_owned(),
+        BenchOutput::Inherit => "standard error".to_owned(),
+        BenchOutput::File(path) => path.display().to_string(),
+    };
+    let mut all = vec![Fact::text(facts::OUTPUT, place)];
+    if settings.output == BenchOutput::Pipe {
+        let bytes = of_runs(runs, |run| run.usage.piped.unwrap_or(0) as f64);
+        all.push(Fact::quantity(facts::PIPED, bytes, Unit::Bytes));
+        let time =
+            pipe_ns.map(|ns| Fact::quantity(facts::PIPE_TIME, bytes * ns, Unit::Nanoseconds));
+        all.extend(time);
+    }
+    all
+}
+
 /// The kernel counts from the memory of this process on, so that less than that is not seen.
 fn memory(runs: &[StageRun]) -> Fact {
     let bytes = of_runs(runs, |run| run.usage.memory_bytes as f64);
@@ -221,17 +247,23 @@ fn ratios(
 ) -> Vec<Measured> {
     let states = stage.states();
     let mut all = Vec::new();
-    for (case, runs) in cases.iter().zip(&stage.runs).filter(|(case, _)| case.command > 0) {
+    for (at, (case, runs)) in cases.iter().zip(&stage.runs).enumerate() {
+        if case.command == 0 {
+            continue;
+        }
         // With the same values of the parameters that both have.
         let is_base =
-            |(first, _): &(&Case, &Vec<StageRun>)| {
+            |(_, (first, _)): &(usize, (&Case, &Vec<StageRun>))| {
                 first.command == 0
                     && first.params.0.iter().all(|(name, value)| {
                         case.params.0.get(name).is_none_or(|other| other == value)
                     })
             };
-        let bases: Vec<_> = cases.iter().zip(&stage.runs).filter(is_base).collect();
-        let [(first, base)] = bases.as_slice() else { continue };
+        let bases: Vec<_> = cases.iter().zip(&stage.runs).enumerate().filter(is_base).collect();
+        let [(first_at, (first, base))] = bases.as_slice() else { continue };
+        let less_work = [(*first_at, *first), (at, case)].into_iter().filter_map(|(at, case)| {
+            Some(Reason::new(Cause::WrongWork, format!("{} {}", case.name, stage.less_work(at)?)))
+        });
         let samples = paired(base, runs, shell.ns);
         if samples.is_empty() || [base, runs].into_iter().any(|it| shell.hides(it)) {
             continue;
@@ -259,6 +291,7 @@ fn ratios(
             }),
             params,
             processes: Some(processes),
+            doubts: less_work.collect(),
             ..Measured::default()
         });
     }
@@ -307,6 +340,7 @@ mod tests {
             voluntary_switches: 0,
             involuntary_switches: 0,
             io: None,
+            piped: None,
             run_queue_ns: None,
         };
         let (disturbance, is_disturbed, is_cold) = (Disturbance::default(), false, true);

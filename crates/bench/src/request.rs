@@ -98,7 +98,7 @@ impl Default for BenchSettings {
         Self {
             shell: None,
             input: None,
-            output: BenchOutput::Null,
+            output: BenchOutput::Pipe,
             setup: None,
             prepare: None,
             conclude: None,
@@ -120,7 +120,9 @@ impl Default for BenchSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub enum BenchOutput {
+    /// A pipe that this process drains: some programs do less work if they see /dev/null.
     #[default]
+    Pipe,
     Null,
     /// To standard error, with the errors: standard output has the result.
     Inherit,
@@ -131,6 +133,7 @@ pub enum BenchOutput {
 impl From<String> for BenchOutput {
     fn from(text: String) -> Self {
         match text.as_str() {
+            "pipe" => Self::Pipe,
             "null" => Self::Null,
             "inherit" => Self::Inherit,
             _ => Self::File(text.into()),

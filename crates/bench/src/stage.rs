@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 
 use fathom_analysis::core_state::{CoreStateConditions, CoreStates, Loop};
 use fathom_analysis::statistics::median;
@@ -14,13 +15,14 @@ use fathom_measure::process::exit_text;
 use fathom_measure::sampler::{LoopTime, calibration, reference_loop};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::{Event, Recorder};
-use fathom_record::{Disturbance, Sample};
+use fathom_record::quantity::quantity;
+use fathom_record::{Disturbance, Sample, Unit};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::case::{BenchWork, Case};
 use crate::check::program_path;
 use crate::child::{ChildError, ChildProgram, ChildUsage, Launcher, Surroundings};
-use crate::expected::{OUTPUT_MAX, difference, read};
+use crate::expected::{OUTPUT_MAX, difference, drain};
 use crate::hooks::{Hook, distinct};
 use crate::plan::{BenchPlan, is_wide};
 use crate::request::{BenchOutput, BenchSettings};
@@ -31,6 +33,12 @@ const LOST_MIN: f64 = 0.05;
 /// The pilot of a command ends with either.
 const PILOT_RUNS: usize = 3;
 const PILOT_NS: f64 = 1e9;
+/// What cat(1) copies for the price of the pipe, and how often.
+const PRICE_BYTES: u64 = 8 << 20;
+const PRICE_RUNS: usize = 5;
+/// A command that reads less by both when its output is /dev/null does less work.
+const LESS_SHARE: f64 = 0.9;
+const LESS_BYTES: u64 = 64 << 10;
 /// Between two updates of the progress.
 const PROGRESS_NS: f64 = 1e8;
 
@@ -69,6 +77,10 @@ pub(crate) struct Stage<'w> {
     pub(crate) runs: Vec<Vec<StageRun>>,
     /// Times of the shell with nothing to do.
     pub(crate) shell_ns: Vec<f64>,
+    /// Nanoseconds of a byte through the pipe, if it is known.
+    pub(crate) pipe_ns: Option<f64>,
+    /// By case, what it reads with a pipe, where its output is /dev/null.
+    read_with_pipe: Vec<Option<u64>>,
     progress_at: u64,
 }
 
@@ -100,6 +112,8 @@ impl<'w> Stage<'w> {
             loops,
             runs: work.cases.iter().map(|_| Vec::new()).collect(),
             shell_ns: Vec::new(),
+            pipe_ns: None,
+            read_with_pipe: vec![None; work.cases.len()],
             progress_at: clock.start(),
             clock,
         })
@@ -110,7 +124,17 @@ impl<'w> Stage<'w> {
         self.once(Hook::Setup)?;
         self.prove_cold()?;
         let cases = &self.work.cases;
-        for case in cases {
+        if self.settings.output == BenchOutput::Pipe {
+            self.pipe_ns = self.price_of_pipe();
+        }
+        for (at, case) in cases.iter().enumerate() {
+            if self.is_discarded() {
+                self.hook(case, Hook::Prepare)?;
+                let used = self.through_pipe(&case.program, None, |_| true);
+                self.read_with_pipe[at] =
+                    used.map_err(|error| cut(&case.text, error))?.io.map(|io| io.read);
+                self.hook(case, Hook::Conclude)?;
+            }
             if let Some(expected) = &case.output {
                 self.prove_output(case, expected)?;
             }
@@ -162,7 +186,7 @@ impl<'w> Stage<'w> {
         for block in blocks {
             self.report(recorder, block, plan);
             if let Some(shell) = &self.work.shell {
-                let usage = self.launch(shell, None).map_err(|error| cut("the shell", error))?;
+                let usage = self.launch(shell).map_err(|error| cut("the shell", error))?;
                 self.shell_ns.push(usage.wall_ns);
             }
             for at in turns.block() {
@@ -176,8 +200,7 @@ impl<'w> Stage<'w> {
     fn report(&mut self, recorder: &mut dyn Recorder, block: usize, plan: BenchPlan) {
         let now = self.clock.stop();
         if self.clock.ns(self.progress_at, now) >= PROGRESS_NS {
-            let all = if block < plan.runs { plan.runs } else { plan.most };
-            let (done, all) = (block as u64, all as u64);
+            let (done, all) = (block as u64, plan.most as u64);
             recorder.event(Event::Progress { done, all, what: "runs" });
             self.progress_at = now;
         }
@@ -192,7 +215,7 @@ impl<'w> Stage<'w> {
         let is_cold = self.evict()?;
         let before = self.reference_loop();
         self.counters.mark();
-        let usage = self.launch(&case.program, None);
+        let usage = self.launch(&case.program);
         let machine = self.counters.since_mark();
         let usage = usage.map_err(|error| cut(&case.text, error))?;
         let after = self.reference_loop();
@@ -216,29 +239,120 @@ impl<'w> Stage<'w> {
         )))
     }
 
-    /// `kept`: where the output goes instead of where it was asked for.
-    fn launch(
+    /// A run with the output that was asked for.
+    fn launch(&mut self, program: &ChildProgram) -> Result<ChildUsage, ChildError> {
+        let stderr = std::io::stderr();
+        match &self.settings.output {
+            BenchOutput::Pipe => self.through_pipe(program, None, |_| true),
+            BenchOutput::Null => self.launch_into(program, None, None),
+            BenchOutput::Inherit => self.launch_into(program, None, Some(stderr.as_fd())),
+            BenchOutput::File(path) => {
+                let file = File::create(path).map_err(ChildError::Start)?;
+                self.launch_into(program, None, Some(file.as_fd()))
+            }
+        }
+    }
+
+    /// A run whose output is a pipe. A thread drains it, on another CPU than the run if there is
+    /// one, until `take` wants no more.
+    fn through_pipe(
         &mut self,
         program: &ChildProgram,
-        kept: Option<BorrowedFd<'_>>,
+        input: Option<BorrowedFd<'_>>,
+        mut take: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<ChildUsage, ChildError> {
-        let opened = |file: std::io::Result<File>| file.map_err(ChildError::Start);
-        let input = self.settings.input.as_ref().map(File::open).map(opened).transpose()?;
-        let output = match &self.settings.output {
-            BenchOutput::File(path) => Some(opened(File::create(path))?),
-            BenchOutput::Null | BenchOutput::Inherit => None,
+        let failed = |error: rustix::io::Errno| ChildError::Start(error.into());
+        let (out, into) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+        let (has_ended, is_ready) = (AtomicBool::new(false), Barrier::new(2));
+        let others = self.allowed.iter().copied().filter(|cpu| Some(*cpu) != self.settings.cpu);
+        let others: Vec<u32> = others.collect();
+        let mut bytes = 0;
+        let count = |part: &[u8]| {
+            bytes += part.len() as u64;
+            take(part)
         };
+        let (used, drained) = std::thread::scope(|scope| {
+            let (has_ended, is_ready) = (&has_ended, &is_ready);
+            let reader = scope.spawn(move || {
+                // If it is refused, the thread shares the CPU of the run.
+                let _ = affinity::pin_to(&others);
+                is_ready.wait();
+                drain(&out, has_ended, count)
+            });
+            is_ready.wait();
+            let used = self.launch_into(program, input, Some(into.as_fd()));
+            drop(into);
+            has_ended.store(true, Ordering::Release);
+            (used, reader.join().expect("it does not panic"))
+        });
+        let used = used?;
+        drained.map_err(failed)?;
+        Ok(ChildUsage { piped: Some(bytes), ..used })
+    }
+
+    fn launch_into(
+        &mut self,
+        program: &ChildProgram,
+        input: Option<BorrowedFd<'_>>,
+        output: Option<BorrowedFd<'_>>,
+    ) -> Result<ChildUsage, ChildError> {
+        let file = self.settings.input.as_ref().map(File::open).transpose();
+        let file = file.map_err(ChildError::Start)?;
         let stderr = std::io::stderr();
         let is_inherited = self.settings.output == BenchOutput::Inherit;
-        let null = if is_inherited { stderr.as_fd() } else { self.null.as_fd() };
+        let null = self.null.as_fd();
         let around = Surroundings {
-            input: input.as_ref().map_or(self.null.as_fd(), |file| file.as_fd()),
-            output: kept.or(output.as_ref().map(|file| file.as_fd())).unwrap_or(null),
-            errors: null,
+            input: input.or(file.as_ref().map(|file| file.as_fd())).unwrap_or(null),
+            output: output.unwrap_or(null),
+            errors: if is_inherited { stderr.as_fd() } else { null },
             cpu: self.settings.cpu,
             limit_ns: self.limit_ns(),
         };
         self.launcher.run(program, around, &self.clock, &self.stop)
+    }
+
+    /// Nanoseconds of a byte through the pipe: what cat(1) takes longer than with /dev/null, in
+    /// turn. `None` without it.
+    fn price_of_pipe(&mut self) -> Option<f64> {
+        let cat = ChildProgram::new(&program_path("cat").ok()?, &["cat".to_owned()])?;
+        let data = rustix::fs::memfd_create("price", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
+        rustix::fs::ftruncate(&data, PRICE_BYTES).ok()?;
+        let mut each_ns = Vec::new();
+        for _ in 0..PRICE_RUNS {
+            let [piped, null] = [true, false].map(|is_piped| {
+                rustix::fs::seek(&data, rustix::fs::SeekFrom::Start(0)).ok()?;
+                let input = Some(data.as_fd());
+                let used = match is_piped {
+                    true => self.through_pipe(&cat, input, |_| true).ok()?,
+                    false => self.launch_into(&cat, input, None).ok()?,
+                };
+                (used.piped.unwrap_or(PRICE_BYTES) == PRICE_BYTES).then_some(used.wall_ns)
+            });
+            each_ns.push((piped? - null?) / PRICE_BYTES as f64);
+        }
+        median(&each_ns).map(|ns| ns.max(0.0))
+    }
+
+    /// Whether the output goes to /dev/null, by whatever name.
+    fn is_discarded(&self) -> bool {
+        let device = |path: &std::path::Path| std::fs::metadata(path).ok().map(|it| it.rdev());
+        let output = match &self.settings.output {
+            BenchOutput::Pipe => return false,
+            BenchOutput::Null => return true,
+            BenchOutput::Inherit => device("/proc/self/fd/2".as_ref()),
+            BenchOutput::File(path) => device(path),
+        };
+        output.is_some() && output == device("/dev/null".as_ref())
+    }
+
+    /// That a case reads less because its output is /dev/null, in words.
+    pub(crate) fn less_work(&self, at: usize) -> Option<String> {
+        let read = self.runs[at].iter().filter_map(|run| Some(run.usage.io?.read as f64));
+        let read = median(&read.collect::<Vec<f64>>())?;
+        let whole = self.read_with_pipe[at]? as f64;
+        let is_less = read < LESS_SHARE * whole && whole - read >= LESS_BYTES as f64;
+        let [read, whole] = [read, whole].map(|bytes| quantity(bytes, Unit::Bytes));
+        is_less.then(|| format!("reads {read} of {whole}, as its output is /dev/null"))
     }
 
     fn limit_ns(&self) -> u64 {
@@ -314,22 +428,14 @@ impl<'w> Stage<'w> {
     /// # Errors
     /// If a run writes something else than is expected.
     fn prove_output(&mut self, case: &Case, expected: &str) -> Result<(), Cut> {
-        let failed = |error: &dyn std::fmt::Display| {
-            Cut::Failed(format!("keep the output of `{}`: {error}", case.text))
-        };
-        let pipe = pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(&error))?;
         self.hook(case, Hook::Prepare)?;
-        let has_ended = AtomicBool::new(false);
-        let (used, got) = std::thread::scope(|scope| {
-            let (out, into) = pipe;
-            let reader = scope.spawn(|| read(out, &has_ended));
-            let used = self.launch(&case.program, Some(into.as_fd()));
-            drop(into);
-            has_ended.store(true, Ordering::Release);
-            (used, reader.join())
-        });
+        let mut got = Vec::new();
+        let take = |part: &[u8]| {
+            got.extend_from_slice(part);
+            got.len() <= OUTPUT_MAX
+        };
+        let used = self.through_pipe(&case.program, None, take);
         let used = used.map_err(|error| cut(&case.text, error))?;
-        let got = got.map_err(|_| failed(&"its reader ended"))?.map_err(|error| failed(&error))?;
         if got.len() <= OUTPUT_MAX {
             self.check_status(case, used.status)?;
         }

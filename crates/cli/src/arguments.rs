@@ -11,6 +11,8 @@ mod import;
 mod install;
 mod parse_error;
 pub mod report;
+#[cfg(test)]
+mod requirements;
 pub mod serve;
 mod show;
 pub mod store;
@@ -23,7 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 pub use export::{BetterName, CheckArguments, ExportArguments, FormatName};
 use fathom_analysis::compare::ComparisonAnswer;
 use fathom_metric::notation::{NotationError, seed, time};
@@ -79,7 +81,7 @@ pub enum Subcommands {
     Bench(by_hand::WordArguments<by_hand::Bench>),
     /// Check whether this machine is ready to be measured, and what to fix.
     Doctor(DoctorArguments),
-    /// List all metrics.
+    /// List or search metrics, and machine types.
     List(ListArguments),
     /// Explain a metric: what it times, its model, and its latest results.
     Explain(ExplainArguments),
@@ -148,6 +150,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
+#[command(group(ArgGroup::new("documents").args(["json", "jsonl", "output"]).multiple(true)))]
 pub struct RunArguments {
     /// Metrics, groups or cases, such as `os.syscall`, `cpu` or `os.syscall{call=stat}` [default:
     /// all].
@@ -177,16 +180,16 @@ pub struct RunArguments {
     /// Select how samples become the headline.
     #[arg(long, value_enum, default_value_t = ProtocolName::Median)]
     pub protocol: ProtocolName,
-    /// Keep N trials with `--protocol trimmed`, out of 1.6 × N.
-    #[arg(long, value_name = "N", default_value_t = fathom_engine::KEPT, requires = "protocol")]
+    /// Keep N trials with `--protocol trimmed`, out of 1.6 × N [default: 500].
+    #[arg(long, value_name = "N", requires = "protocol")]
     #[arg(conflicts_with_all = ["time", "processes"])]
     #[arg(value_parser = clap::value_parser!(u64).range(10..=100_000))]
-    pub keep: u64,
+    pub keep: Option<u64>,
     /// Also show times in core cycles.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "jsonl", "quiet"])]
     pub cycles: bool,
     /// Print a row for every case of a curve or matrix.
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with_all = ["json", "jsonl", "quiet"])]
     pub all: bool,
     /// Print at most 24 rows: headline cases, the worst problem, the next command.
     #[arg(long, conflicts_with_all = ["all", "cycles", "json", "jsonl", "quiet"])]
@@ -208,7 +211,7 @@ pub struct RunArguments {
     #[arg(long, short, conflicts_with_all = ["json", "jsonl"])]
     pub quiet: bool,
     /// Include raw samples in JSON output (the store always has them).
-    #[arg(long)]
+    #[arg(long, requires = "documents")]
     pub samples: bool,
     /// Exit with status 3 if any number is missing or invalid (noisy ones pass).
     #[arg(long)]
@@ -354,7 +357,7 @@ problem (invalid numbers or none), 1 failure, 2 usage error. Only
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub struct DoctorArguments {
     /// Also show caches, disks, bus links and network interfaces, and passed checks.
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "json")]
     pub all: bool,
     /// Apply only these rules, such as `cpu-busy,swap`.
     #[arg(long, value_name = "RULE", value_delimiter = ',', conflicts_with = "ignore")]
@@ -383,14 +386,17 @@ pub struct DoctorArguments {
 
 const LIST_EXAMPLES: &str = "\
 Examples:
-  fathom list             list every metric with its parameters
-  fathom list --json      print them as JSON, for scripts";
+  fathom list             list every metric, by group
+  fathom list disk        those whose description has a word
+  fathom list os.syscall  one, with its parameters
+  fathom list types c3d   machine types of `compare --typical --like`
+  fathom list --json      print the metrics as JSON, for scripts";
 
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub struct ListArguments {
-    /// List only these groups or metrics.
-    #[arg(value_name = "METRIC")]
+    /// List these groups or metrics, those whose description has a word, or `types` of machines.
+    #[arg(value_name = "METRIC|WORD")]
     pub metrics: Vec<String>,
     /// Print JSON with the full description of each metric.
     #[arg(long)]
@@ -500,8 +506,8 @@ pub struct CompareArguments {
     /// the most unusual numbers first.
     #[arg(long, conflicts_with_all = ["reference", "fail_on", "seed", "all"])]
     pub typical: bool,
-    /// Also print the numbers of this machine type, such as aws/m9g.large [default: this machine's,
-    /// where its firmware names it].
+    /// Also print the numbers of this machine type, such as aws/m9g.large (`fathom list types`)
+    /// [default: this machine's, where its firmware names it].
     #[arg(long, value_name = "PROVIDER/TYPE", requires = "typical")]
     #[arg(conflicts_with_all = ["reference", "fail_on", "seed", "all", "undecided"])]
     pub like: Option<String>,
@@ -513,7 +519,7 @@ pub struct CompareArguments {
     #[arg(conflicts_with_all = ["reference", "typical"])]
     pub undecided: Option<AnswerName>,
     /// Print a row for every case, also for unchanged ones.
-    #[arg(long, short, conflicts_with = "reference")]
+    #[arg(long, short, conflicts_with_all = ["reference", "json"])]
     pub all: bool,
     /// Seed the bootstrap.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]

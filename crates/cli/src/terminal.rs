@@ -63,13 +63,13 @@ impl TerminalOutput {
         self.bar.as_ref()
     }
 
-    /// Draws the bar with `done` of `all` and a message, cut so that its line never wraps.
-    pub fn progress(&mut self, template: &str, done: u64, all: u64, message: &str) {
+    /// Draws the bar with the share that is done and a message, cut so that its line never wraps.
+    pub fn progress(&mut self, template: &str, done: f64, message: &str) {
         let terminal = terminal_size::terminal_size_of(io::stderr());
         let width = terminal.map_or(usize::MAX, |(width, _)| usize::from(width.0)).min(width());
         let Some(bar) = self.bar(template) else { return };
-        bar.set_length(all);
-        bar.set_position(done);
+        bar.set_length(1000);
+        bar.set_position((1000.0 * done) as u64);
         bar.set_message(beside_bar(template, message, width));
         bar.tick();
     }

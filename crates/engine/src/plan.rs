@@ -316,8 +316,26 @@ fn with_needs(entries: &[Entry], chosen: &[bool]) -> Vec<bool> {
     needed
 }
 
+/// What users call the groups.
+const SYNONYMS: &[(&str, &[&str])] = &[
+    ("cpu", &["core", "cores", "processor"]),
+    ("file", &["disk", "disks", "filesystem", "fs", "io", "nvme", "ssd", "storage"]),
+    ("memory", &["cache", "caches", "dram", "mem", "ram"]),
+    ("network", &["lan", "net", "sockets"]),
+    ("os", &["kernel", "linux", "syscalls", "system"]),
+];
+
+/// The group that users call so.
+pub fn group_of_synonym(word: &str) -> Option<&'static str> {
+    let word = word.to_lowercase();
+    SYNONYMS.iter().find(|(_, names)| names.contains(&word.as_str())).map(|(group, _)| *group)
+}
+
 fn nearest(name: &str, entries: &[Entry]) -> String {
     let words = name.to_lowercase();
+    if let Some(group) = group_of_synonym(name) {
+        return format!("`{group}`");
+    }
     // Words of a description, such as `context switches`, or one that is in no id.
     let is_in_id = entries.iter().any(|entry| entry.about().id.contains(&words));
     let is_described = |entry: &&Entry| {
@@ -354,7 +372,10 @@ pub fn nearest_of(name: &str, names: Vec<&str>) -> String {
     let last = |id: &str| id.rsplit('.').next().unwrap_or(id).to_owned();
     let likeness = |id: &str| {
         let whole = strsim::jaro_winkler(id, name);
-        whole.max(strsim::jaro_winkler(&last(id), &last(name)) * 0.98)
+        // Two letters that changed places, or one too few, in a short word.
+        let is_slip = id.len() > 2 && strsim::osa_distance(id, name) == 1;
+        let slip = if is_slip { 0.95 } else { 0.0 };
+        whole.max(strsim::jaro_winkler(&last(id), &last(name)) * 0.98).max(slip)
     };
     let mut ranked: Vec<(f64, &str)> = names.into_iter().map(|id| (likeness(id), id)).collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -434,6 +455,8 @@ mod tests {
         let described = message("context switch");
         assert_eq!(message("context switches"), described);
         assert!(described.contains("`os.switch."), "{described}");
+        assert_eq!((&*message("disk"), &*message("RAM")), ("`file`", "`memory`"));
+        assert!(SYNONYMS.iter().all(|(group, _)| plan(&[group]).is_ok()));
         assert_eq!(message("zzzzzz"), "");
     }
 
@@ -558,5 +581,6 @@ mod tests {
         assert_eq!(nearest_of("alpha", names()), "`alpha1` or `alpha2` or `alpha3`");
         assert_eq!(nearest_of("ALPHA4", names()).split(" or ").next(), Some("`alpha4`"));
         assert_eq!(nearest_of("omega", vec!["zeta"]), "");
+        assert_eq!(nearest_of("rnu", vec!["run", "ui"]), "`run`");
     }
 }

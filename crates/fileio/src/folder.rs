@@ -45,6 +45,12 @@ impl FolderError {
     }
 }
 
+/// The given folder, else that of FATHOM_FOLDER.
+pub fn named(given: Option<&Path>) -> Option<PathBuf> {
+    let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
+    given.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from))
+}
+
 impl Folder {
     pub fn at(path: &Path) -> Result<Self, FolderError> {
         match inspect(path) {

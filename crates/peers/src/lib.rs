@@ -154,6 +154,7 @@ mod tests {
             ("bench syscall basic", syscall, 255.668, "0.0 usecs/op"),
             ("bench sched pipe", pipe, 6853.96, "perf: not supported"),
             ("bench mem memcpy", memcpy, 2.0 * 9.137677 * 1024.0 * MIB, "perf: not supported"),
+            ("bench mem memcpy", " 512.5 MB/sec\n", 2.0 * 512.5 * MIB, "12 MB"),
             ("--vdso clock_gettime", vdso, 52.44, "stress-ng: skipped, no vDSO"),
             ("memory read", read, 18602.60 * MIB, "FATAL: Cannot find benchmark 'memory'"),
             ("DUMB (-t 1)", dumb, 2.0 * 6270.821 * MIB, "Long uses 8 bytes. "),

@@ -81,7 +81,7 @@ fn nanoseconds(outputs: &[Output]) -> Result<PeerReading, RunError> {
     PeerReading::from_value(1e3 * us)
 }
 
-/// A row whose output ends in `GB/sec`, by which perf means 2³⁰ bytes.
+/// A row whose output ends in `GB/sec`, by which perf means 2³⁰ bytes, or in a smaller unit.
 fn memory(
     machine: &PeerMachine,
     op: &'static str,
@@ -107,6 +107,9 @@ fn memory(
 
 fn rate(outputs: &[Output], counted: f64) -> Result<PeerReading, RunError> {
     let output = &outputs[0];
-    let gib = before(&output.out, "GB/sec").ok_or_else(|| missing("`GB/sec`", output))?;
-    PeerReading::from_value(counted * gib * f64::from(1 << 30))
+    let units = [("GB/sec", 1 << 30), ("MB/sec", 1 << 20), ("KB/sec", 1 << 10), ("bytes/sec", 1)];
+    let rate = units
+        .into_iter()
+        .find_map(|(unit, bytes)| Some(before(&output.out, unit)? * f64::from(bytes)));
+    PeerReading::from_value(counted * rate.ok_or_else(|| missing("`GB/sec`", output))?)
 }

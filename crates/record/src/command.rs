@@ -19,6 +19,13 @@ pub const DEVICE_READ: &str = "read from devices";
 pub const DEVICE_WRITTEN: &str = "written to devices";
 /// The number of disturbed runs, by counters.
 pub const DISTURBED: &str = "disturbed runs";
+/// Where the output went: `a drained pipe`, `/dev/null`, `standard error`, or a file.
+pub const OUTPUT: &str = "output";
+/// What a run wrote into the pipe, and the time that this took by the price of a byte.
+pub const PIPED: &str = "bytes into the pipe";
+pub const PIPE_TIME: &str = "time of the pipe";
+/// A command that does less work when its output is /dev/null.
+pub const LESS_WORK: &str = "less work";
 pub const SHELL: &str = "start of the shell";
 pub const COLD: &str = "evicted files";
 pub const CPU: &str = "cpu";

@@ -21,7 +21,7 @@ pub struct Host {
     pub memory: Memory,
     /// The kernel release, such as `6.18.44`.
     pub kernel: String,
-    /// The kernel command line.
+    /// The parameters of the kernel command line that are known to change performance.
     pub kernel_command_line: Option<String>,
     /// The distribution, such as `Debian GNU/Linux 12 (bookworm)`.
     pub distribution: Option<String>,
@@ -448,6 +448,31 @@ impl Host {
     }
 }
 
+/// Kernel parameters that change performance; others may identify a machine or have secrets.
+const PERFORMANCE: &str = "
+    amd_iommu amd_pstate apparmor audit cgroup_disable cgroup_no_v1 clocksource
+    cpufreq.default_governor cpuidle.governor cpuidle.off cpuidle_haltpoll.force
+    default_hugepagesz elevator gather_data_sampling haltpoll.guest_halt_poll_ns highres hpet
+    hugepages hugepagesz idle init_on_alloc init_on_free intel_idle.max_cstate intel_iommu
+    intel_pstate iommu irqaffinity isolcpus kpti l1tf lockdep maxcpus mce mds mem mitigations
+    mmio_stale_data nmi_watchdog no_hz noautogroup nohlt nohz nohz_full nokaslr nopti nosmt
+    nospectre_v1 nospectre_v2 notsc nowatchdog nr_cpus numa numa_balancing nvme.poll_queues
+    page_alloc.shuffle page_poison pcie_aspm preempt processor.max_cstate psi pti rcu_nocbs
+    retbleed sched_autogroup selinux skew_tick slab_nomerge slub_debug
+    spec_store_bypass_disable spectre_v1 spectre_v2 srbds ssbd swiotlb
+    systemd.unified_cgroup_hierarchy threadirqs transparent_hugepage tsc tsx tsx_async_abort
+    vm.overcommit_memory workqueue.power_efficient zswap.compressor zswap.enabled
+    zswap.max_pool_percent";
+
+/// The parameters of a kernel command line that change performance. What follows `--` is of init.
+#[must_use]
+pub fn performance_parameters(line: &str) -> String {
+    let words = line.split_whitespace().take_while(|word| *word != "--");
+    let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
+    let is_known = |word: &&str| PERFORMANCE.split_whitespace().any(|known| known == name(word));
+    words.filter(is_known).collect::<Vec<&str>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -461,5 +486,12 @@ mod tests {
         for wrong in ["", " a", "a\n", "a\u{202e}b", &(longest + "n")] {
             assert!(!is_name(wrong), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn parameters_that_do_not_change_performance_are_left_out() {
+        let line =
+            "BOOT_IMAGE=/vmlinuz root=UUID=7 mitigations=off isolcpus=2,3 token=x quiet -- psi=1";
+        assert_eq!(performance_parameters(line), "mitigations=off isolcpus=2,3");
     }
 }

@@ -98,7 +98,8 @@ pub struct TransferOptions {
     #[arg(long, value_name = "TIME", default_value = "4min", value_parser = time)]
     #[arg(conflicts_with_all = ["repeat", "published"])]
     pub time: Duration,
-    /// Make and receive files in this directory [default: /var/tmp, or the current directory].
+    /// Make and receive files in this directory [default: $FATHOM_FOLDER, or /var/tmp, or the
+    /// current directory].
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
     /// Set the TCP congestion control of both ends [default: the system's].

@@ -116,7 +116,7 @@ fn expected(machine: &ZooMachine, release: &str) -> Vec<(String, Expected)> {
     let mut facts: Vec<(String, Expected)> = [
         ("name", Expected::Is(json!(format!("zoo-{}", machine.name)))),
         ("kernel", Expected::Is(json!(release))),
-        ("kernel_command_line", Expected::Is(json!(machine.command_line()))),
+        ("kernel_command_line", Expected::Is(json!(machine.performance_parameters()))),
         ("cpu/architecture", Expected::Is(json!(machine.kernel.architecture.name()))),
         ("cpu/logical", Expected::Is(json!(topology.cpus()))),
         ("cpu/cores", Expected::Is(json!(cores))),
@@ -275,7 +275,7 @@ mod tests {
         let host = json!({
             "name": format!("zoo-{}", machine.name),
             "kernel": RELEASE,
-            "kernel_command_line": machine.command_line(),
+            "kernel_command_line": machine.performance_parameters(),
             "cpu": {
                 "architecture": "x86_64", "logical": 2, "cores": 2, "sockets": 1, "dies": 1,
                 "smt": false, "numa": {"0": [0, 1]}, "flags": ["tsc", "constant_tsc"],

@@ -200,6 +200,11 @@ impl ZooMachine {
         words
     }
 
+    /// What a host's facts have of it.
+    pub(super) fn performance_parameters(&self) -> String {
+        fathom_record::host::performance_parameters(&self.command_line())
+    }
+
     /// The kernel's command line.
     pub(super) fn command_line(&self) -> String {
         let parameters = self.kernel.architecture.parameters();

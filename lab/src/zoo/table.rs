@@ -204,8 +204,6 @@ fn arms() -> Vec<ZooMachine> {
             name: "arm-efi",
             cpu: "cortex-a72",
             arguments: &["-bios", "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd"],
-            // QEMU hands the initial file system over in it.
-            facts: vec![("doctor/host/kernel_command_line", With("initrd=initrd"))],
             ..arm()
         },
         ZooMachine {

@@ -123,16 +123,16 @@ pub struct ExportArguments {
     /// Select the format.
     #[arg(long, value_enum, default_value_t = FormatName::Jsonl)]
     pub format: FormatName,
-    /// How much worse than the run a number may be, in --format limits.
-    #[arg(long, value_name = "PERCENT", value_parser = margin, default_value = "5%")]
-    pub margin: f64,
+    /// How much worse than the run a number may be, in --format limits [default: 5%].
+    #[arg(long, value_name = "PERCENT", value_parser = margin)]
+    pub margin: Option<f64>,
     /// Name of the machine type in --format typical, such as aws/m9g.large [default: that of the
     /// firmware].
     #[arg(long = "type", value_name = "PROVIDER/TYPE")]
     pub machine_type: Option<String>,
-    /// Which numbers --format github-action has: its files are of one direction.
-    #[arg(long, value_enum, value_name = "DIRECTION", default_value_t = BetterName::Lower)]
-    pub better: BetterName,
+    /// Which numbers --format github-action has: its files are of one direction [default: lower].
+    #[arg(long, value_enum, value_name = "DIRECTION")]
+    pub better: Option<BetterName>,
     /// Export only the cases of `fathom show --brief` (OpenMetrics only).
     #[arg(long)]
     pub headline: bool,

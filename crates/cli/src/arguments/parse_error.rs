@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
+use fathom_engine::{group_of_synonym, nearest_of};
+
+use super::by_hand::is_metric;
 use super::{Arguments, QUESTIONS};
 
 /// Prints a parser error as one line for exit status 2.
@@ -26,6 +29,12 @@ pub fn report_parse_error(error: &clap::Error) -> ExitCode {
 /// The message in one line, with a hint that clap does not have.
 fn explained(error: &clap::Error, words: &[String]) -> String {
     let line = one_line(&error.render().to_string());
+    let command = Arguments::command();
+    let of = |command: &clap::Command, word: &String| command.find_subcommand(word).cloned();
+    let command = words.iter().fold(command, |command, word| of(&command, word).unwrap_or(command));
+    if let Some(ContextValue::String(got)) = error.get(ContextKind::InvalidSubcommand) {
+        return no_such_command(got, &command);
+    }
     let Some(ContextValue::String(got)) =
         error.get(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument)
     else {
@@ -50,9 +59,6 @@ fn explained(error: &clap::Error, words: &[String]) -> String {
     }
     // An option that is the value of another one, as in `--direct` for `--path direct`.
     let value = got.trim_start_matches('-');
-    let command = Arguments::command();
-    let of = |command: &clap::Command, word: &String| command.find_subcommand(word).cloned();
-    let command = words.iter().fold(command, |command, word| of(&command, word).unwrap_or(command));
     let takes = |option: &&clap::Arg| {
         option.get_possible_values().iter().any(|possible| possible.matches(value, false))
     };
@@ -60,8 +66,54 @@ fn explained(error: &clap::Error, words: &[String]) -> String {
         Some(option) => {
             format!("unexpected argument '{got}' found; did you mean `--{option} {value}`?")
         }
-        None => line,
+        None => match command.get_subcommands().find(|it| has_option(it, value)) {
+            Some(of) => format!(
+                "'{got}' is an option of a command; did you mean `fathom {} {got}`?",
+                of.get_name()
+            ),
+            None => line,
+        },
     }
+}
+
+fn has_option(command: &clap::Command, name: &str) -> bool {
+    !command.is_hide_set() && command.get_arguments().any(|it| it.get_long() == Some(name))
+}
+
+/// What users take for commands.
+const TAKEN_FOR_COMMANDS: &[(&str, &str)] = &[
+    ("benchmark", "bench -- PROGRAM"),
+    ("diff", "compare A B"),
+    ("hosts", "show --runs"),
+    ("metrics", "list"),
+    ("runs", "show --runs"),
+    ("version", "--version"),
+];
+
+fn no_such_command(got: &str, command: &clap::Command) -> String {
+    let of = match command.get_name() {
+        "fathom" => "fathom".to_owned(),
+        name => format!("fathom {name}"),
+    };
+    let is_top = of == "fathom";
+    let known = TAKEN_FOR_COMMANDS.iter().find(|(word, _)| is_top && *word == got);
+    let group = group_of_synonym(got).or(is_metric(got).then_some(got)).filter(|_| is_top);
+    let suggestion = match (known, group) {
+        (Some((_, rest)), _) => format!("`fathom {rest}`"),
+        (None, Some(group)) => format!("`fathom run {group}`"),
+        (None, None) => {
+            let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
+            nearest_of(got, shown.map(clap::Command::get_name).collect())
+                .split_inclusive(" or ")
+                .map(|name| name.replacen('`', &format!("`{of} "), 1))
+                .collect()
+        }
+    };
+    let suggestion = match suggestion.is_empty() {
+        true => suggestion,
+        false => format!("did you mean {suggestion}? "),
+    };
+    format!("no command is called '{got}'; {suggestion}`{of} --help` lists the commands")
 }
 
 /// The parser's message in one line, without its usage.
@@ -103,6 +155,23 @@ mod tests {
         assert!(incomplete.contains("not provided: --protocol <PROTOCOL>; try"), "{incomplete}");
         let negative = line(&["-1"]);
         assert!(negative.contains("'-1'") && !negative.contains("-- -1"), "{negative}");
+    }
+
+    #[test]
+    fn what_is_taken_for_a_command_gets_the_right_one() {
+        for (line, suggested) in [
+            ("runs", "`fathom show --runs`"),
+            ("rnu", "`fathom run`"),
+            ("disk", "`fathom run file`"),
+            ("os.syscall", "`fathom run os.syscall`"),
+            ("file raed", "`fathom file read`"),
+            ("--quick", "`fathom run --quick`"),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let all = ["fathom".to_owned()].into_iter().chain(words.clone());
+            let text = explained(&Arguments::try_parse_from(all).unwrap_err(), &words);
+            assert!(text.contains(&format!("did you mean {suggested}")), "{line}: {text}");
+        }
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub struct ShowArguments {
     pub run: Option<String>,
     /// List all stored runs.
     #[arg(long, conflicts_with_all = ["names", "classic", "markdown", "brief"])]
+    #[arg(conflicts_with_all = ["all", "cycles", "samples"])]
     pub runs: bool,
     /// Print the classic table: hardware base, software overhead, predicted, measured, standard
     /// deviation. Without RUN, other runs of this host fill the rows that the latest does not have.
@@ -44,12 +45,12 @@ pub struct ShowArguments {
     pub classic: bool,
     /// Add the published figures to the classic table.
     #[arg(long, value_name = "NAME", num_args = 0..=1, requires = "classic")]
-    #[arg(conflicts_with_all = ["runs", "limits", "brief", "samples"])]
+    #[arg(conflicts_with_all = ["runs", "limits", "brief", "samples", "all", "cycles"])]
     #[arg(default_missing_value = fathom_analysis::reference::CLASSIC)]
     pub reference: Option<String>,
     /// Select the units of rates in the classic table.
     #[arg(long, value_enum, default_value_t = UnitsName::Binary, requires = "classic")]
-    #[arg(conflicts_with_all = ["runs", "limits", "brief", "samples"])]
+    #[arg(conflicts_with_all = ["runs", "limits", "brief", "samples", "all", "cycles"])]
     pub units: UnitsName,
     /// Show the numbers beside the limits in this file: exit with status 3 if one is not kept, and
     /// with status 5 if one is undecided.
@@ -59,10 +60,10 @@ pub struct ShowArguments {
     #[arg(long, conflicts_with_all = ["json", "brief"])]
     pub markdown: bool,
     /// Also show times in core cycles.
-    #[arg(long, conflicts_with = "brief")]
+    #[arg(long, conflicts_with_all = ["brief", "json", "classic", "limits", "markdown"])]
     pub cycles: bool,
     /// Print every case in a row of its own, instead of one screen.
-    #[arg(long, short, conflicts_with = "brief")]
+    #[arg(long, short, conflicts_with_all = ["brief", "json", "classic", "limits", "markdown"])]
     pub all: bool,
     #[command(flatten)]
     pub output: OutputArguments,

@@ -40,6 +40,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     let earlier =
         store.earlier().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
     let earlier = earlier.unwrap_or_default();
+    setup::warn_of_busy_cpus(&host);
     let watch = if procedure.calibrates() {
         CalibrationWatch::begin(&host)
     } else {
@@ -226,8 +227,8 @@ impl Audience for Printer {
             }
             Event::Plan(text) => self.print(&by_hand::plan(text, self.width)),
             Event::Progress { done, all, what } => {
-                self.reports.progress(done as f64 / all.max(1) as f64, what);
-                self.output.progress(PERCENT_BAR, done, all, what);
+                let done = self.reports.progress(done as f64 / all.max(1) as f64, what);
+                self.output.progress(PERCENT_BAR, done, what);
             }
             Event::Second(second) if self.format == ByHandFormat::JsonLines => {
                 self.output.write(&fathom_report::second_line(second));

@@ -18,23 +18,28 @@ use crate::exit::{Status, UsageError, usage_error};
 use crate::remedy::with_remedy;
 use crate::terminal;
 
+const MARGIN: f64 = 0.05;
+
 /// An export has no mark by which it is recognised: no file is replaced without `--force`.
 pub(super) const REPLACEABLE: Replaceable =
     Replaceable { is_replaceable: |_| false, refusal: "file exists" };
 
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
-    use FormatName::{Csv, Json, Jsonl, Openmetrics};
+    use FormatName::{Csv, GithubAction, Json, Jsonl, Limits, Openmetrics, Typical};
     let format = arguments.format;
     if arguments.samples && !matches!(format, Json | Jsonl | Csv) {
         usage_error!("--samples: only JSON and CSV have raw samples (--format csv)");
     }
-    for (option, is_given) in [
-        ("--headline", arguments.headline),
-        ("--limits", arguments.limits.is_some()),
-        ("--doctor", arguments.doctor.is_some()),
+    for (option, is_given, of, name) in [
+        ("--headline", arguments.headline, Openmetrics, "openmetrics"),
+        ("--limits", arguments.limits.is_some(), Openmetrics, "openmetrics"),
+        ("--doctor", arguments.doctor.is_some(), Openmetrics, "openmetrics"),
+        ("--margin", arguments.margin.is_some(), Limits, "limits"),
+        ("--type", arguments.machine_type.is_some(), Typical, "typical"),
+        ("--better", arguments.better.is_some(), GithubAction, "github-action"),
     ] {
-        if is_given && format != Openmetrics {
-            usage_error!("{option}: only for OpenMetrics (--format openmetrics)");
+        if is_given && format != of {
+            usage_error!("{option}: only for --format {name}");
         }
     }
     // Before the work, so that a refusal comes at once.
@@ -48,13 +53,15 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
         FormatName::Json => documents.iter().map(fathom_report::document_json).collect(),
         FormatName::Markdown => fathom_report::markdown::documents(&documents),
         FormatName::Jsonl => format::jsonl(&documents),
-        FormatName::Limits => format::limits(one(&documents)?, arguments.margin)
+        FormatName::Limits => format::limits(one(&documents)?, arguments.margin.unwrap_or(MARGIN))
             .ok_or_else(|| anyhow!("the run has no valid number with an interval"))?,
         FormatName::Typical => machine(one(&documents)?, arguments.machine_type.as_deref())?,
         FormatName::Csv => format::csv(&documents),
         FormatName::Openmetrics => openmetrics(&documents, arguments)?,
         FormatName::Go => format::go(&documents),
-        FormatName::GithubAction => github_action(one(&documents)?, arguments.better),
+        FormatName::GithubAction => {
+            github_action(one(&documents)?, arguments.better.unwrap_or(BetterName::Lower))
+        }
     };
     match output {
         Some(path) => output_file::write(&path, &text).map(|()| Status::Success),

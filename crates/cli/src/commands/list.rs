@@ -1,29 +1,95 @@
-//! `fathom list`: all metrics.
+//! `fathom list`: metrics by group, those that a word describes, and machine types.
 
+use fathom_analysis::typical::machines;
+use fathom_engine::group_of_synonym;
 use fathom_metric::{About, Entry};
+use fathom_probes::REGISTRY;
+use fathom_record::is_own;
+use fathom_record::quantity::counted;
 use fathom_report::paragraph;
 use serde_json::{Value, json};
 
 use crate::arguments::ListArguments;
-use crate::exit::Status;
+use crate::exit::{Status, UsageError, usage_error};
 
-const HINT: &str = "`fathom run METRIC` measures a metric, or a group such as `os`; `fathom \
-                    explain METRIC` describes it.";
+const HINT: &str = "`fathom list WORD` searches, `fathom list METRIC` also lists parameters, \
+                    `fathom run METRIC` measures a metric or a group, `fathom explain METRIC` \
+                    describes it.";
 
 pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
-    let entries = super::metrics_named(super::named(&arguments.metrics))?;
+    if let Some((first, words)) = arguments.metrics.split_first()
+        && first == "types"
+    {
+        return types(words, arguments.json);
+    }
+    let entries = match arguments.metrics.as_slice() {
+        [] => super::metrics_named(Vec::new())?,
+        words => found(words)?,
+    };
     let all: Vec<Value> = entries.iter().map(|entry| as_json(entry)).collect();
     super::print(arguments.json, &all, |layout| {
-        let rows: String = entries.iter().map(|entry| row(entry.about(), layout.width)).collect();
-        if arguments.metrics.is_empty() {
-            return format!("{rows}\n{}", paragraph(HINT, layout.width, "", ""));
+        let is_exact = |word: &String| entries.iter().any(|entry| entry.about().id == *word);
+        if !arguments.metrics.is_empty() && super::named(&arguments.metrics).iter().all(is_exact) {
+            return entries.iter().map(|entry| whole(entry.about(), layout.width)).collect();
         }
-        rows
+        let mut text = String::new();
+        for of_group in entries.chunk_by(|a, b| group(a) == group(b)) {
+            text += &format!("{}\n", group(of_group[0]));
+            let lines = of_group.iter().map(|entry| line(entry.about(), layout.width));
+            text.extend(lines);
+        }
+        format!("{text}\n{}", paragraph(HINT, layout.width, "", ""))
     })
 }
 
+/// The metrics with these names, of these groups, or whose description has one of the words.
+fn found(words: &[String]) -> Result<Vec<&'static Entry>, UsageError> {
+    let mut is_found = vec![false; REGISTRY.entries().len()];
+    for word in words {
+        let named = super::metrics_named(super::named(std::slice::from_ref(word)));
+        let described = || {
+            let all = REGISTRY.entries().iter().filter(|entry| has_word(entry.about(), word));
+            all.filter(|_| !is_own(word)).collect::<Vec<&Entry>>()
+        };
+        // What users call a group is the group, beside what is described so.
+        let group = group_of_synonym(word).map(|it| super::metrics_named(vec![it.to_owned()]));
+        let entries = match named {
+            Ok(entries) => entries,
+            Err(error) => {
+                let mut found = described();
+                found.extend(group.transpose()?.unwrap_or_default());
+                if found.is_empty() {
+                    return Err(error);
+                }
+                found
+            }
+        };
+        for (is_found, entry) in is_found.iter_mut().zip(REGISTRY.entries()) {
+            *is_found |= entries.iter().any(|one| one.about().id == entry.about().id);
+        }
+    }
+    let all = REGISTRY.entries().iter().zip(is_found);
+    Ok(all.filter(|(_, is_found)| *is_found).map(|(entry, _)| entry).collect())
+}
+
+/// Whether a description has a word, or one that begins with it.
+fn has_word(about: &About, word: &str) -> bool {
+    let text = format!("{} {} {}", about.id, about.title, about.timed).to_lowercase();
+    let word = word.to_lowercase();
+    text.split(|it: char| !it.is_alphanumeric()).any(|it| it.starts_with(&word))
+}
+
+fn group(entry: &Entry) -> &'static str {
+    entry.about().id.split('.').next().unwrap_or_default()
+}
+
+fn line(about: &About, width: usize) -> String {
+    let text = format!("  {:<27} {} [{}]", about.id, about.title, about.unit.symbol());
+    fathom_report::cut(&text, width) + "\n"
+}
+
 /// Id and title on one line; each parameter and the requirements on a further one, or more.
-fn row(about: &About, width: usize) -> String {
+fn whole(about: &About, width: usize) -> String {
     let more = |text: &str| paragraph(text, width, "  ", "    ");
     let head = format!("{} [{}]", about.title, about.unit.symbol());
     let mut text = paragraph(&head, width, &format!("{:<24} ", about.id), "    ");
@@ -34,6 +100,43 @@ fn row(about: &About, width: usize) -> String {
         text += &more(&format!("requires {}", about.requires));
     }
     text
+}
+
+/// The machine types of `compare --typical --like` whose name or CPU has all words; without words
+/// how many each provider has.
+fn types(words: &[String], json: bool) -> anyhow::Result<Status> {
+    let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+    let mut all: Vec<_> = machines().iter().map(|one| (one.full_name(), one)).collect();
+    all.retain(|(name, one)| {
+        let text = format!("{name} {}", one.cpu).to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    });
+    if all.is_empty() {
+        usage_error!("no machine type has `{}`; `fathom list types` counts them", words.join(" "));
+    }
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let values = all.iter().map(
+        |(name, one)| json!({"type": name, "cpus": one.cpus, "cpu": one.cpu, "date": one.date}),
+    );
+    let values: Vec<Value> = values.collect();
+    super::print(json, &values, |layout| {
+        let mut text = String::new();
+        for of_provider in all.chunk_by(|(_, a), (_, b)| a.provider == b.provider) {
+            if words.is_empty() {
+                let (name, one) = &of_provider[0];
+                let count = counted(of_provider.len(), "type");
+                text += &format!("{:<10} {count}, such as {name}\n", one.provider);
+                continue;
+            }
+            for (name, one) in of_provider {
+                let line = format!("{name:<32} {:>3} CPUs  {}", one.cpus, one.cpu);
+                text += &(fathom_report::cut(&line, layout.width) + "\n");
+            }
+        }
+        let hint = "`fathom list types WORD` lists those with a word in their name or CPU, `fathom \
+                    compare --typical --like TYPE` shows the numbers of one beside a run.";
+        format!("{text}\n{}", paragraph(hint, layout.width, "", ""))
+    })
 }
 
 fn as_json(entry: &Entry) -> Value {
@@ -54,17 +157,34 @@ fn as_json(entry: &Entry) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use fathom_probes::REGISTRY;
-
     use super::*;
 
     #[test]
     fn lines_fit_80_columns_and_nothing_is_cut() {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         for entry in REGISTRY.entries() {
-            let text = row(entry.about(), 80);
+            let text = whole(entry.about(), 80);
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-            assert_eq!(words(&text), words(&row(entry.about(), 1000)));
+            assert_eq!(words(&text), words(&whole(entry.about(), 1000)));
+            assert_eq!(line(entry.about(), 80), line(entry.about(), 1000), "cut");
         }
+    }
+
+    #[test]
+    fn words_find_metrics_by_name_group_and_description() {
+        let ids = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let found = found(&words).map_err(|error| error.0)?;
+            Ok::<_, String>(found.iter().map(|entry| entry.about().id).collect::<Vec<_>>())
+        };
+        assert_eq!(ids(&["cpu.call"]).unwrap(), ["cpu.call"]);
+        assert!(ids(&["os"]).unwrap().iter().all(|id| id.starts_with("os.")));
+        for (word, id) in
+            [("checksum", "file.fast"), ("fork", "os.process.fork"), ("disk", "file.fsync")]
+        {
+            assert!(ids(&[word]).unwrap().contains(&id), "{word}");
+        }
+        assert!(ids(&["bench"]).unwrap_err().contains("`bench`"), "not searched");
+        assert!(ids(&["memry"]).unwrap_err().contains("`memory`"));
     }
 }

@@ -7,11 +7,10 @@ pub(super) mod remote;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use fathom_engine::worker::Workers;
-use fathom_engine::{Audience as _, InjectedSpin, Plan, RunSetup, coordinate};
+use fathom_engine::{Audience as _, InjectedSpin, KEPT, Plan, RunSetup, coordinate};
 use fathom_measure::clock::{self, CalibrationWatch};
 use fathom_measure::condition::RUN_MARK;
 use fathom_measure::sampler::Resources;
@@ -25,7 +24,7 @@ use fathom_store::Store;
 use super::limits::{self, CommandLimits};
 use super::run_store::RunStore;
 use super::{as_member, export, output_file, scratch_folder, setup, stored_run};
-use crate::arguments::RunArguments;
+use crate::arguments::{ProtocolName, RunArguments};
 use crate::exit::{OrUsage, Status, UsageError, usage_error};
 use crate::interrupt::Interrupt;
 use crate::live::LiveMachine;
@@ -33,8 +32,6 @@ use crate::terminal;
 use crate::tune::{self, Tuning};
 use follower::Follower;
 
-/// How long CPU load is sampled to find an idle CPU. The kernel counts in steps of 10 ms.
-const LOAD_WINDOW: Duration = Duration::from_millis(100);
 /// A set-up of a second takes a minute on an emulated CPU.
 const EMULATED_GRACE: f64 = 6.0;
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -84,6 +81,9 @@ fn one_run(
     let workers = workers(&host)?;
     let (plan, remote) = with_remote(arguments, &host)?;
     setup::check_environment(&host)?;
+    if !arguments.quiet && !arguments.member.member {
+        setup::warn_of_busy_cpus(&host);
+    }
     let notice =
         (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
@@ -189,7 +189,10 @@ pub(super) fn plan(arguments: &RunArguments, host: &Host) -> Result<Plan, UsageE
     let plan = plan.with_first(fathom_report::cases_in_overview);
     let time = arguments.time.map_or(plan.budget_ns, |time| time.as_secs_f64() * 1e9);
     let injected = InjectedSpin::of_environment(&REGISTRY).or_usage()?;
-    let (kept, processes) = (arguments.keep, arguments.processes);
+    let (kept, processes) = (arguments.keep.unwrap_or(KEPT), arguments.processes);
+    if arguments.keep.is_some() && arguments.protocol == ProtocolName::Median {
+        return Err(UsageError("--keep: only with --protocol trimmed".to_owned()));
+    }
     Ok(Plan { kept, processes, budget_ns: time, injected, ..plan })
 }
 
@@ -269,7 +272,7 @@ pub(super) fn choose_cpu(requested: Option<u32>, host: &Host) -> anyhow::Result<
             usage_error!("--cpu {cpu}: allowed CPUs are {}", list.join(", "))
         }
         None => {
-            let busy = affinity::busy_shares(LOAD_WINDOW);
+            let busy = affinity::busy_shares(setup::LOAD_WINDOW);
             let choice =
                 affinity::choose(host, &busy).context("no CPU is allowed to this process")?;
             Ok((choice.cpu, choice.reason))

@@ -119,9 +119,7 @@ fn parent_folder(
     folder: Option<&Path>,
     allow_memory: bool,
 ) -> Result<folder::Folder, ResourceMissing> {
-    let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
-    let named = folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
-    let Some(path) = named else {
+    let Some(path) = folder::named(folder) else {
         let usual = folder::Folder::usual();
         return usual.map_err(|why| missing(why.to_string(), Remedy::OtherFolder));
     };

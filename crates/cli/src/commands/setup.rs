@@ -2,12 +2,13 @@
 
 use fathom_engine::INJECT;
 use fathom_measure::clock::{self, CalibrationWatch, ClockSource};
-use fathom_measure::host;
+use fathom_measure::{affinity, host};
 use fathom_record::host::NAME_VARIABLE;
 use fathom_record::{Host, Tool};
 
 use crate::arguments::host_name;
 use crate::exit::{OrUsage, usage_error};
+use crate::terminal;
 
 /// This program.
 pub(super) fn tool() -> Tool {
@@ -44,6 +45,29 @@ pub(super) fn check_environment(host: &Host) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How long CPU load is sampled to find an idle CPU. The kernel counts in steps of 10 ms.
+pub(super) const LOAD_WINDOW: std::time::Duration = std::time::Duration::from_millis(100);
+/// From this share of the CPUs' time on, what is measured is noisy.
+const BUSY: f64 = 0.5;
+
+/// Says that the CPUs are busy before somebody waits for noisy numbers.
+pub(super) fn warn_of_busy_cpus(host: &Host) {
+    if terminal::shows_progress() {
+        let busy = affinity::busy_shares(LOAD_WINDOW);
+        busy_words(&busy, &host.cpu.allowed).iter().for_each(|text| terminal::warn(text));
+    }
+}
+
+fn busy_words(busy: &[(u32, f64)], allowed: &[u32]) -> Option<String> {
+    let own = busy.iter().filter(|(cpu, _)| allowed.contains(cpu)).map(|(_, share)| share);
+    let (count, sum) = own.fold((0, 0.0), |(count, sum), share| (count + 1, sum + share));
+    let share = sum / f64::from(count.max(1));
+    let cpus = if count == 1 { "CPU" } else { "CPUs" };
+    let percent = 100.0 * share;
+    (share >= BUSY)
+        .then(|| format!("{cpus} {percent:.0} % busy: numbers will be noisy; Ctrl-C, or go on"))
+}
+
 /// The environment variables that change the measurement, for the record.
 pub(super) fn imposed() -> Vec<String> {
     [fathom_probes::uarch::OVERRIDE, "FATHOM_CLOCK", INJECT]
@@ -68,4 +92,20 @@ pub(super) fn run_id() -> String {
     let low =
         (now ^ (u64::from(std::process::id()) << 20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
     format!("{:012x}{low:04x}", now / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_cpus_are_said_of_those_that_are_allowed() {
+        let busy = [(0, 1.0), (1, 1.0), (2, 0.0), (3, 0.0)];
+        let words = |allowed: &[u32]| busy_words(&busy, allowed);
+        let all = "CPUs 100 % busy: numbers will be noisy; Ctrl-C, or go on";
+        assert_eq!(words(&[0, 1]).as_deref(), Some(all));
+        assert!(words(&[1, 2]).is_some_and(|text| text.starts_with("CPUs 50 % busy")));
+        assert!(words(&[0]).is_some_and(|text| text.starts_with("CPU 100 % busy")));
+        assert_eq!((words(&[1, 2, 3]), words(&[]), busy_words(&[], &[0])), (None, None, None));
+    }
 }

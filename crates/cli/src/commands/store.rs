@@ -40,7 +40,7 @@ fn copy(arguments: &CopyArguments) -> anyhow::Result<Status> {
     let (mut new, mut known, mut in_progress, mut failed) = (0, 0, 0, 0);
     for (done, row) in runs.iter().rev().enumerate() {
         let label = format!("run {}", row.id);
-        output.progress(PERCENT_BAR, done as u64, runs.len() as u64, &label);
+        output.progress(PERCENT_BAR, done as f64 / runs.len() as f64, &label);
         if matches!(row.state, RunState::Running | RunState::Unknown) {
             in_progress += 1;
             continue;
@@ -78,7 +78,7 @@ fn check(arguments: &StoreArguments) -> anyhow::Result<Status> {
     let mut records = 0;
     for (done, row) in runs.iter().rev().enumerate() {
         let label = format!("run {}", row.id);
-        output.progress(PERCENT_BAR, done as u64, runs.len() as u64, &label);
+        output.progress(PERCENT_BAR, done as f64 / runs.len() as f64, &label);
         let checked = store.check(row)?;
         records += checked.records;
         damage.extend(checked.damage.iter().map(ToString::to_string));

@@ -25,9 +25,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
 /// The named machine type, or that of the host, where its firmware says it.
 fn like(name: Option<&str>, host: &Host) -> Result<Option<&'static TypicalMachine>, UsageError> {
     match name {
-        Some(name) => {
-            typical::find(name).map(Some).map_err(|error| UsageError(format!("--like: {error}")))
-        }
+        Some(name) => typical::find(name).map(Some).map_err(|error| {
+            UsageError(format!("--like: {error}; `fathom list types WORD` lists them"))
+        }),
         None => Ok(host.machine_type.as_deref().and_then(|name| typical::find(name).ok())),
     }
 }

@@ -247,6 +247,37 @@ fn input_output_and_shell_are_those_asked_for() {
     assert_eq!(document(&output).records.len(), 1);
 }
 
+/// As grep stops at its first match, and tar reads no file.
+#[test]
+fn command_that_does_less_for_dev_null_is_named() {
+    let env = ProgramTestEnv::new();
+    fs::write(env.file("data"), vec![7; 1 << 20]).expect("a file");
+    let skips = "sh -c 'test /proc/self/fd/1 -ef /dev/null || cat data'";
+    let run = |output: &str| {
+        let names = ["-n", "cat", "-n", "skips", "--runs", "9", "--fail-on", "50%", "--json"];
+        let whole = bench(&env, &[&["cat data", skips, "--output", output], &names[..]].concat());
+        (whole.status.code(), serde_json::from_slice(&whole.stdout).expect("a document"))
+    };
+    for output in ["null", "/dev/null"] {
+        let (status, document): (_, fathom_record::Document) = run(output);
+        assert_eq!(status, Some(5), "undecided");
+        for metric in ["bench.skips", "bench.ratio"] {
+            let record = of_metric(&document, metric)[0];
+            let reason = &record.verdict.reasons[0];
+            assert_eq!(record.verdict.state, State::Noisy, "{metric}");
+            assert!(reason.text.contains("as its output is /dev/null"), "{}", reason.text);
+        }
+        assert_eq!(of_metric(&document, "bench.cat")[0].text_of("less work"), None);
+    }
+    let (_, document) = run("pipe");
+    for metric in ["bench.cat", "bench.skips"] {
+        let record = of_metric(&document, metric)[0];
+        assert_eq!(record.text_of("less work"), None);
+        assert_eq!(record.quantity_of("bytes into the pipe"), Some(1_048_576.0), "{metric}");
+        assert!(record.quantity_of("time of the pipe").is_some_and(|ns| ns >= 0.0));
+    }
+}
+
 #[test]
 fn cold_files_are_proved_before_each_run() {
     let Some(env) = ProgramTestEnv::on_device() else { return };

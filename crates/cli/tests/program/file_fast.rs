@@ -42,6 +42,10 @@ fn every_path_gives_the_same_checksum() {
         assert_eq!(record.checks["XOR-32"], format!("{:08x}", sum.xor), "{more:?}");
         assert_eq!(record.checks["position sum"], format!("{:016x}", sum.position), "{more:?}");
         assert!(record.facts.iter().any(|fact| fact.name == "by"), "{:?}", record.facts);
+        // Both are the median of the passes.
+        let [rate, ns] = [record.summary.as_ref().map(|it| it.median), record.quantity_of("time")]
+            .map(|it| it.expect("a number"));
+        assert!((rate * ns / 1e9 / 5_000_003.0 - 1.0).abs() < 1e-6, "{more:?}: {rate} {ns}");
     }
 }
 

@@ -80,6 +80,10 @@ fn memory_folder_needs_allow_memory() {
     assert_failure(&refused, &["/dev/shm", why, "--folder", "--allow-memory"]);
     let by_environment = env.fathom(&["run", wanted[0]]).env("FATHOM_FOLDER", memory).output();
     assert_failure(&by_environment.expect("it starts"), &["/dev/shm", "--folder"]);
+    for line in ["file size --block 4K", "file calls", "transfer --sets small"] {
+        let elsewhere = env.command(line).env("FATHOM_FOLDER", "/nonexistent").output();
+        assert_failure(&elsewhere.expect("it starts"), &["FATHOM_FOLDER /nonexistent"]);
+    }
     assert_usage_error(&env.run(&["run", "--allow-memory", wanted[0]]), &["--folder"]);
     let more = format!("{} --allow-memory --quick --processes 3 --json", wanted.join(" "));
     let document = document(&env.exec(&run_line(memory, &more)));

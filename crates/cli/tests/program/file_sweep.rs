@@ -129,9 +129,11 @@ fn sweep_measures_every_point() {
 #[test]
 fn sweep_covers_several_files_and_sizes() {
     let (env, folder) = (ProgramTestEnv::new(), TestEnvFolder::new());
-    let [a, b] = ["a", "b"].map(|name| folder.file(name, 100_000));
+    let [a, b] = [("a", 100_000), ("b", 200_000)].map(|(name, size)| folder.file(name, size));
     let quick = "file sweep --blocks 4K --threads 1 --state warm --each 1ms --json";
-    assert_eq!(reads(&document(&env.exec(&format!("{quick} {a} {b}")))).len(), 2);
+    let both = document(&env.exec(&format!("{quick} {a} {b}")));
+    let names = reads(&both).into_iter().map(|one| one.params.text("file").map(str::to_owned));
+    assert_eq!(names.collect::<Vec<_>>(), [a, b].map(Some));
     let emptied = TestEnvFolder::new();
     let sizes = format!("{quick} --sizes 100K..400K --folder {}", emptied.path_text());
     let document = document(&env.exec(&sizes));

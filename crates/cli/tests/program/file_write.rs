@@ -34,6 +34,7 @@ fn written_checksum_matches_read_checksum() {
         let written: Document = json(&env.exec(&format!("file write {path} {how} --json")));
         let written = &written.records[0];
         assert_eq!(written.metric.as_str(), "file.write.throughput");
+        assert_eq!(written.quantity_of("sync").is_some(), sync != "none", "{sync}");
         let read: Document = json(&env.exec(&format!("file read {path} --block 777 --json")));
         for name in ["XOR-32", "position sum", "bytes"] {
             assert_eq!(written.checks.get(name), read.records[0].checks.get(name), "{name}");

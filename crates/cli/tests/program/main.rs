@@ -44,6 +44,7 @@ mod manifest;
 mod memory;
 mod mounted;
 mod network;
+mod options;
 mod over_http;
 mod packages;
 mod paper;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use fathom_record::Host;
+use fathom_record::host::performance_parameters;
 
 use super::HostSources;
 use crate::tree::{FileTree, TreeFact, after, flag, keep};
@@ -13,7 +14,8 @@ pub(super) fn read(sources: &HostSources, host: &mut Host) {
     keep!(host.name, name(sources));
     let by_uname = || sources.uname(|name| name.release(), "uname(2): release");
     keep!(host.kernel, tree.fact("/proc/sys/kernel/osrelease").or_else(by_uname));
-    keep!(host.kernel_command_line, tree.fact("/proc/cmdline"));
+    let parameters = |text: &str| Some(performance_parameters(text));
+    keep!(host.kernel_command_line, tree.value("/proc/cmdline", parameters));
     keep!(host.distribution, distribution(tree));
     let clocks = "/sys/devices/system/clocksource/clocksource0";
     keep!(host.clocksource, tree.fact(&format!("{clocks}/current_clocksource")));

@@ -7,7 +7,7 @@ const FILES: &str = r"
 /proc/sys/kernel/hostname = lapwing
 /proc/sys/kernel/osrelease = 6.12.9-arch1-1
 /proc/sys/kernel/randomize_va_space = 2
-/proc/cmdline = root=/dev/nvme0n1p2 rw quiet
+/proc/cmdline = root=/dev/nvme0n1p2 rw mitigations=off quiet
 /proc/uptime = 4242.17 9000.00
 /proc/self/status = Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t2-63\nMems_allowed:\t1
 /proc/meminfo = MemTotal: 16000000 kB\nMemAvailable: 12000000 kB\nSwapTotal: 0 kB

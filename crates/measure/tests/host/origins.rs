@@ -8,13 +8,13 @@ use crate::fixture;
 
 /// Facts for which 0 means unknown.
 const ZERO_IS_ABSENT: &[&str] = &["cpu.logical", "memory.page_bytes"];
-/// Lists that are known to be empty.
-const EMPTY_IS_KNOWN: &[&str] = &["cpu.isolated", "cpu.nohz_full"];
+/// Lists that are known to be empty, and parameters of which none changes performance.
+const EMPTY_IS_KNOWN: &[&str] = &["cpu.isolated", "cpu.nohz_full", "kernel_command_line"];
 
 fn absent(path: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::String(text) => text.is_empty(),
+        Value::String(text) => text.is_empty() && !EMPTY_IS_KNOWN.contains(&path),
         Value::Array(list) => list.is_empty() && !EMPTY_IS_KNOWN.contains(&path),
         Value::Object(map) => map.is_empty(),
         Value::Number(number) => number.as_f64() == Some(0.0) && ZERO_IS_ABSENT.contains(&path),

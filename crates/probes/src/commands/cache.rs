@@ -86,6 +86,8 @@ on whose second read is 1.5 times as fast as the first.";
 /// Measure the effect of the page cache: read a file three times from cold.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
+#[command(mut_arg("folder", |it| it.conflicts_with("file")))]
+#[command(mut_arg("yes", |it| it.conflicts_with("file")))]
 pub struct CommandCache {
     /// File to read.
     #[arg(required_unless_present = "sizes", conflicts_with = "sizes")]
@@ -125,7 +127,7 @@ impl Procedure for CommandCache {
 
     fn run(&self, recorder: &mut dyn Recorder) -> ByHandResult<Ending> {
         if let Some(source) = self.named()? {
-            self.measure_file(recorder, &source)?;
+            self.measure_file(recorder, &source, 0)?;
             return Ok(by_hand::ending(&[source]));
         }
         let folder = TemporaryFolder::choose(self.temporary.folder.as_deref())?;
@@ -137,8 +139,10 @@ impl Procedure for CommandCache {
             return Ok(Ending::Stopped);
         }
         let mut file = Temporary::new(&folder)?;
-        for bytes in self.sizes() {
-            if !file.resize(*bytes, recorder)? || !self.measure_file(recorder, file.source())? {
+        for (number, bytes) in self.sizes().iter().enumerate() {
+            if !file.resize(*bytes, recorder)?
+                || !self.measure_file(recorder, file.source(), number)?
+            {
                 break;
             }
         }
@@ -161,11 +165,13 @@ impl CommandCache {
         &self,
         recorder: &mut dyn Recorder,
         source: &PathInfoSource,
+        number: usize,
     ) -> ByHandResult<bool> {
         let mut speedups = Vec::new();
         let mut goes_on = true;
-        for block in &self.blocks.0 {
-            let (reads, on) = self.rounds(recorder, source, *block)?;
+        for (at, block) in self.blocks.0.iter().enumerate() {
+            let at = number * self.blocks.0.len() + at;
+            let (reads, on) = self.rounds(recorder, source, (at, *block))?;
             goes_on = on;
             if let Some(reads) = reads {
                 // Printed after the reads of all blocks.
@@ -189,7 +195,7 @@ impl CommandCache {
         &self,
         recorder: &mut dyn Recorder,
         source: &PathInfoSource,
-        block: usize,
+        (at, block): (usize, usize),
     ) -> ByHandResult<(Option<[PassSeries; READS]>, bool)> {
         // Reclaim takes pages of an idle file within seconds: the cache is made complete again.
         let states = [StateName::Cold, StateName::Warm, StateName::Warm];
@@ -199,7 +205,10 @@ impl CommandCache {
         let mut goes_on = true;
         let mut round = 0;
         while round < self.rounds {
-            let (done, all) = (round.into(), self.rounds.into());
+            // The bar is of all blocks, also of several files.
+            let done = u64::from(self.rounds) * at as u64 + u64::from(round);
+            let all =
+                u64::from(self.rounds) * (self.blocks.0.len() * self.sizes().len().max(1)) as u64;
             let what = format!("blocks of {}", size(block as u64));
             recorder.event(Event::Progress { done, all, what: &what });
             for series in &mut reads {

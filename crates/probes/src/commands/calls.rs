@@ -53,7 +53,7 @@ pub struct Calls {
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Folder of the temporary file [default: /var/tmp, or the current folder].
+    /// Folder of the temporary file [default: $FATHOM_FOLDER, or /var/tmp, or the current folder].
     #[arg(long, value_name = "FOLDER", conflicts_with = "file")]
     folder: Option<PathBuf>,
 }

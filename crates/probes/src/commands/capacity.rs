@@ -150,7 +150,7 @@ pub struct FindCapacity {
     /// Do not ask before writing.
     #[arg(long, short)]
     yes: bool,
-    /// Folder of the temporary file [default: /var/tmp, or the current folder].
+    /// Folder of the temporary file [default: $FATHOM_FOLDER, or /var/tmp, or the current folder].
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }

@@ -139,7 +139,7 @@ pub struct Contend {
     /// Limit for all reads together, divided evenly among the rounds.
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = time)]
     time_limit: Duration,
-    /// Folder of the temporary files [default: /var/tmp, or the current folder].
+    /// Folder of the temporary files [default: $FATHOM_FOLDER, or /var/tmp, or the current folder].
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     #[command(flatten)]

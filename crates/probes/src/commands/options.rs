@@ -9,8 +9,8 @@ use fathom_metric::notation::{NotationError, bytes, count, sizes};
 /// Folder of temporary files.
 #[derive(Clone, Debug, Args)]
 pub struct TemporaryOptions {
-    /// Folder of the temporary files, which are unnamed [default: /var/tmp, or the current folder
-    /// if that is in memory].
+    /// Folder of the temporary files, which are unnamed [default: $FATHOM_FOLDER, or /var/tmp, or
+    /// the current folder].
     #[arg(long, value_name = "FOLDER")]
     pub folder: Option<PathBuf>,
     /// Do not ask before writing.

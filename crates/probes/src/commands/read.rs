@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The verdict on such a read.
 const WAITED: &str = "the time includes a wait for data that did not come";
 
+/// Queue depth per thread.
+const DEPTH: u32 = 16;
+
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WayName {
@@ -74,10 +77,10 @@ pub struct Read {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Queue depth per thread, with `--way ring`.
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    /// Queue depth per thread, with `--way ring` [default: 16].
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
-    depth: u32,
+    depth: Option<u32>,
     /// Number of passes; with 12 or more the result has a confidence interval.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -104,6 +107,9 @@ impl Procedure for Read {
     }
 
     fn check(&self) -> ByHandResult<()> {
+        if self.depth.is_some() && self.way != Some(WayName::Ring) {
+            return Err(ProcedureError::usage("--depth: only with --way ring"));
+        }
         let source = PathInfoSource::open(&self.file).map_err(ProcedureError::failed)?;
         self.for_source(&source).0.state_and_way(&source).map(|_| ())
     }
@@ -182,7 +188,7 @@ impl Read {
         let count = self.count.map(|count| blocks.map_or(count, |blocks| count.min(blocks)));
         let way = match (self.way, state, self.threads) {
             (Some(WayName::Direct), ..) | (None, StateName::Direct, _) => Way::Direct,
-            (Some(WayName::Ring), ..) => Way::Ring { depth: self.depth },
+            (Some(WayName::Ring), ..) => Way::Ring { depth: self.depth.unwrap_or(DEPTH) },
             (Some(_), StateName::Direct, _) => {
                 let text = "--state direct needs --way direct or ring";
                 return Err(ProcedureError::usage(text));

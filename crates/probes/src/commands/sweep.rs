@@ -40,6 +40,10 @@ neighbours, and than 0.8 × the line between them on logarithmic axes.";
 /// Measure the read rate over block sizes, cache states and threads.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
+#[command(mut_arg("between", |it| it.requires("sized").conflicts_with_all(["files", "sizes"])))]
+#[command(mut_arg("max", |it| it.requires("sized").conflicts_with_all(["files", "sizes"])))]
+#[command(mut_arg("folder", |it| it.conflicts_with("files")))]
+#[command(mut_arg("yes", |it| it.conflicts_with("files")))]
 pub struct Sweep {
     /// Files to read [default: a temporary file].
     #[arg(conflicts_with_all = ["sizes", "sized"])]
@@ -52,6 +56,7 @@ pub struct Sweep {
     sized: bool,
     /// Block size for `--sized`.
     #[arg(long, value_name = "SIZE", default_value = "16", value_parser = block)]
+    #[arg(requires = "sized", conflicts_with_all = ["files", "sizes"])]
     block: usize,
     #[command(flatten)]
     search: SearchOptions,
@@ -103,7 +108,7 @@ impl Procedure for Sweep {
         let config = self.config(recorder.host());
         let dd = if self.with_dd { Dd::find(recorder) } else { None };
         let before = recorder.known().len();
-        let sweeper = Sweeper { config: &config, dd: dd.as_ref() };
+        let sweeper = Sweeper { config: &config, dd: dd.as_ref(), file: [0, 1] };
         let ending = match (self.files.is_empty(), self.sized) {
             (false, _) => self.sweep_files(recorder, &sweeper)?,
             (true, true) => self.sweep_reasonable_size(recorder, &sweeper)?,
@@ -134,7 +139,9 @@ impl Sweep {
         sweeper: &Sweeper<'_>,
     ) -> ByHandResult<Ending> {
         let sources = opened(&self.files)?;
-        for (source, more) in sources.iter().zip(distinguishing_params(&sources)) {
+        for (at, (source, more)) in sources.iter().zip(distinguishing_params(&sources)).enumerate()
+        {
+            let sweeper = Sweeper { file: [at, sources.len()], ..*sweeper };
             if !sweeper.sweep_file(recorder, source, &more)? {
                 break;
             }
@@ -169,8 +176,9 @@ impl Sweep {
             return Ok(Ending::Stopped);
         }
         let mut file = Temporary::new(&folder)?;
-        for bytes in self.sizes() {
+        for (at, bytes) in self.sizes().iter().enumerate() {
             let is_complete = file.resize(*bytes, recorder)?;
+            let sweeper = Sweeper { file: [at, self.sizes().len()], ..*sweeper };
             if !is_complete || !sweeper.sweep_file(recorder, file.source(), &Params::none())? {
                 break;
             }
@@ -212,14 +220,11 @@ fn opened(files: &[PathBuf]) -> ByHandResult<Vec<PathInfoSource>> {
     files.iter().map(|path| by_hand::open_with_pages(path)).collect()
 }
 
-/// Additional parameters for files of the same size, which would be the same case otherwise: the
-/// path.
+/// Additional parameters where there are several files: the path.
 fn distinguishing_params(sources: &[PathInfoSource]) -> Vec<Params> {
-    let size = |source: &PathInfoSource| source.info().size;
     let name = |source: &PathInfoSource| printable(&source.info().path);
     let more = |(at, source): (usize, &PathInfoSource)| {
-        let alike = |one: &&PathInfoSource| size(one) == size(source);
-        if sources.iter().filter(alike).count() == 1 {
+        if sources.len() == 1 {
             return Params::none();
         }
         // The same path twice makes two cases.
@@ -235,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_equal_size_are_distinguished() {
+    fn several_files_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str, bytes: usize| {
             let path = folder.path().join(name);
@@ -245,8 +250,10 @@ mod tests {
         let files = [path("a", 10), path("b", 20), path("c", 10), path("a", 10)];
         let sources = opened(&files).unwrap();
         let more = distinguishing_params(&sources);
-        assert!(more[0].text("file").is_some_and(|name| name.ends_with("/a")), "{more:?}");
-        assert!(more[1].is_empty(), "{more:?}");
+        for (params, name) in more.iter().zip(["/a", "/b", "/c", "/a"]) {
+            assert!(params.text("file").is_some_and(|path| path.ends_with(name)), "{more:?}");
+        }
+        assert!(distinguishing_params(&sources[..1])[0].is_empty());
         let mut distinct = more.clone();
         distinct.sort();
         distinct.dedup();

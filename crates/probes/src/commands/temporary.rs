@@ -27,11 +27,13 @@ const ASK: u64 = 1 << 30;
 pub(super) struct TemporaryFolder(folder::Folder);
 
 impl TemporaryFolder {
-    /// The given folder, or a default one that is not in memory.
-    pub(super) fn choose(named: Option<&Path>) -> ByHandResult<Self> {
-        let found = match named {
-            Some(path) => folder::Folder::at(path)
-                .map_err(|why| format!("--folder {}: {why}", printable(path))),
+    /// The given folder, that of FATHOM_FOLDER, or a default one that is not in memory.
+    pub(super) fn choose(option: Option<&Path>) -> ByHandResult<Self> {
+        let by = if option.is_some() { "--folder" } else { "FATHOM_FOLDER" };
+        let found = match folder::named(option) {
+            Some(path) => {
+                folder::Folder::at(&path).map_err(|why| format!("{by} {}: {why}", printable(&path)))
+            }
             None => folder::Folder::usual().map_err(|why| format!("{why}; name one by --folder")),
         };
         found.map(Self).map_err(ProcedureError::failed)
@@ -141,10 +143,11 @@ impl Temporary {
 
     /// Resizes and syncs it. Returns false if stopped.
     pub(super) fn resize(&mut self, bytes: u64, recorder: &mut dyn Recorder) -> ByHandResult<bool> {
-        let what = format!("writing {}", size(bytes));
         self.resize_while(bytes, |done| {
             if done.is_multiple_of(SYNC_BYTES) {
-                recorder.event(Event::Progress { done, all: bytes, what: &what });
+                // The bar is of what is measured.
+                let what = format!("writing {}, {} %", size(bytes), 100 * done / bytes.max(1));
+                recorder.event(Event::Progress { done: 0, all: 1, what: &what });
             }
             !recorder.stop().now().load(Ordering::Relaxed)
         })

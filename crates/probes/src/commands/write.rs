@@ -249,31 +249,38 @@ fn measured(
             .chain(passes.iter().find_map(|pass| too_short(total_ns(pass), 0.0)))
             .collect(),
         remarks,
-        facts: facts(write, last, cap),
+        facts: facts(write, passes, cap),
         ..Measured::default()
     }
 }
 
-fn facts(write: &Write, written: &WriteOutcome, cap: Option<&Cap>) -> Vec<Fact> {
+/// Times are medians of the passes, as the rate is.
+fn facts(write: &Write, passes: &[WriteOutcome], cap: Option<&Cap>) -> Vec<Fact> {
+    let written = &passes[passes.len() - 1];
     let seconds = |ns: f64| format!("{:.6} s", ns / 1e9);
-    let total = total_ns(written);
     let untimed = format!(
         "{} generating the data, {} naming the file",
         seconds(written.generate_ns),
         seconds(written.name_ns)
     );
     let amount = amount(write.count, write.block, written.sum.bytes);
-    let ns = |name, ns| Fact::quantity(name, ns, Unit::Nanoseconds);
+    let ns = |name, ns: &dyn Fn(&WriteOutcome) -> f64| {
+        let each: Vec<f64> = passes.iter().map(ns).collect();
+        Fact::quantity(name, statistics::median(&each).unwrap_or_default(), Unit::Nanoseconds)
+    };
+    let sync = (write.sync != SyncName::None).then(|| ns("sync", &|pass| pass.sync_ns));
     let mut facts = vec![
         Fact::text("file", printable(&write.file)),
         Fact::text("written", format!("{amount}; sync {}", sync_name(write.sync))),
-        ns("data", written.data_ns),
-        ns("sync", written.sync_ns),
-        ns("close", written.close_ns),
-        ns("total", total),
-        Fact::text("not in total", untimed),
-        Fact::quantity("calls", 1e9 * written.calls as f64 / total, Unit::PerSecond),
+        ns("data", &|pass| pass.data_ns),
     ];
+    facts.extend(sync);
+    facts.extend([
+        ns("close", &|pass| pass.close_ns),
+        ns("total", &total_ns),
+        Fact::text("not in total", untimed),
+        Fact::quantity("calls", 1e9 * written.calls as f64 / total_ns(written), Unit::PerSecond),
+    ]);
     facts.extend(sum_facts(written.sum));
     facts.extend(cap.into_iter().flat_map(Cap::facts));
     facts

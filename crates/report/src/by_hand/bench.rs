@@ -3,8 +3,8 @@
 
 use fathom_analysis::scaling::{self, Law};
 use fathom_record::command::{self as facts, RATIO_METRIC};
-use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within};
-use fathom_record::{FactValue, ParamValue, Record, State, Stratum, Summary, Unit};
+use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
+use fathom_record::{Cause, FactValue, ParamValue, Record, State, Stratum, Summary, Unit};
 
 use super::table::{Column, fit, rows};
 use crate::distinct::distinct;
@@ -24,6 +24,13 @@ const PAIRS_MIN: usize = 8;
 /// From this share of its time on a command is CPU-bound; below the other one it waits.
 const BOUND: f64 = 0.9;
 const WAITS: f64 = 0.5;
+/// From this share of its time on it runs on several CPUs, or is runnable without one.
+const SEVERAL: f64 = 1.2;
+const QUEUED: f64 = 0.25;
+/// Commands whose shares differ by less are of one kind.
+const OTHER_KIND: f64 = 0.2;
+/// From this share of a time on the pipe matters.
+const PIPE_MATTERS: f64 = 0.01;
 
 pub(super) fn is_bench(record: &Record) -> bool {
     record.metric.as_str() == RATIO_METRIC || record.text_of(facts::COMMAND).is_some()
@@ -125,7 +132,10 @@ fn compared(ratio: &Record, commands: &[&Record]) -> String {
     let Some(summary) = ratio.shown_summary() else {
         return format!("{of} and {to}{suffix}: no ratio");
     };
-    let mut parts = vec![format!("{}{suffix}", difference(summary, of, to))];
+    let is_less = ratio.verdict.reasons.iter().any(|it| it.cause == Cause::WrongWork);
+    let less = is_less.then(|| "not the same work with /dev/null (--output pipe)".to_owned());
+    let mut parts = Vec::from_iter(less);
+    parts.push(format!("{}{suffix}", difference(summary, of, to)));
     parts.extend(in_state(ratio).map(|words| words.replace(" runs", " pairs")));
     let find = |name: &str| {
         let is = |record: &&&Record| {
@@ -149,48 +159,33 @@ pub(super) fn answer(records: &[Record]) -> Vec<String> {
 
 fn difference(summary: &Summary, of: &str, to: &str) -> String {
     let ratio = summary.median;
-    let times = |ratio: f64| match ratio {
-        ..2.0 => format!("{ratio:.3}"),
-        ..10.0 => format!("{ratio:.2}"),
-        _ => format!("{ratio:.1}"),
+    let side = |ratio: f64| if ratio < 1.0 { "faster" } else { "slower" };
+    let share = |ratio: f64| percent((ratio - 1.0).abs());
+    // From twice on as a factor.
+    let size = |at: f64| match (0.5..2.0).contains(&ratio) {
+        true => share(at),
+        false => format!("{} ×", bare(if ratio < 1.0 { 1.0 / at } else { at })),
     };
     let Some([low, high]) = summary.limits() else {
-        return format!("{of} takes {} × the time of {to}, no interval", times(ratio));
+        return format!("{of} looks {} {} than {to}, no interval", size(ratio), side(ratio));
     };
-    let span = |[low, high]: [f64; 2]| format!("({} to {})", times(low), times(high));
-    let farthest = (1.0 - low).max(high - 1.0);
     let is_changed = (low > 1.0 || high < 1.0) && (ratio - 1.0).abs() > EFFECT_MIN;
-    let looks = summary.process_medians.len() < PAIRS_MIN;
-    match () {
-        () if is_changed && ratio > 1.0 => {
-            let word = if looks { "looks" } else { "is" };
-            format!("{of} {word} {} × {} slower than {to}", times(ratio), span([low, high]))
-        }
-        () if is_changed => {
-            let word = if looks { "looks" } else { "is" };
-            let (ratio, span) = (times(1.0 / ratio), span([1.0 / high, 1.0 / low]));
-            format!("{of} {word} {ratio} × {span} faster than {to}")
-        }
-        () if farthest <= UNCHANGED => {
-            format!(
-                "{of} and {to}: unchanged within 2 %, ratio {} {}",
-                times(ratio),
-                span([low, high])
-            )
-        }
-        () => format!("{of} and {to}: inconclusive, ratio {} {}", times(ratio), span([low, high])),
+    if is_changed {
+        let word = if summary.process_medians.len() < PAIRS_MIN { "looks" } else { "is" };
+        let [least, most] = if ratio < 1.0 { [high, low] } else { [low, high] };
+        let span = format!("{} to {}", size(least), size(most));
+        return format!("{of} {word} {} {} than {to} ({span})", size(ratio), side(ratio));
+    }
+    let span = [low, high].map(|end| format!("{} {}", share(end), side(end))).join(" to ");
+    match (1.0 - low).max(high - 1.0) <= UNCHANGED {
+        true => format!("{of} and {to}: unchanged within 2 % ({span})"),
+        false => format!("{of} and {to}: inconclusive, {span}"),
     }
 }
 
 /// What the counters of two commands show.
 fn causes([one, other]: [&Record; 2], [of, to]: [&str; 2]) -> Vec<String> {
-    let mut parts = match [one, other].map(bound_words) {
-        [Some(a), Some(b)] if a == b => vec![format!("both {a}")],
-        words => {
-            let named = [of, to].into_iter().zip(words);
-            named.filter_map(|(name, words)| Some(format!("{name} {}", words?))).collect()
-        }
-    };
+    let mut parts = bounds([one, other].map(shares_of_time), [of, to]);
     let checks: [(&str, f64, &str); 4] = [
         (facts::MINOR_FAULTS, 100.0, "faults"),
         (facts::VOLUNTARY, 20.0, "sleeps"),
@@ -217,16 +212,59 @@ fn causes([one, other]: [&Record; 2], [of, to]: [&str; 2]) -> Vec<String> {
     parts
 }
 
-fn bound_words(record: &Record) -> Option<&'static str> {
+/// The shares of its time in which a command was on CPUs, and runnable without one.
+fn shares_of_time(record: &Record) -> Option<[f64; 2]> {
     record.shown_summary()?;
     let spent = &record.disturbance;
-    // Waiting for a CPU is no part of the work.
-    let own_ns = spent.wall_ns.saturating_sub(spent.run_queue_ns.unwrap_or(0));
-    Some(match spent.cpu_ns as f64 / own_ns as f64 {
-        1.2.. => "on several CPUs",
-        BOUND.. => "CPU-bound",
-        ..WAITS => "waiting",
-        _ => return None,
+    let share = |ns: u64| ns as f64 / spent.wall_ns as f64;
+    (spent.wall_ns > 0).then(|| [spent.cpu_ns, spent.run_queue_ns.unwrap_or(0)].map(share))
+}
+
+/// What holds each of two commands back: one word for both, unless they differ clearly.
+fn bounds(shares: [Option<[f64; 2]>; 2], names: [&str; 2]) -> Vec<String> {
+    let words = match shares {
+        [Some(a), Some(b)] if a.iter().zip(b).all(|(a, b)| (a - b).abs() < OTHER_KIND) => {
+            [bound_words([0, 1].map(|at| (a[at] + b[at]) / 2.0)); 2]
+        }
+        each => each.map(|shares| bound_words(shares?)),
+    };
+    match words {
+        [Some(a), Some(b)] if a == b => vec![format!("both {a}")],
+        words => {
+            let named = names.into_iter().zip(words);
+            named.filter_map(|(name, words)| Some(format!("{name} {}", words?))).collect()
+        }
+    }
+}
+
+fn bound_words([on_cpu, queued]: [f64; 2]) -> Option<&'static str> {
+    match on_cpu + queued {
+        _ if on_cpu >= SEVERAL => Some("on several CPUs"),
+        _ if queued >= QUEUED => Some("waiting for a CPU"),
+        BOUND.. => Some("CPU-bound"),
+        ..WAITS => Some("waiting"),
+        _ => None,
+    }
+}
+
+/// Where the output went, and what that takes of the time of the commands.
+fn output(commands: &[&Record]) -> Option<String> {
+    let place = commands.first()?.text_of(facts::OUTPUT)?;
+    let share = |record: &Record| {
+        Some(record.quantity_of(facts::PIPE_TIME)? / record.shown_summary()?.median)
+    };
+    let shares = commands.iter().filter_map(|record| Some((*record, share(record)?)));
+    let most = shares.max_by(|(_, a), (_, b)| a.total_cmp(b));
+    Some(match most {
+        Some((record, share)) if share >= PIPE_MATTERS => {
+            let bytes = quantity(record.quantity_of(facts::PIPED)?, Unit::Bytes);
+            let (name, share) = (label(record), percent(share));
+            format!(
+                "{place}, about {share} of the time of {name} ({bytes}; --output FILE is without)"
+            )
+        }
+        Some(_) => format!("{place}, below 1 % of each time (by cat)"),
+        None => place.to_owned(),
     })
 }
 
@@ -288,10 +326,13 @@ fn remarks(commands: &[&Record], width: usize) -> String {
     let hidden = lines.len().saturating_sub(REMARKS_MAX);
     let shown = lines.iter().take(REMARKS_MAX).map(|(name, text)| format!("{name}: {text}"));
     let more = (hidden > 0).then(|| format!("{hidden} more: `fathom show latest:bench --json`"));
-    let facts = [facts::SHELL, facts::COLD].into_iter().filter_map(|name| {
-        let text = commands.first()?.text_of(name)?;
-        Some(format!("{name}: {text}"))
-    });
+    let first = |name| commands.first()?.text_of(name).map(str::to_owned);
+    let facts = [
+        (facts::OUTPUT, output(commands)),
+        (facts::SHELL, first(facts::SHELL)),
+        (facts::COLD, first(facts::COLD)),
+    ];
+    let facts = facts.into_iter().filter_map(|(name, text)| Some(format!("{name}: {}", text?)));
     let all = shown.chain(more).chain(facts).chain(next);
     all.map(|line| wrapped(&line, width, "", "  ")).collect()
 }

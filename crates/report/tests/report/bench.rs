@@ -40,17 +40,18 @@ fn screen(records: &[Record]) -> String {
 #[test]
 fn ratio_has_the_word_that_its_interval_allows() {
     let of = |limits| screen(&[ratio(limits, Params::none())]);
-    assert_eq!(of([1.08, 1.12, 1.15]), "b is 1.120 × (1.080 to 1.150) slower than a");
-    assert_eq!(of([0.4, 0.5, 0.8]), "b is 2.00 × (1.250 to 2.50) faster than a");
+    assert_eq!(of([1.08, 1.12, 1.15]), "b is 12 % slower than a (8.0 % to 15 %)");
+    assert_eq!(of([0.5, 0.8, 0.9]), "b is 20 % faster than a (10 % to 50 %)");
+    assert_eq!(of([0.2, 0.25, 0.5]), "b is 4.00 × faster than a (2.00 × to 5.00 ×)");
     assert_eq!(
         of([0.99, 1.0, 1.01]),
-        "b and a: unchanged within 2 %, ratio 1.000 (0.990 to 1.010)"
+        "b and a: unchanged within 2 % (1.0 % faster to 1.0 % slower)"
     );
-    assert!(of([0.9, 1.05, 1.2]).starts_with("b and a: inconclusive"));
+    assert_eq!(of([0.9, 1.05, 1.2]), "b and a: inconclusive, 10 % faster to 20 % slower");
     assert!(of([1.002, 1.005, 1.008]).starts_with("b and a: unchanged"), "below 1 %");
     let mut few = ratio([1.08, 1.12, 1.15], Params::none());
     few.summary.as_mut().expect("a summary").process_medians.truncate(7);
-    assert!(screen(&[few.clone()]).starts_with("b looks 1.120 ×"));
+    assert!(screen(&[few.clone()]).starts_with("b looks 12 % slower"));
     few.verdict = Verdict::because(State::Invalid, Cause::Clock, "wrong");
     assert_eq!(screen(&[few]), "b and a: no ratio");
 }
@@ -61,12 +62,58 @@ fn commands_are_ranked_and_what_differs_is_named() {
     let fast = command("a", Params::none(), 100.0, 0.97, 10_000.0);
     let pair = ratio([1.08, 1.12, 1.15], Params::none());
     let text = screen(&[slow.clone(), fast, pair.clone()]);
-    assert!(text.contains("slower than a; both CPU-bound; b faults 3.0 × as often"), "{text}");
+    assert!(
+        text.contains("slower than a (8.0 % to 15 %); both CPU-bound; b faults 3.0 × as often"),
+        "{text}"
+    );
     assert!(text.find("a 100.0 ms") < text.find("b 112.0 ms"), "{text}");
     let waiting = command("a", Params::none(), 100.0, 0.1, 30_000.0);
     let text = screen(&[slow, waiting, pair]);
-    assert!(text.contains("slower than a; b CPU-bound; a waiting"), "{text}");
+    assert!(text.contains("slower than a (8.0 % to 15 %); b CPU-bound; a waiting"), "{text}");
     assert!(!text.contains("as often"), "{text}");
+}
+
+#[test]
+fn command_is_on_several_cpus_only_if_its_time_on_them_says_so() {
+    let said = |shares: [[u64; 2]; 2]| {
+        let [b, a] = [("b", shares[0]), ("a", shares[1])].map(|(name, [on_cpu, queued])| {
+            let mut record = command(name, Params::none(), 100.0, on_cpu as f64 / 100.0, 0.0);
+            record.disturbance.run_queue_ns = Some(10_000 * queued);
+            record
+        });
+        screen(&[b, a, ratio([0.99, 1.0, 1.01], Params::none())])
+    };
+    // 0.2 s on a CPU and 0.79 s runnable without one, of 1 s.
+    let text = said([[20, 79], [25, 70]]);
+    assert!(text.contains("; both waiting for a CPU"), "{text}");
+    assert!(said([[180, 0], [150, 0]]).contains("; both on several CPUs"));
+    // A command against itself, at each limit.
+    for shares in [[[91, 0], [89, 0]], [[51, 0], [49, 0]], [[121, 0], [119, 0]]] {
+        let text = said(shares);
+        assert!(!text.contains("; b ") && !text.contains("; a "), "{text}");
+    }
+    assert!(said([[95, 0], [60, 0]]).contains("; b CPU-bound"));
+}
+
+#[test]
+fn pipe_and_less_work_are_said() {
+    let piped = |name: &str, bytes: f64| {
+        let mut record = command(name, Params::none(), 100.0, 1.0, 0.0);
+        record.facts.push(Fact::text(facts::OUTPUT, "a drained pipe"));
+        record.facts.push(Fact::quantity(facts::PIPED, bytes, Unit::Bytes));
+        let time = Fact::quantity(facts::PIPE_TIME, bytes * 0.25, Unit::Nanoseconds);
+        record.facts.push(time);
+        record
+    };
+    let text = screen(&[piped("a", 0.0), piped("b", 12.0)]);
+    assert!(text.contains("output: a drained pipe, below 1 % of each time (by cat)"), "{text}");
+    let text = screen(&[piped("a", 20e6), piped("b", 12.0)]);
+    assert!(text.contains("pipe, about 5.0 % of the time of a (19.07 MiB;"), "{text}");
+    let mut less = ratio([0.05, 0.08, 0.1], Params::none());
+    let reason = Reason::new(Cause::WrongWork, "b reads 4 kB of 20 MB, as its output is /dev/null");
+    less.verdict = Verdict { state: State::Noisy, reasons: vec![reason] };
+    let text = screen(&[less]);
+    assert!(text.starts_with("not the same work with /dev/null (--output pipe); b is"), "{text}");
 }
 
 #[test]

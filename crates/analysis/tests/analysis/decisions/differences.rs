@@ -31,7 +31,7 @@ fn change_host(b: &mut Document) {
     });
     (cpu.smt, cpu.boost, cpu.frequency_driver) = (Some(true), Some(false), text("acpi"));
     (host.virtualization, host.container) = (text("none"), text("podman"));
-    (host.kernel_command_line, host.distribution) = (text("quiet"), text("Debian"));
+    (host.kernel_command_line, host.distribution) = (text("mitigations=off"), text("Debian"));
     (host.clocksource, host.aslr) = (text("tsc"), Some(2));
     let memory = &mut host.memory;
     (memory.total_bytes, memory.page_bytes, memory.swap_bytes) = (Some(8 * gib), 4096, Some(gib));
@@ -92,7 +92,7 @@ fn all_facts_of_a_host_are_compared() {
         "virtualisation: kvm → none",
         "container: none → podman",
         "kernel: 6.12.9 → 7.0.1",
-        "kernel command line: unknown → quiet",
+        "kernel command line: unknown → mitigations=off",
         "distribution: unknown → Debian",
         "C library: unknown → musl",
         "kernel clock source: unknown → tsc",

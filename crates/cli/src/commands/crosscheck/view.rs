@@ -45,9 +45,9 @@ impl CrosscheckView {
 
     /// Shows the current pair in the progress bar.
     pub(super) fn pair(&mut self, row: &Row, peer: &dyn Peer, pair: u32) {
-        let (pair, all) = (u64::from(pair + 1), u64::from(self.pairs));
+        let (pair, all) = (pair + 1, self.pairs);
         let message = format!("pair {pair} of {all}: {} {}", peer.name(), row.work);
-        self.output.progress("{msg}", pair, all, &message);
+        self.output.progress("{msg}", 0.0, &message);
     }
 
     /// Prints a finished row, after the name of its peer unless the row before has the same.

@@ -33,6 +33,8 @@ pub(super) struct Gathering {
     /// What was delivered, without samples.
     pub(super) runs: Vec<Document>,
     refusals: usize,
+    /// The largest share that was done.
+    done: f64,
 }
 
 impl Gathering {
@@ -54,6 +56,7 @@ impl Gathering {
             nodes: BTreeSet::new(),
             runs: Vec::new(),
             refusals: 0,
+            done: 0.0,
         }
     }
 
@@ -147,8 +150,9 @@ impl CoordinatorAudience for Gathering {
             self.warn(&format!("{node} does not join: {reason}"));
         }
         if terminal::shows_progress() {
-            let done = (1000.0 * counts.done) as u64;
-            self.output.progress(PERCENT_BAR, done, 1000, &self.progress(counts));
+            // Who joins late, or is lost, has done less.
+            self.done = self.done.max(counts.done);
+            self.output.progress(PERCENT_BAR, self.done, &self.progress(counts));
         }
         self.engine.failures()
     }

@@ -85,7 +85,7 @@ fn reason(read: &ReadFast, pass: &FastPass) -> Option<String> {
 }
 
 /// The rate as a share of the DRAM bandwidth of all cores.
-fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, pass: &FastPass) -> String {
+fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, rate: f64) -> String {
     let (most, origin, mark) = match read.ceiling {
         Some(most) => (most as f64, "--ceiling".to_owned(), ""),
         None => {
@@ -99,10 +99,10 @@ fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, pass: &FastPass) -
         }
     };
     let of = quantity(most, Unit::BytesPerSecond);
-    format!("{mark}{} of {mark}{of} ({origin})", percent(pass.rate() / most))
+    format!("{mark}{} of {mark}{of} ({origin})", percent(rate / most))
 }
 
-/// The facts of the last pass. `shows_rates`: the result is valid.
+/// The facts of the last pass, and medians of all. `shows_rates`: the result is valid.
 pub(super) fn facts(
     recorder: &dyn Recorder,
     read: &ReadFast,
@@ -114,7 +114,7 @@ pub(super) fn facts(
     let sum = last.sum();
     let mut facts = files(last, found);
     if passes.len() > 1 {
-        facts.push(Fact::text("passes", format!("{}; details of the last:", passes.len())));
+        facts.push(Fact::text("passes", format!("{}; methods of the last:", passes.len())));
     }
     let mib = sum.bytes as f64 / 1_048_576.0;
     facts.push(Fact::text("read", format!("{} bytes = {mib:.3} MiB", sum.bytes)));
@@ -125,9 +125,15 @@ pub(super) fn facts(
         facts.push(Fact::text("setup", format!("{time} (residency check, buffers, threads)")));
     }
     facts.extend(reason(read, last).map(|reason| Fact::text("reason", reason)));
-    facts.push(Fact::quantity("time", last.ns, Unit::Nanoseconds));
-    if sum.bytes > 0 && shows_rates {
-        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, read, last)));
+    // The rate of the record is the median of the passes, too.
+    let median_of = |value: &dyn Fn(&FastPass) -> f64| {
+        let whole = passes.iter().filter(|pass| pass.sum().bytes > 0);
+        statistics::median(&whole.map(value).collect::<Vec<f64>>())
+    };
+    facts
+        .extend(median_of(&|pass| pass.ns).map(|ns| Fact::quantity("time", ns, Unit::Nanoseconds)));
+    if let Some(rate) = median_of(&FastPass::rate).filter(|_| shows_rates) {
+        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, read, rate)));
     }
     let device = last.device_bytes;
     facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));

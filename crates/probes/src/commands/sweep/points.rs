@@ -75,6 +75,8 @@ impl Cost {
 pub(super) struct Sweeper<'a> {
     pub(super) config: &'a SweepConfig,
     pub(super) dd: Option<&'a Dd>,
+    /// The number of this file, and of all.
+    pub(super) file: [usize; 2],
 }
 
 /// One point, and the bytes per second of dd in each pass.
@@ -88,10 +90,10 @@ impl Sweeper<'_> {
         source: &PathInfoSource,
         more: &Params,
     ) -> ByHandResult<bool> {
-        for state in &self.config.states {
+        for (number, state) in self.config.states.iter().enumerate() {
             let mut skipped = Vec::new();
             let (points, goes_on) =
-                self.sweep_state(recorder, source, (*state, more), &mut skipped)?;
+                self.sweep_state(recorder, source, (number, more), &mut skipped)?;
             for why in skipped {
                 let text = format!("{} skipped: {why}", state.name());
                 recorder.event(Event::Warning(&text));
@@ -131,9 +133,10 @@ impl Sweeper<'_> {
         &self,
         recorder: &mut dyn Recorder,
         source: &PathInfoSource,
-        (state, more): (StateName, &Params),
+        (number, more): (usize, &Params),
         skipped: &mut Vec<String>,
     ) -> ByHandResult<(Vec<Point>, bool)> {
+        let state = self.config.states[number];
         let blocks = usable_blocks(source, self.config, state, skipped);
         let cost = match calibrate(recorder, source, self.config, state, &blocks) {
             Ok(cost) => cost,
@@ -153,7 +156,7 @@ impl Sweeper<'_> {
                 points.push((PassSeries::new(config.bounded(bytes, file)), Vec::new()));
             }
         }
-        let goes_on = self.passes(recorder, source, more, &mut points)?;
+        let goes_on = self.passes(recorder, source, (number, more), &mut points)?;
         Ok((points, goes_on))
     }
 
@@ -163,10 +166,13 @@ impl Sweeper<'_> {
         &self,
         recorder: &mut dyn Recorder,
         source: &PathInfoSource,
-        more: &Params,
+        (number, more): (usize, &Params),
         points: &mut [Point],
     ) -> ByHandResult<bool> {
-        let all = u64::from(self.config.passes) * points.len() as u64;
+        let [file, files] = self.file;
+        let states = self.config.states.len();
+        let one = u64::from(self.config.passes) * points.len() as u64;
+        let (before, all) = ((file * states + number) as u64 * one, (files * states) as u64 * one);
         let limit = Some(self.config.limit());
         let mut done = 0;
         for number in 0..self.config.passes {
@@ -177,7 +183,7 @@ impl Sweeper<'_> {
             for at in order {
                 let (series, dd_rates) = &mut points[at];
                 let what = format!("blocks of {}", size(series.config.block as u64));
-                recorder.event(Event::Progress { done, all, what: &what });
+                recorder.event(Event::Progress { done: before + done, all, what: &what });
                 if !series.pass(recorder, source, limit)? {
                     return Ok(false);
                 }
