@@ -20,7 +20,7 @@ export type Data = Contents | { fleet: Fleet } | { runs: Runs } | { history: His
 
 /** The views that need no name. */
 const VIEWS: [string, string][] = [
-  ['/', 'Runs'],
+  ['/', 'All runs'],
   ['/hosts', 'Hosts'],
   ['/history', 'Histories'],
 ];

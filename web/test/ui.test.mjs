@@ -244,7 +244,7 @@ named('views work below a path of a proxy', async () => {
     await page.locator('.drawing svg').first().waitFor();
     await page.getByRole('button', { name: 'Show', exact: true }).click();
     await page.waitForURL(`${address}/history?metric=*`);
-    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    await page.getByRole('link', { name: 'All runs' }).click();
     await page.locator(LIST.ready).first().waitFor();
     assert.deepEqual(log, []);
   } finally {

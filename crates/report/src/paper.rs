@@ -25,8 +25,8 @@ use fathom_record::{Document, Protocol, Record, shell_word};
 
 pub use self::block::Paper;
 use self::block::{Block, PaperTable};
-use crate::answer::Answer;
 use self::comparisons::comparisons;
+use crate::answer::Answer;
 use crate::case::counted;
 use crate::closing::Closing;
 use crate::column::Column;

@@ -51,11 +51,6 @@ fn words_of(arg: &Arg, base: &[String]) -> Vec<String> {
     all.flatten().next().unwrap_or_else(none)
 }
 
-/// What the check of its options refuses.
-fn is_elsewhere(base: &[String], own: &[String]) -> bool {
-    base[1] == "load" && own[0].starts_with("--slo")
-}
-
 #[test]
 fn required_option_is_missed_beside_any_other() {
     let (mut pairs, mut wrong) = (0, Vec::new());
@@ -90,7 +85,7 @@ fn required_option_is_missed_beside_any_other() {
                 let value = other.get_value_names().and_then(|names| names.first());
                 let name = other.get_long().map(|long| format!("--{long}"));
                 let name = name.or(value.map(ToString::to_string)).unwrap_or_default();
-                let provides = missing.contains(&name) || is_elsewhere(&base, own);
+                let provides = missing.contains(&name);
                 if !provides && refusal(&[&base[..], own, beside].concat()).is_none() {
                     wrong.push(format!(
                         "{} {} {}",

@@ -152,7 +152,9 @@ fn over(store: &Store, of: &HistoryOf) -> anyhow::Result<String> {
     }
     let word = crate::commands::selector(&of.metric)?;
     let registered = history::registered(&word)?;
-    let (host, label) = (some(&of.host), some(&of.label));
+    let label = some(&of.label);
+    let own = || label.is_none().then(|| stored_run::default_host(store)).transpose();
+    let host = some(&of.host).map_or_else(own, |host| Ok(Some(host)))?;
     let found = history::find(store, &word, registered, host.as_deref(), label.as_deref())?;
     let mut all = found.all;
     let earlier = shorten(&mut all, POINTS_MAX);
