@@ -16,11 +16,12 @@ const INDENT: &str = "  ";
 const FURTHER: &str = "    ";
 const FURTHEST: &str = "      ";
 
-/// The machine, the findings by severity, and the conclusion with what to do next. `all`: with the
+/// The conclusion with what to do next, the machine, and the findings by severity. `all`: with the
 /// parts of the machine, and a line for each good finding. `is_whole`: of all rules.
 pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool, is_whole: bool) -> String {
     let width = width.clamp(NARROWEST, WIDEST);
-    let mut text = labelled("machine", &machine(&diagnosis.host), width);
+    let mut text = conclusion(diagnosis, width, is_whole) + "\n";
+    text += &labelled("machine", &machine(&diagnosis.host), width);
     for (label, words) in hardware(&diagnosis.host).into_iter().filter(|_| all) {
         text += &labelled(label, &words, width);
     }
@@ -29,9 +30,7 @@ pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool, is_whole: bool) ->
         text += &group(&findings_of(diagnosis, severity), severity, width);
     }
     let good = findings_of(diagnosis, Severity::Good);
-    text += &if all { group(&good, Severity::Good, width) } else { in_order(&good, width) };
-    text.push('\n');
-    text + &conclusion(diagnosis, width, is_whole)
+    text + &if all { group(&good, Severity::Good, width) } else { in_order(&good, width) }
 }
 
 fn findings_of(diagnosis: &Diagnosis, severity: Severity) -> Vec<&Finding> {

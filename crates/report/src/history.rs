@@ -20,14 +20,14 @@ const VALUE_WIDTH: usize = 90;
 /// Differences named beside a change; further ones are counted.
 const DIFFERENCES_NAMED: usize = 4;
 
-/// Histories as text, with one explanation for all.
+/// Histories as text: the answer, each series, and one explanation for all.
 pub fn render(histories: &[History], layout: &Layout) -> String {
     let width = layout.width.max(NARROWEST);
     let series: Vec<&HistorySeries> =
         histories.iter().flat_map(|history| &history.series).collect();
     let marks = series.iter().any(|one| !is_as_found(one));
-    let mut text: String =
-        histories.iter().map(|history| metric_text(history, width, marks)).collect();
+    let mut text = if series.is_empty() { String::new() } else { answer(&series, width) };
+    text.extend(histories.iter().map(|history| metric_text(history, width, marks)));
     if !series.is_empty() {
         text += &explanation(&series, width);
     }
@@ -175,7 +175,7 @@ fn change_text(change: &Change, series: &HistorySeries, width: usize) -> String 
         text += &format!(" and {further} more (`fathom compare {runs}`)");
     }
     let style = if change.worse == Some(true) { CARE } else { STRONG };
-    crate::paint::paint_lines(style, &wrapped(&text, width, "    ▸ ", "      "))
+    paint_lines(style, &wrapped(&text, width, "    ▸ ", "      "))
 }
 
 /// Smaller p-values are denormal and lose digits.
@@ -183,21 +183,37 @@ fn p_text(p: f64) -> String {
     if p < f64::MIN_POSITIVE { "p < 1e-307".to_owned() } else { format!("p = {p:.1e}") }
 }
 
-/// The number of changes, the criteria for one, and the values that are left out.
-fn explanation(series: &[&HistorySeries], width: usize) -> String {
-    let changes: usize = series.iter().map(|series| series.changes.len()).sum();
+/// How many changes there are, and the newest.
+fn answer(series: &[&HistorySeries], width: usize) -> String {
+    let of = |one: &&HistorySeries| one.changes.len();
+    let changes: usize = series.iter().map(of).sum();
     let with_value = |series: &&HistorySeries| {
         series.points.iter().filter(|point| point.value.is_some()).count()
     };
     let most = series.iter().map(with_value).max().unwrap_or(0);
-    let mut text = match changes {
+    let text = match changes {
         0 if most < RUNS_MIN => {
             format!("Too few runs to detect a change ({most} of at least {RUNS_MIN}).")
         }
         0 => "No lasting change.".to_owned(),
-        1 => "1 lasting change.".to_owned(),
-        count => format!("{count} lasting changes."),
+        count => {
+            let day = |change: &Change| change.started.get(..10).unwrap_or_default().to_owned();
+            let newest = series.iter().flat_map(|one| &one.changes).map(day).max();
+            let changed = series.iter().filter(|one| !one.changes.is_empty()).count();
+            format!(
+                "{} in {changed} of {}, the newest on {}.",
+                counted(count, "lasting change"),
+                counted(series.len(), "case"),
+                newest.unwrap_or_default()
+            )
+        }
     };
+    paint_lines(STRONG, &wrapped(&text, width, "", "  "))
+}
+
+/// The criteria for a change, and the values that are left out.
+fn explanation(series: &[&HistorySeries], width: usize) -> String {
+    let mut text = String::new();
     let mut count_values = |is: fn(&HistoryPoint) -> bool, one: &str, many: &str| {
         let points = series.iter().flat_map(|series| &series.points);
         match points.filter(|point| is(point)).count() {
@@ -241,6 +257,6 @@ fn explanation(series: &[&HistorySeries], width: usize) -> String {
     };
     text += " A change is reported if it is at least 1 %, with at least three runs on each \
              side, and at most 1 % of series without a change would show it.";
-    let text = crate::paint::paint_lines(FAINT, &wrapped(&text, width, "", "  "));
+    let text = paint_lines(FAINT, &wrapped(text.trim_start(), width, "", "  "));
     format!("\n{text}")
 }

@@ -94,17 +94,17 @@ fn diagnosis_at_140_columns_with_good_findings() {
 
 #[test]
 fn conclusion_names_the_worst_findings_and_a_remedy() {
-    let last = |least| {
+    let first = |least| {
         let text = plain(&doctor(&diagnosis(least), 200, false, true));
-        text.rsplit_once("\n\n").unwrap().1.to_owned()
+        text.split_once("\n\n").unwrap().0.to_owned()
     };
-    let good = "This machine is fit for measurements.\nNext: `fathom run`\n";
-    assert_eq!([Severity::Good, Severity::Note].map(last), [good, good]);
+    let good = "This machine is fit for measurements.\nNext: `fathom run`";
+    assert_eq!([Severity::Good, Severity::Note].map(first), [good, good]);
     let selected = plain(&doctor(&diagnosis(Severity::Good), 200, false, false));
-    assert!(selected.ends_with("\n\nNo warning by the selected rules.\nNext: `fathom doctor`\n"));
-    let warned = last(Severity::Warning);
+    assert!(selected.starts_with("No warning by the selected rules.\nNext: `fathom doctor`\n\n"));
+    let warned = first(Severity::Warning);
     assert!(warned.contains("cpu-governor, uptime") && warned.contains("cpupower"), "{warned}");
-    let severe = last(Severity::Severe);
+    let severe = first(Severity::Severe);
     assert!(severe.contains("no valid numbers") && severe.contains("cgroup-cpu-quota"), "{severe}");
     assert!(!severe.contains("cpu-governor"), "only the worst: {severe}");
 }
