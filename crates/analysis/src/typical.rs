@@ -69,10 +69,11 @@ pub fn typical_of(record: &Record, host: &Host, core: Option<&Reference>) -> Opt
     let (above, below) = (count(&|value| value > number), count(&|value| value < number));
     let [from, to] = headline.interval.unwrap_or([number; 2]);
     let is_lower_better = record.better == Better::Lower;
-    let not_judged = not_judged(record, core).filter(|_| to < low || from > high);
+    let is_beyond = to < low || from > high || number < low || number > high;
+    let not_judged = not_judged(record, core).filter(|_| is_beyond);
     let position = match (to < low, from > high) {
-        (false, false) => Position::Typical,
         _ if not_judged.is_some() => Position::NotJudged,
+        (false, false) => Position::Typical,
         (is_below, _) if is_below == is_lower_better => Position::Better,
         _ => Position::Worse,
     };

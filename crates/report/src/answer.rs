@@ -32,6 +32,7 @@ const REMEDIES: usize = 3;
 const NEXT: usize = 3;
 /// With more noisy results than this share nothing is concluded from the others.
 const NOISY_MAX: f64 = 0.5;
+const DOCTOR: &str = "`fathom doctor`: what disturbs this machine now";
 /// Disturbances of the machine, which the doctor looks for.
 const DISTURBANCES: [Cause; 11] = [
     Cause::Throttled,
@@ -183,7 +184,10 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
     let busy = busy(document, numbers).filter(|_| run.procedure.is_none());
     let mostly_noisy = noisy as f64 > NOISY_MAX * numbers as f64;
     let (mut mood, sentences) = match signs.sentence() {
-        _ if busy.is_some() || mostly_noisy => (Mood::Care, Vec::new()),
+        // What disturbed the run is no fault of the machine.
+        _ if busy.is_some() || mostly_noisy || run.verdict.state == State::Noisy => {
+            (Mood::Care, Vec::new())
+        }
         unusual => judged(document, signs, unusual),
     };
     let of = counted(all, "result");
@@ -416,6 +420,10 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
             items.push(AnswerItem::new(text));
         }
     };
+    let numbers = records.iter().filter(|record| record.verdict.shows_number()).count();
+    if busy(document, numbers).is_some() {
+        add(DOCTOR.to_owned());
+    }
     if let Some(furthest) = signs.furthest {
         add(format!("`fathom explain {}`: each term of its prediction", furthest.metric));
     }
@@ -436,7 +444,7 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
     remedies.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let whole = run.verdict.reasons.iter().filter_map(|it| it.remedy.as_ref()).map(remedy::words);
     if is_disturbed {
-        add("`fathom doctor`: what disturbs this machine now".to_owned());
+        add(DOCTOR.to_owned());
     }
     let remedies = whole.chain(remedies.into_iter().map(|(_, words)| words));
     remedies.take(REMEDIES).for_each(&mut add);

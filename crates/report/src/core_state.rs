@@ -1,7 +1,7 @@
 //! The state of the core over a run, in words: said once for all results.
 
 use fathom_record::quantity::percent;
-use fathom_record::{Reference, ReferenceBasis, Run, Stratum, shell_word};
+use fathom_record::{Reference, ReferenceBasis, Run, RunState, Stratum, shell_word};
 
 use crate::wrap::glued;
 
@@ -51,15 +51,17 @@ pub(crate) fn left_out(run: &Run) -> Option<String> {
         let metrics: Vec<String> = metrics.iter().map(|metric| shell_word(metric)).collect();
         glued(&format!("`fathom run {}`", metrics.join(" ")))
     };
+    // What was interrupted would have fitted.
     let (of, remedy) = match names.as_slice() {
+        _ if run.state == RunState::Interrupted => return None,
         [] => return None,
-        [_] => ("1 metric".to_owned(), command(names)),
-        [_, _] | [_, _, _] => (format!("{} metrics", names.len()), command(names)),
+        [_] => ("cases of 1 metric".to_owned(), command(names)),
+        [_, _] | [_, _, _] => (format!("cases of {} metrics", names.len()), command(names)),
         [first @ .., _] => {
             let named = &first[..NAMED_MAX.min(first.len())];
             let more = names.len() - named.len();
             let list = format!("{} and {more} more", named.join(", "));
-            (format!("{} metrics", names.len()), format!("a longer --time; {list}"))
+            (format!("cases of {} metrics", names.len()), format!("a longer --time; {list}"))
         }
     };
     Some(format!("{of} did not fit into the time → {remedy}"))
@@ -94,9 +96,9 @@ mod tests {
             left_out(&run).map(|text| text.replace('\u{a0}', " "))
         };
         assert_eq!(of(0), None);
-        let two = "2 metrics did not fit into the time → `fathom run os.m0 os.m1`";
+        let two = "cases of 2 metrics did not fit into the time → `fathom run os.m0 os.m1`";
         assert_eq!(of(2).as_deref(), Some(two));
-        let many = "12 metrics did not fit into the time → a longer --time; os.m0, os.m1, os.m2, \
+        let many = "cases of 12 metrics did not fit into the time → a longer --time; os.m0, os.m1, os.m2, \
                     os.m3, os.m4, os.m5, os.m6, os.m7 and 4 more";
         assert_eq!(of(12).as_deref(), Some(many));
     }

@@ -74,7 +74,7 @@ const ROWS: &[ReportRow] = &[
     row("system", "clock_gettime", "os.vdso.clock_gettime", &[("clock", "monotonic")]),
     brief(row("system", "thread create + join", "os.thread.create_join", &[])),
     row("system", "fork + exit + wait", "os.process.fork", &[("part", "total")]),
-    brief(row("system", "fork + exec + wait", "os.process.spawn", &[("part", "total")])),
+    brief(row("system", "posix_spawn + wait", "os.process.spawn", &[("part", "total")])),
     row("system", "thread switch", "os.switch.thread", &[]),
     brief(row("system", "process switch", "os.switch.process", &[])),
     row("system", "pipe round trip", "os.pipe.rtt", &[("calls", "libc")]),

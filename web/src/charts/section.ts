@@ -132,8 +132,11 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
   const fact = spec.kind === 'dots' ? spec.fact : undefined;
   const parted = spec.kind === 'lines' && spec.parts !== undefined;
   const several = contents.documents.length > 1 ? ['run'] : [];
+  // What the words of lines describe is not drawn.
+  const isDots = spec.kind === 'lines' && positions <= 2;
   return figure({
     ...spec,
+    ...(isDots ? { says: 'A point a case, with its interval.' } : {}),
     notes: [
       ...whose(points, contents),
       ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
@@ -141,7 +144,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
       // The chart of the headline names them.
       ...(parted ? [] : missing(points)),
       ...everywhere(spec, points),
-      ...(spec.kind === 'lines' && spec.limits ? limitsOf(contents, points.drawn).notes : []),
+      ...(spec.kind === 'lines' && spec.limits && !isDots ? limitsOf(contents, points.drawn).notes : []),
     ],
     numbers,
     draw: drawn.length > 0 ? draw : null,

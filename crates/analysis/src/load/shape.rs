@@ -217,6 +217,12 @@ impl<'c> Logs<'c> {
         let slope = self.slope_limit(first);
         if slope > GROWTH_MAX {
             let percent = 100.0 * (slope * (self.clients[end] / self.clients[first]).ln()).exp_m1();
+            // No client can ask more often than it did alone.
+            let most = 100.0 * (self.clients[end] / self.clients[first] - 1.0);
+            if percent >= most {
+                let text = "undecided: intervals are too wide to see growth";
+                return Err(format!("{text} from {from} to {to} clients"));
+            }
             let text = format!("growth of up to {percent:.0} % from {from} to {to} clients");
             return Err(format!("{text} is not excluded"));
         }

@@ -48,12 +48,13 @@ fn is_of_members(facts: &FactsArguments) -> bool {
 fn of_runs(names: &[String], output: &FleetOutput, numbers: bool) -> anyhow::Result<Status> {
     let runs = runs(names, &output.store, numbers)?;
     let newest = newest_of_hosts(&runs);
-    if numbers && (2..=SIDES_MAX).contains(&newest.len()) {
+    let judgement = judgement(&runs);
+    let is_table = numbers && !output.json && runs.iter().all(|run| run.far.is_empty());
+    if is_table && (2..=SIDES_MAX).contains(&newest.len()) {
         // Too few to judge each other.
-        let printed = print_side_by_side(&newest, output.json)?;
+        let printed = print_side_by_side(&newest, false)?;
         return Ok(if printed == Status::Success { Status::Undecided } else { printed });
     }
-    let judgement = judgement(&runs);
     let status = super::print(output.json, &judgement, |layout| {
         render(&judgement, &Layout { all: output.all, ..*layout })
     })?;

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::children::{assert_all_end, signal, spawn_piped, wait_until};
 use crate::forbidden::{in_mount_namespace, is_measured, missing_records};
 use crate::group::skipped;
-use crate::test_env::{document, entries, json, of_metric, unwrapped_stdout};
+use crate::test_env::{document, entries, json, of_metric, unwrapped_stdout, words};
 use crate::{ProgramTestEnv, assert_failure, assert_usage_error, text};
 
 /// A folder for test files on a disk.
@@ -56,14 +56,12 @@ fn file_metrics_are_measured_and_leave_no_file() {
 fn announcement_names_folder_and_size() {
     let env = ProgramTestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
-    let printed = unwrapped_stdout(
-        &env.exec(&run_line(&folder, "file.delete{bytes=10K} --quick --processes 3")),
-    );
-    let at = printed.find("Test files go to").expect("an announcement");
-    assert!(at < printed.find("file.delete file deletion").expect("a row"), "{printed}");
-    assert!(printed.contains("1.250 MiB at a time"), "{printed}");
-    let none = env.exec("run --only --quick --processes 3 cpu.clock.resolution");
-    assert!(!text(&none.stdout).contains("Test files"), "{}", text(&none.stdout));
+    let announced = |line: &str| words(&text(&env.exec(line).stderr)).join(" ");
+    let said = announced(&run_line(&folder, "file.delete{bytes=10K} --quick --processes 3"));
+    assert!(said.contains("Test files go to"), "{said}");
+    assert!(said.contains("1.250 MiB at a time"), "{said}");
+    let none = announced("run --only --quick --processes 3 cpu.clock.resolution");
+    assert!(!none.contains("Test files"), "{none}");
 }
 
 #[test]

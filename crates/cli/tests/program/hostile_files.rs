@@ -154,10 +154,10 @@ fn store_of_views_or_pipes_ends_in_one_line() {
 #[test]
 fn pipes_and_second_names_are_refused() {
     let env = ProgramTestEnv::with_run();
-    let made = std::process::Command::new("mkfifo").arg(env.file("pipe")).status();
+    let made = std::process::Command::new("mkfifo").arg(env.file("fifo")).status();
     assert!(made.expect("mkfifo").success());
-    for line in ["bench true --output pipe", "bench true --input pipe", "bench -f pipe"] {
-        assert_failure(&bounded(&env, line, 0), &["pipe: a pipe", "name a file"]);
+    for line in ["bench true --output fifo", "bench true --input fifo", "bench -f fifo"] {
+        assert_failure(&bounded(&env, line, 0), &["fifo: a pipe", "name a file"]);
     }
     let log = env.file("fathom.db-shm");
     let _ = fs::remove_file(&log);

@@ -31,6 +31,8 @@ const QUEUED: f64 = 0.25;
 const OTHER_KIND: f64 = 0.2;
 /// From this share of a time on the pipe matters.
 const PIPE_MATTERS: f64 = 0.01;
+/// From this share on "most" is all that two times measured apart can say.
+const PIPE_MOST: f64 = 0.7;
 
 pub(super) fn is_bench(record: &Record) -> bool {
     record.metric.as_str() == RATIO_METRIC || record.text_of(facts::COMMAND).is_some()
@@ -258,10 +260,13 @@ fn output(commands: &[&Record]) -> Option<String> {
     Some(match most {
         Some((record, share)) if share >= PIPE_MATTERS => {
             let bytes = quantity(record.quantity_of(facts::PIPED)?, Unit::Bytes);
-            let (name, share) = (label(record), percent(share));
-            format!(
-                "{place}, about {share} of the time of {name} ({bytes}; --output FILE is without)"
-            )
+            // Both times are measured, one after the other.
+            let share = match share {
+                ..PIPE_MOST => format!("about {}", percent(share)),
+                _ => "most".to_owned(),
+            };
+            let name = label(record);
+            format!("{place}, {share} of the time of {name} ({bytes}, by the price of cat's output)")
         }
         Some(_) => format!("{place}, below 1 % of each time (by cat)"),
         None => place.to_owned(),

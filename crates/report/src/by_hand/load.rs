@@ -380,6 +380,8 @@ fn phases(steps: &[&Record], width: usize) -> String {
 /// Growth of memory that is no leak: less than this share of it per hour.
 const LEAK_MIN: f64 = 0.1;
 const PAGE: f64 = 4096.0;
+/// From when on growth is not that of the start.
+const START_S: f64 = 120.0;
 
 /// Memory of both ends, and whether it grows.
 fn memory(records: &[Record], width: usize) -> String {
@@ -410,6 +412,12 @@ fn growth_words(growth: &Summary, bytes: f64, measured_s: Option<f64>) -> String
     let hourly = |slope: f64| glued(&quantity(3600.0 * slope, Unit::Bytes));
     let limit = LEAK_MIN * bytes / 3600.0;
     match growth.limits() {
+        // Buffers grow to their size while the first connections are made.
+        Some([low, _]) if low > 0.0 && measured_s.is_some_and(|it| it < START_S) => {
+            let needed = time_option(2.0 * START_S);
+            let slope = hourly(growth.median);
+            format!("undecided: grew by {slope} per hour since the start; measure {needed} in all")
+        }
         Some([low, high]) if low > 0.0 => format!(
             "grows by {} per hour ({} to {})",
             hourly(growth.median),
