@@ -52,7 +52,7 @@ impl FaultSource for Mapped {
     fn prepare(&mut self) -> Result<()> {
         Ok(())
     }
-    fn touch(&mut self) {}
+    fn touch(&mut self, _: std::ops::Range<usize>) {}
     fn check(&mut self) -> Result<(bool, String)> {
         Ok((true, String::new()))
     }
@@ -63,11 +63,48 @@ fn pages_that_are_already_mapped_are_wrong_work() {
     assert!(is_wrong(&once(&smoke::clock(), &mut Mapped)));
 }
 
+/// Preempted in one of its parts.
+#[derive(Default)]
+struct Preempted {
+    parts: Vec<usize>,
+}
+
+impl FaultSource for Preempted {
+    fn pages(&self) -> usize {
+        PAGES
+    }
+    fn expected(&self) -> ExpectedFaults {
+        let strays = ExpectedFaults::minor(0..=10_000);
+        ExpectedFaults { pages: Some(PAGES as u64), ..strays }
+    }
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn touch(&mut self, pages: std::ops::Range<usize>) {
+        assert_eq!(pages.start, self.parts.iter().sum());
+        self.parts.push(pages.len());
+        if self.parts.len() == 2 {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+    fn check(&mut self) -> Result<(bool, String)> {
+        Ok((true, String::new()))
+    }
+}
+
+#[test]
+fn preemption_of_one_part_is_not_in_the_value() {
+    let mut memory = Preempted::default();
+    let (ns, _) = once(&smoke::clock(), &mut memory).expect("the faults are as expected");
+    assert_eq!(memory.parts, [PAGES / 8; 8], "shorter than a time slice");
+    assert!(ns * (PAGES as f64) < 100e6, "{ns} ns a page");
+}
+
 /// The faults of a pass. Strays of the test's own text and stack can only add to them.
 fn faults(memory: &mut dyn FaultSource) -> FaultCounts {
     memory.prepare().unwrap();
     let before = FaultCounts::now();
-    memory.touch();
+    memory.touch(0..memory.pages());
     let counted = FaultCounts::now().since(before);
     memory.verify().unwrap();
     counted
