@@ -1,5 +1,9 @@
 //! memory.fault at smoke size, and the detection of wrong work.
 
+use std::rc::Rc;
+
+use fathom_measure::clock::FakeClock;
+
 use super::pass::once;
 use super::*;
 use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
@@ -63,9 +67,9 @@ fn pages_that_are_already_mapped_are_wrong_work() {
     assert!(is_wrong(&once(&smoke::clock(), &mut Mapped)));
 }
 
-/// Preempted in one of its parts.
-#[derive(Default)]
+/// Takes 100 ns a page, and is preempted for a second in one of its parts.
 struct Preempted {
+    clock: Rc<FakeClock>,
     parts: Vec<usize>,
 }
 
@@ -74,18 +78,18 @@ impl FaultSource for Preempted {
         PAGES
     }
     fn expected(&self) -> ExpectedFaults {
-        let strays = ExpectedFaults::minor(0..=10_000);
-        ExpectedFaults { pages: Some(PAGES as u64), ..strays }
+        let mut strays = ExpectedFaults::minor(0..=10_000);
+        strays.pages = Some(PAGES as u64);
+        strays
     }
     fn prepare(&mut self) -> Result<()> {
         Ok(())
     }
     fn touch(&mut self, pages: std::ops::Range<usize>) {
-        assert_eq!(pages.start, self.parts.iter().sum());
+        assert_eq!(pages.start, self.parts.iter().sum::<usize>());
         self.parts.push(pages.len());
-        if self.parts.len() == 2 {
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
+        let away_ns = if self.parts.len() == 2 { 1_000_000_000 } else { 0 };
+        self.clock.advance(100 * pages.len() as u64 + away_ns);
     }
     fn check(&mut self) -> Result<(bool, String)> {
         Ok((true, String::new()))
@@ -94,10 +98,11 @@ impl FaultSource for Preempted {
 
 #[test]
 fn preemption_of_one_part_is_not_in_the_value() {
-    let mut memory = Preempted::default();
-    let (ns, _) = once(&smoke::clock(), &mut memory).expect("the faults are as expected");
+    let clock = Rc::new(FakeClock::new(0));
+    let mut memory = Preempted { clock: Rc::clone(&clock), parts: Vec::new() };
+    let (ns, _) = once(&Clock::fake(clock), &mut memory).expect("the faults are as expected");
     assert_eq!(memory.parts, [PAGES / 8; 8], "shorter than a time slice");
-    assert!(ns * (PAGES as f64) < 100e6, "{ns} ns a page");
+    assert_eq!(ns, 100.0, "of a page");
 }
 
 /// The faults of a pass. Strays of the test's own text and stack can only add to them.
