@@ -389,12 +389,12 @@ fn samples(measured: &Measured, cpu: u32) -> Vec<Sample> {
         cpu,
         batch: 1,
         values: values.next().unwrap_or_default().to_vec(),
+        disturbance: measured.disturbance.get(process).cloned().unwrap_or_default(),
+        far: measured.far.get(process).cloned(),
         ..Sample::default()
     };
     let mut samples: Vec<Sample> = (0..whole.div_ceil(share)).map(sample).collect();
-    // Counters and checks are totals: attributed to the first process.
-    samples[0].disturbance = measured.disturbance.clone();
-    samples[0].far.clone_from(&measured.far);
+    // Checks are totals: attributed to the first process.
     samples[0].checks = measured.checks.clone();
     samples[0].histogram = measured.histogram.clone();
     samples[0].windows.clone_from(&measured.windows);

@@ -10,9 +10,11 @@ use fathom_load::check_congestion;
 use fathom_load::https::Https;
 use fathom_load::target::{LOOPBACK, read_token};
 use fathom_measure::affinity;
-use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, too_short};
+use fathom_metric::{
+    Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed, too_short,
+};
 use fathom_record::quantity::quantity;
-use fathom_record::{Cause, Check, Fact, Params, State, Unit, Verdict};
+use fathom_record::{Cause, Check, Disturbance, Fact, Params, State, Unit, Verdict};
 
 use crate::connection::First;
 use crate::download::{Complete, Download};
@@ -75,8 +77,10 @@ impl Procedure for Fetch {
                 false => url.host.clone(),
             };
             let tls = self.https.tls_for(&url)?;
-            match self.one((text, url, tls.as_ref()), &to, recorder) {
-                Ok(Some(complete)) => self.record(&complete, &to, recorder)?,
+            let (fetched, counted) =
+                observed(recorder.cpu(), || self.one((text, url, tls.as_ref()), &to, recorder));
+            match fetched {
+                Ok(Some(complete)) => self.record(&complete, counted, &to, recorder)?,
                 Ok(None) => return Ok(Ending::Stopped),
                 Err(why) if self.urls.len() == 1 => {
                     return Err(ProcedureError::failed(format!("{text}: {why}")));
@@ -154,6 +158,7 @@ impl Fetch {
     fn record(
         &self,
         complete: &Complete,
+        counted: Disturbance,
         to: &str,
         recorder: &mut dyn Recorder,
     ) -> Result<(), ProcedureError> {
@@ -169,6 +174,7 @@ impl Fetch {
             metric: ID,
             params,
             values: if is_empty { Vec::new() } else { vec![complete.received as f64 / seconds] },
+            disturbance: vec![counted],
             verdict: is_empty
                 .then(|| Verdict::because(State::Unavailable, Cause::Missing, nothing)),
             checks: vec![Check {

@@ -15,4 +15,5 @@ pub(crate) use throttle::Throttle;
 pub use throttle::{throttled_ns, throttled_ns_of};
 
 pub use round::{RoundCounters, RoundUsage};
+pub(crate) use visit::Scheduler;
 pub use visit::VisitCounters;

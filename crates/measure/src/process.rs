@@ -12,7 +12,7 @@ mod tie;
 mod vfork;
 
 pub use adopted::reap_adopted;
-pub use descendants::{children, descendants};
+pub use descendants::{children, descendants, run_queue_ns};
 pub use errors::ErrorFile;
 pub use exit::{exit_text, last_words};
 pub use output::{CollectError, OutputLimits};

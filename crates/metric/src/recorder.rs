@@ -115,9 +115,10 @@ pub struct Measured {
     pub in_fresh_processes: bool,
     /// Whether values are slopes or differences, which may scatter around 0.
     pub is_difference: bool,
-    /// Counter differences over all passes, of this end and of the far one.
-    pub disturbance: Disturbance,
-    pub far: Option<FarEnd>,
+    /// Counter differences of each process in the order of `values`, of this end and of the far
+    /// one. Of one process: over all passes.
+    pub disturbance: Vec<Disturbance>,
+    pub far: Vec<FarEnd>,
     pub checks: Vec<Check>,
     /// Overrides the verdict computed from the values.
     pub verdict: Option<Verdict>,

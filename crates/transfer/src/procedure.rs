@@ -11,6 +11,7 @@ use fathom_measure::process::{Running, this_program};
 use fathom_measure::{affinity, sampler::LOOPBACK};
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
 use fathom_paths::device::{Presence, Role, presence};
+use fathom_record::{Disturbance, FarEnd};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -111,7 +112,7 @@ impl Procedure for TransferOptions {
         let shares_cpu = to.is_none() && cpus[0] == cpus[1];
         let cells = cells.map(measured).collect();
         let mut run =
-            TransferRun { sets, cells, to, shares_cpu, is_emulated, orders, disturbed: None };
+            TransferRun { sets, cells, to, shares_cpu, is_emulated, orders, disturbed: Vec::new() };
         recorder.event(Event::Plan(&self.plan(&run)));
         let broken = self.blocks(&mut run, recorder)?;
         let has_nothing = run.cells.iter().all(|it| it.done.is_empty());
@@ -245,7 +246,7 @@ impl TransferOptions {
 impl TransferRun {
     fn discard_block(&mut self) {
         self.cells.iter_mut().for_each(|measured| measured.done.clear());
-        self.disturbed = None;
+        self.disturbed.clear();
     }
 
     /// Every cell once. A cell that fails ends its pair of processes; the others go on with a new
@@ -261,9 +262,9 @@ impl TransferRun {
         let mut left: Vec<(usize, Cell)> = live.map(|(at, it)| (at, it.cell)).collect();
         shuffle(&mut left, random);
         let mut done: Vec<Option<SenderDone>> = vec![None; self.cells.len()];
-        let mut broken = None;
+        let (mut broken, mut disturbed) = (None, None);
         while !left.is_empty() && !recorder.stop().now().load(Relaxed) {
-            let (cell, why) = match self.pair(&left, &mut done, recorder)? {
+            let (cell, why) = match self.pair(&left, (&mut done, &mut disturbed), recorder)? {
                 TransferPair::Done => break,
                 TransferPair::Failed(cell, why) => (cell, why),
                 TransferPair::Broken(why, is_gone) => {
@@ -279,6 +280,7 @@ impl TransferRun {
             for (measured, one) in self.cells.iter_mut().zip(done) {
                 measured.done.push(one);
             }
+            self.disturbed.push(disturbed.unwrap_or_default());
         }
         Ok(broken)
     }
@@ -303,7 +305,7 @@ impl TransferRun {
     fn pair(
         &mut self,
         left: &[(usize, Cell)],
-        done: &mut [Option<SenderDone>],
+        (done, disturbed): (&mut [Option<SenderDone>], &mut Option<(Disturbance, FarEnd)>),
         recorder: &mut dyn Recorder,
     ) -> TransferResult<TransferPair> {
         let program = this_program()?;
@@ -332,8 +334,9 @@ impl TransferRun {
                     SenderLine::Broken { why, is_gone } => {
                         return Ok(TransferPair::Broken(why, is_gone));
                     }
-                    SenderLine::End(disturbed) => {
-                        self.add(*disturbed);
+                    SenderLine::End(ends) => {
+                        // After a failure the last pair has most of the block.
+                        *disturbed = Some(*ends);
                         return Ok(TransferPair::Done);
                     }
                 }

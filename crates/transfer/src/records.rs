@@ -101,11 +101,9 @@ impl<'r> OfSet<'r> {
     /// The time and rate of each cell.
     fn times(&self, recorder: &mut dyn Recorder) -> Vec<(Cell, Record)> {
         let mut all = Vec::new();
-        let (near, far) = match &self.run.disturbed {
-            Some((near, far)) => (near.clone(), Some(far.clone())),
-            None => Default::default(),
-        };
         for measured in &self.cells {
+            let has_value = |block: usize| matches!(measured.done.get(block), Some(Some(_)));
+            let (near, far) = self.run.disturbed_in(has_value);
             let done: Vec<&SenderDone> = measured.done.iter().flatten().collect();
             let times: Vec<f64> = done.iter().map(|one| one.ns).collect();
             let rates: Vec<f64> =
@@ -247,6 +245,16 @@ impl<'r> OfSet<'r> {
 
     /// The ratio of a contrast in each repetition that has all of its cells.
     fn ratios(&self, contrast: &Contrast, numbers: Option<&[usize]>) -> Vec<f64> {
+        let all = self.ratios_of_blocks(contrast, numbers);
+        all.into_iter().map(|(_, ratio)| ratio).collect()
+    }
+
+    /// The same with the number of each repetition.
+    fn ratios_of_blocks(
+        &self,
+        contrast: &Contrast,
+        numbers: Option<&[usize]>,
+    ) -> Vec<(usize, f64)> {
         let repeats = self.cells.iter().map(|measured| measured.done.len()).max().unwrap_or(0);
         let all: Vec<usize> = (0..self.cells.len()).collect();
         let numbers = numbers.unwrap_or(&all);
@@ -257,7 +265,7 @@ impl<'r> OfSet<'r> {
         let ratio = |repeat: usize| {
             let times: Vec<Option<f64>> =
                 numbers.iter().map(|number| time(number, repeat)).collect();
-            contrast.ratio(&times)
+            Some((repeat, contrast.ratio(&times)?))
         };
         (0..repeats).filter_map(ratio).collect()
     }
@@ -290,16 +298,16 @@ impl<'r> OfSet<'r> {
                 .and("factor", factor.name())
                 .and("from", factor.level_name(*from).as_str())
                 .and("level", factor.level_name(*to).as_str());
-            let ratios = self.ratios(&contrast, Some(&numbers));
+            let ratios = self.ratios_of_blocks(&contrast, Some(&numbers));
             let facts = vec![Fact::quantity("pairs", contrast.terms as f64, Unit::Ratio)];
             records.extend(self.effect(recorder, params, ratios, facts));
         }
         for (first, one) in others.iter().enumerate() {
             for other in others[first + 1..].iter().filter(|other| other.0 != one.0) {
                 let Some(contrast) = interaction(&levels, *one, *other) else { continue };
-                let ratios = self.ratios(&contrast, None);
-                let Some(([low, high], _)) = median_interval(&ratios) else { continue };
-                let middle = median(&ratios).unwrap_or(1.0);
+                let values = self.ratios(&contrast, None);
+                let Some(([low, high], _)) = median_interval(&values) else { continue };
+                let middle = median(&values).unwrap_or(1.0);
                 if (low <= 1.0 && high >= 1.0) || (middle - 1.0).abs() < INTERACTION_MIN {
                     continue;
                 }
@@ -322,6 +330,7 @@ impl<'r> OfSet<'r> {
                     Some(Fact::quantity(&format!("effect {place}"), at(level)?, Unit::Ratio))
                 };
                 let facts = facts.into_iter().filter_map(fact).collect();
+                let ratios = self.ratios_of_blocks(&contrast, None);
                 records.extend(self.effect(recorder, params, ratios, facts));
             }
         }
@@ -332,18 +341,22 @@ impl<'r> OfSet<'r> {
         &self,
         recorder: &mut dyn Recorder,
         params: Params,
-        values: Vec<f64>,
+        ratios: Vec<(usize, f64)>,
         facts: Vec<Fact>,
     ) -> Option<Record> {
-        if values.is_empty() {
+        if ratios.is_empty() {
             return None;
         }
+        let (blocks, values): (Vec<usize>, Vec<f64>) = ratios.into_iter().unzip();
+        let (disturbance, far) = self.run.disturbed_in(|block| blocks.contains(&block));
         Some(recorder.record(Values {
             metric: EFFECT.0.id,
             params: self.with_host(params),
             doubts: doubts(self.run, values.len()),
             values,
             in_fresh_processes: true,
+            disturbance,
+            far,
             facts,
             ..Values::default()
         }))

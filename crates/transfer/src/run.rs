@@ -29,8 +29,8 @@ pub struct TransferRun {
     /// A CPU of one end is emulated.
     pub is_emulated: bool,
     pub(crate) orders: SenderOrders,
-    /// What disturbed the ends, over all repetitions.
-    pub disturbed: Option<(Disturbance, FarEnd)>,
+    /// What disturbed the ends in each block.
+    pub disturbed: Vec<(Disturbance, FarEnd)>,
 }
 
 impl TransferRun {
@@ -39,13 +39,12 @@ impl TransferRun {
         self.orders.cpus
     }
 
-    pub(crate) fn add(&mut self, (near, far): (Disturbance, FarEnd)) {
-        self.disturbed = Some(match self.disturbed.take() {
-            None => (near, far),
-            Some((before, mut sum)) => {
-                sum.disturbance = sum.disturbance.plus(&far.disturbance);
-                (before.plus(&near), sum)
-            }
-        });
+    /// What disturbed the ends in the blocks that have a value, in order.
+    pub(crate) fn disturbed_in(
+        &self,
+        has_value: impl Fn(usize) -> bool,
+    ) -> (Vec<Disturbance>, Vec<FarEnd>) {
+        let blocks = self.disturbed.iter().enumerate().filter(|(block, _)| has_value(*block));
+        blocks.map(|(_, ends)| ends.clone()).unzip()
     }
 }

@@ -13,8 +13,8 @@ use fathom_metric::{
 };
 use fathom_probes::REGISTRY;
 use fathom_record::{
-    Basis, Better, Cause, Counters, Document, Host, Interval, NotSelected, Params, Prediction,
-    Reason, Record, RunState, Sample, State, Stratum, Summary, Tool, Unit, Verdict,
+    Basis, Better, Cause, Counters, Disturbance, Document, Host, Interval, NotSelected, Params,
+    Prediction, Reason, Record, RunState, Sample, State, Stratum, Summary, Tool, Unit, Verdict,
 };
 
 const METRIC: &str = "file.write.throughput";
@@ -192,6 +192,34 @@ fn passes_are_the_values_of_one_process() {
         [format!("{id}/0"), format!("{id}/0"), format!("{id}/2"), format!("{id}/2")]
     );
     assert!(document.records.iter().all(Record::is_intact));
+}
+
+/// One process of all, or all: what waited for a CPU is not what no counter explains.
+#[test]
+fn contention_of_each_process_is_judged() {
+    let spread = [1.0, 2.0, 3.0, 4.0, 5.0];
+    let waited = Disturbance {
+        wall_ns: 100_000_000,
+        cpu_ns: 9_000_000,
+        run_queue_ns: Some(91_000_000),
+        ..Disturbance::default()
+    };
+    let (_, heard) = run(Vec::new(), false, Ending::Done, |recorder| {
+        let fresh = |processes: usize| Measured {
+            in_fresh_processes: true,
+            disturbance: vec![waited.clone(); processes],
+            ..measured(1, &spread)
+        };
+        recorder.record(Measured { disturbance: vec![waited.clone()], ..measured(1, &[1.0; 5]) });
+        recorder.record(fresh(spread.len()));
+        recorder.record(fresh(1));
+    });
+    let records = heard.document.expect("it ended").records;
+    let first = |at: usize| records[at].verdict.reasons[0].text.as_str();
+    assert_eq!((first(0), first(1)), ("CPU contention 91 %", "CPU contention 91 %"));
+    assert!(first(2).contains("not explained by CPU contention 91 % in 1 of 5"), "{}", first(2));
+    assert!(records.iter().all(|record| record.verdict.state == State::Noisy));
+    assert_eq!(records[1].disturbance.run_queue_ns, Some(5 * 91_000_000), "their sum");
 }
 
 #[test]

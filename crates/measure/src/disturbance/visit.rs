@@ -245,13 +245,13 @@ fn cpu_clock_ns(clock: libc::clockid_t) -> u64 {
 
 /// The first two fields of `schedstat`.
 #[derive(Clone, Copy, Debug)]
-struct Scheduler {
+pub(crate) struct Scheduler {
     ran_ns: u64,
-    waited_ns: u64,
+    pub(crate) waited_ns: u64,
 }
 
 impl Scheduler {
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split_whitespace().map(|field| field.parse().ok());
         Some(Self { ran_ns: fields.next()??, waited_ns: fields.next()?? })
     }

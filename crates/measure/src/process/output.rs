@@ -13,9 +13,20 @@ const READ_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug)]
 pub struct OutputLimits {
+    /// Besides the time in which it waits for a CPU.
     pub time_ns: u64,
     /// Of each of stdout and stderr.
     pub output_bytes: usize,
+}
+
+/// With more run-queue delay than so many time limits a process hangs all the same.
+const WAITS_MAX: u64 = 20;
+
+impl OutputLimits {
+    /// The time limit of a process that had to wait for a CPU: neighbours make nothing hang.
+    pub(super) fn beside(self, run_queue_ns: u64) -> u64 {
+        self.time_ns.saturating_add(run_queue_ns.min(self.time_ns.saturating_mul(WAITS_MAX)))
+    }
 }
 
 /// Why waiting for a process ended early.
@@ -24,7 +35,7 @@ pub enum CollectError {
     /// The stop descriptor became readable.
     #[error("was stopped")]
     Stopped,
-    /// In seconds.
+    /// In seconds, besides waits for a CPU.
     #[error("timed out after {0} s, was killed")]
     TimedOut(f64),
     /// In MiB.

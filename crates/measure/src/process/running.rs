@@ -12,7 +12,7 @@ use rustix::process::{
     pidfd_send_signal, waitid, waitpid,
 };
 
-use super::descendants::descendants;
+use super::descendants::{descendants, run_queue_ns};
 use super::output::{CollectError, OutputLimits, read_from, readable};
 use super::tie::end_with;
 use super::vfork;
@@ -135,7 +135,8 @@ impl Running {
         limits: OutputLimits,
         stop: BorrowedFd<'_>,
     ) -> std::result::Result<ExitStatus, CollectError> {
-        let until_ns = monotonic_raw_ns().saturating_add(limits.time_ns);
+        let begun_ns = monotonic_raw_ns();
+        let mut until_ns = begun_ns.saturating_add(limits.time_ns);
         let (mut out, mut err) = (self.stdout.take().map(OwnedFd::from), self.stderr.take());
         // Some programs close their output long before they end, such as dd.
         while out.is_some() || !self.has_ended()? {
@@ -149,7 +150,11 @@ impl Running {
             match ready {
                 [true, ..] => return Err(CollectError::Stopped),
                 [false, false, false, false] if poll_ns >= until_ns => {
-                    return Err(CollectError::TimedOut(limits.time_ns as f64 / 1e9));
+                    let later_ns = begun_ns.saturating_add(limits.beside(run_queue_ns(self.id())));
+                    if later_ns <= until_ns {
+                        return Err(CollectError::TimedOut(limits.time_ns as f64 / 1e9));
+                    }
+                    until_ns = later_ns;
                 }
                 [_, from_out, from_err, _] => {
                     read_from(&mut out, from_out, &mut self.output[0], limits)?;

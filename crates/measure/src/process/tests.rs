@@ -58,6 +58,31 @@ fn timeout_keeps_the_output() {
     assert_eq!(running.output[0], b"answer\n");
 }
 
+/// Neighbours make a process late; only one that neither runs nor waits, or waits forever, hangs.
+#[test]
+fn limit_stretches_by_the_wait_for_a_cpu() {
+    let limits = OutputLimits { time_ns: 10, output_bytes: 0 };
+    assert_eq!([0, 90, 10_000].map(|waited_ns| limits.beside(waited_ns)), [10, 100, 210]);
+}
+
+#[test]
+fn child_that_shares_a_cpu_waits_for_it() {
+    let cpu = crate::affinity::allowed()[0];
+    let script = "while :; do :; done & while :; do :; done";
+    let command = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::null());
+        Ok(command)
+    };
+    let running = Running::start_tied(command, &[cpu]).expect("a shell");
+    let waits = |_| {
+        // mood: until the kernel has counted a wait, however busy the machine is
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        run_queue_ns(running.id()) > 1_000_000
+    };
+    assert!((0..60_000).any(waits), "two loops on one CPU wait for each other");
+}
+
 #[test]
 fn last_words_skip_the_note_after_a_panic() {
     let panic = b"thread panicked at x:\nout of range\nnote: run with `RUST_BACKTRACE=1`\n\n";

@@ -258,7 +258,7 @@ fn speedup(
         metric: ABOUT.id,
         params,
         values: ratios.collect(),
-        disturbance: disturbance.unwrap_or_default(),
+        disturbance: disturbance.into_iter().collect(),
         verdict: invalid.map(|record| record.verdict.clone()),
         doubts,
         ..Measured::default()

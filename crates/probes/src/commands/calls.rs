@@ -285,7 +285,7 @@ fn record_row(
         metric: "file.call",
         params: row.params.clone(),
         values: values.clone(),
-        disturbance: disturbance.clone(),
+        disturbance: vec![disturbance.clone()],
         checks: checked(vec![
             ("file", cache_state::describe_file(source)),
             ("calls", format!("{good} of {made}")),

@@ -200,11 +200,19 @@ struct ContentionRow {
     processes: u64,
     /// Nanoseconds per block; `None` for a round without overlap.
     rounds: Vec<Option<f64>>,
+    /// Of each round.
+    disturbance: Vec<Disturbance>,
 }
 
 impl ContentionRow {
     fn values(&self) -> Vec<f64> {
         self.rounds.iter().copied().flatten().collect()
+    }
+
+    /// The disturbance of each of [`Self::values`].
+    fn counted(&self) -> Vec<Disturbance> {
+        let rounds = self.rounds.iter().zip(&self.disturbance);
+        rounds.filter(|(round, _)| round.is_some()).map(|(_, counted)| counted.clone()).collect()
     }
 
     /// The doubt if rounds had no overlap.
@@ -239,10 +247,14 @@ impl Procedure for Contend {
         let Some(mut files) = files(recorder, self, &folder, both)? else {
             return Ok(Ending::Stopped);
         };
-        let row = |&processes: &u64| ContentionRow { processes, rounds: Vec::new() };
+        let row = |&processes: &u64| ContentionRow {
+            processes,
+            rounds: Vec::new(),
+            disturbance: Vec::new(),
+        };
         let mut rows: Vec<ContentionRow> = self.processes.0.iter().map(row).collect();
-        let disturbance = rounds(recorder, self, &mut files, &mut rows)?;
-        record(recorder, &files, &rows, &disturbance);
+        rounds(recorder, self, &mut files, &mut rows)?;
+        record(recorder, &files, &rows);
         Ok(Ending::Done)
     }
 }
@@ -303,40 +315,49 @@ fn rounds(
     contend: &Contend,
     files: &mut ContentionFiles,
     rows: &mut [ContentionRow],
-) -> ByHandResult<Disturbance> {
+) -> ByHandResult<()> {
     let program = process::this_program()?;
     let all = u64::from(contend.repeat) * rows.len() as u64;
-    let (count, mut sum) = (rows.len(), None);
+    let count = rows.len();
     for (done, at) in (1..).zip((0..contend.repeat).flat_map(|_| 0..count)) {
         if recorder.stop().now().load(Ordering::Relaxed) {
             break;
         }
         let (block, counted) =
             observed(recorder.cpu(), || files.block_ns(&program, rows[at].processes));
-        by_hand::add(&mut sum, counted);
-        rows[at].rounds.push(block?);
+        let (block, waited_ns) = block?;
+        rows[at].rounds.push(block);
+        // The readers work, not this process.
+        let run_queue_ns = counted.run_queue_ns.map(|own| own.max(waited_ns));
+        let counted = Disturbance { run_queue_ns, ..counted };
+        let counted = by_hand::without_own_waits(counted, rows[at].processes as usize);
+        rows[at].disturbance.push(counted);
         files.check_uncached();
         recorder.event(Event::Progress { done, all, what: "reading" });
-        let disturbance = sum.clone().unwrap_or_default();
-        recorder.draft(&mut |recorder| record(recorder, files, rows, &disturbance));
+        recorder.draft(&mut |recorder| record(recorder, files, rows));
     }
-    Ok(sum.unwrap_or_default())
+    Ok(())
 }
 
 impl ContentionFiles {
-    /// Nanoseconds per block of a round; `None` if the processes never overlapped.
-    fn block_ns(&mut self, program: &Path, processes: u64) -> ByHandResult<Option<f64>> {
+    /// Nanoseconds per block of a round, `None` if the processes never overlapped, and how long one
+    /// of them waited for a CPU.
+    fn block_ns(&mut self, program: &Path, processes: u64) -> ByHandResult<(Option<f64>, u64)> {
+        let mut waited_ns = 0;
         for _ in 0..TRIES {
-            let block = overlap(&self.round(program, processes)?);
+            let (stamps, longest_ns) = self.round(program, processes)?;
+            waited_ns += longest_ns;
+            let block = overlap(&stamps);
             if block.is_some() {
-                return Ok(block);
+                return Ok((block, waited_ns));
             }
         }
-        Ok(None)
+        Ok((None, waited_ns))
     }
 
-    /// Runs one round. Returns the timestamps of each process: its start and the end of each block.
-    fn round(&mut self, program: &Path, processes: u64) -> ByHandResult<Vec<Vec<u64>>> {
+    /// Runs one round. Returns the timestamps of each process, its start and the end of each block,
+    /// and the longest run-queue delay of one.
+    fn round(&mut self, program: &Path, processes: u64) -> ByHandResult<(Vec<Vec<u64>>, u64)> {
         if self.state == StateName::Cold {
             for source in &self.sources[..processes as usize] {
                 let found = residency::evict(source.file())?;
@@ -368,7 +389,9 @@ impl ContentionFiles {
             let stamp = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
             stamps.push(answer.as_chunks::<8>().0.iter().map(stamp).collect());
         }
-        Ok(stamps)
+        // Those that have ended, too: they are not waited for yet.
+        let waited_ns = all.iter().map(|reader| process::run_queue_ns(reader.id())).max();
+        Ok((stamps, waited_ns.unwrap_or(0)))
     }
 
     fn reader_command(
@@ -417,27 +440,28 @@ fn overlap(stamps: &[Vec<u64>]) -> Option<f64> {
     (blocks >= TOGETHER_MIN * stamps.len()).then(|| stamps.len() as f64 * time / blocks as f64)
 }
 
-/// The line of each round: slopes, intercepts, and the shares of the variance that they explain.
-fn fitted(rows: &[ContentionRow]) -> Option<[Vec<f64>; 3]> {
+/// The line of each round: slopes, intercepts, and the shares of the variance that they explain;
+/// and the disturbance of each.
+fn fitted(rows: &[ContentionRow]) -> Option<([Vec<f64>; 3], Vec<Disturbance>)> {
     let rounds = rows.iter().map(|row| row.rounds.len()).min()?;
     let lines = (0..rounds).filter_map(|round| {
         let point = |row: &ContentionRow| Some((row.processes as f64, row.rounds[round]?));
         let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(point).unzip();
-        statistics::line(&x, &y)
+        let counted = rows.iter().filter_map(|row| row.disturbance.get(round).cloned());
+        let counted = counted.reduce(|sum, one| sum.plus(&one)).unwrap_or_default();
+        statistics::line(&x, &y).map(|line| (line, counted))
     });
-    let lines: Vec<_> = lines.collect();
+    let (lines, disturbance): (Vec<_>, Vec<_>) = lines.unzip();
     (!lines.is_empty()).then(|| {
         let all = |part: fn(&statistics::Line) -> f64| lines.iter().map(part).collect();
-        [all(|line| line.slope), all(|line| line.intercept), all(|line| line.r_squared)]
+        (
+            [all(|line| line.slope), all(|line| line.intercept), all(|line| line.r_squared)],
+            disturbance,
+        )
     })
 }
 
-fn record(
-    recorder: &mut dyn Recorder,
-    files: &ContentionFiles,
-    rows: &[ContentionRow],
-    disturbance: &Disturbance,
-) {
+fn record(recorder: &mut dyn Recorder, files: &ContentionFiles, rows: &[ContentionRow]) {
     let cap = Cap::on_reads(files.sources[0].file(), Some(BLOCK));
     let no_device = cache_state::no_device(files.sources[0].info());
     for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
@@ -453,7 +477,7 @@ fn record(
             params: Params::one("processes", row.processes as i64).and("state", files.state.name()),
             values,
             in_fresh_processes: true,
-            disturbance: disturbance.clone(),
+            disturbance: row.counted(),
             checks: checked(vec![
                 ("file", cache_state::describe_file(&files.sources[0])),
                 ("block", BLOCK.to_string()),
@@ -469,7 +493,7 @@ fn record(
             ..Measured::default()
         });
     }
-    let Some([slopes, intercepts, explained]) = fitted(rows) else { return };
+    let Some(([slopes, intercepts, explained], disturbance)) = fitted(rows) else { return };
     let median = |values: &[f64]| statistics::median(values).unwrap_or(f64::NAN);
     let [slope, intercept, r_squared] = [&slopes, &intercepts, &explained].map(|it| median(it));
     let facts = Fact::of_line(slope, intercept, r_squared, Unit::Nanoseconds, "processes");
@@ -478,7 +502,7 @@ fn record(
         params: Params::one("state", files.state.name()),
         values: slopes,
         in_fresh_processes: true,
-        disturbance: disturbance.clone(),
+        disturbance,
         verdict: files.wrong.clone(),
         doubts: no_device.into_iter().collect(),
         facts,

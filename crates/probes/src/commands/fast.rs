@@ -343,7 +343,7 @@ fn measured(
         metric: "file.fast",
         params,
         values,
-        disturbance,
+        disturbance: vec![disturbance],
         checks: checked(verified),
         verdict,
         doubts: doubts(passes).into_iter().chain(no_device(read, found, passes)).collect(),

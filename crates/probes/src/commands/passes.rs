@@ -219,7 +219,7 @@ impl PassSeries {
             metric: "file.read.throughput",
             params,
             values: rates(&self.passes),
-            disturbance: self.disturbance.clone().unwrap_or_default(),
+            disturbance: self.disturbance.iter().cloned().collect(),
             checks: checks(source, last),
             verdict: self.invalid_verdict(source).or_else(|| nothing_read_in_time(&self.passes)),
             doubts,

@@ -152,7 +152,7 @@ impl Read {
             let facts = facts.into_iter().chain(cap.iter().flat_map(Cap::facts));
             let note = note.iter().map(|note| Fact::text("note", note));
             let facts = facts.chain(note).collect();
-            recorder.record(Measured { facts, disturbance, ..measured });
+            recorder.record(Measured { facts, disturbance: vec![disturbance], ..measured });
         };
         let (mut passes, disturbance) = by_hand::repeated(
             recorder,

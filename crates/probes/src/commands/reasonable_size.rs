@@ -407,6 +407,7 @@ fn measured(
         metric: ABOUT.id,
         params: search.params(),
         values,
+        disturbance: last.and_then(|series| series.disturbance.clone()).into_iter().collect(),
         checks: checked(facts),
         verdict,
         ..Measured::default()

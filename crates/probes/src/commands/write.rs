@@ -241,7 +241,7 @@ fn measured(
         metric: "file.write.throughput",
         params,
         values,
-        disturbance,
+        disturbance: vec![disturbance],
         checks: checked(verified),
         verdict: by_hand::nothing_done(sum.bytes),
         doubts: doubts(write, passes)

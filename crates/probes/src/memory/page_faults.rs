@@ -14,7 +14,7 @@ pub(crate) struct ExpectedFaults {
     minor: RangeInclusive<u64>,
     pub(crate) major: u64,
     /// The divisor of a pass where each page faults once; else the minor faults are.
-    pages: Option<u64>,
+    pub(crate) pages: Option<u64>,
 }
 
 impl ExpectedFaults {

@@ -29,8 +29,11 @@ fn only_the_common_time_counts() {
 
 #[test]
 fn each_round_has_a_line() {
-    let row =
-        |processes, values: [f64; 3]| ContentionRow { processes, rounds: values.map(Some).into() };
+    let row = |processes, values: [f64; 3]| ContentionRow {
+        processes,
+        rounds: values.map(Some).into(),
+        disturbance: Vec::new(),
+    };
     let mut rows = [
         row(1, [10.0, 11.0, 12.0]),
         row(2, [20.0, 22.0, 24.0]),
@@ -38,7 +41,7 @@ fn each_round_has_a_line() {
         row(8, [80.0, 88.0, 96.0]),
     ];
     let slopes = |rows: &[ContentionRow]| {
-        let all = fitted(rows).expect("enough points");
+        let (all, _) = fitted(rows).expect("enough points");
         all.map(|part| part.iter().map(|number| number.round()).collect::<Vec<_>>())
     };
     assert_eq!(slopes(&rows), [[10.0, 11.0, 12.0], [0.0; 3], [1.0; 3]]);

@@ -1,5 +1,7 @@
 //! Faults of anonymous memory: reused, read before written, new, and with huge pages.
 
+use std::ops::Range;
+
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
@@ -70,15 +72,18 @@ impl FaultSource for Reused {
     }
 
     fn prepare(&mut self) -> Result<()> {
+        self.sum = 0;
         discard(self.buffer.start(), self.bytes)
     }
 
-    fn touch(&mut self) {
-        let (start, bytes, step) = (self.buffer.start(), self.bytes, self.page.bytes());
+    fn touch(&mut self, pages: Range<usize>) {
+        let step = self.page.bytes();
+        let bytes = pages.len() * step;
         // SAFETY: as many bytes are reserved, readable, writable and ours.
         unsafe {
+            let start = self.buffer.start().add(pages.start * step);
             match self.access {
-                Access::Read => self.sum = sum_of_each(start, bytes, step),
+                Access::Read => self.sum |= sum_of_each(start, bytes, step),
                 Access::Write | Access::WriteHuge => write_each(start, bytes, step),
             }
         }
@@ -145,10 +150,11 @@ impl FaultSource for Fresh {
         Ok(())
     }
 
-    fn touch(&mut self) {
+    fn touch(&mut self, pages: Range<usize>) {
         let Some(fresh) = self.held.last() else { return };
+        let step = page_size();
         // SAFETY: as many bytes are reserved, writable and ours.
-        unsafe { write_each(fresh.start(), self.bytes, page_size()) }
+        unsafe { write_each(fresh.start().add(pages.start * step), pages.len() * step, step) }
     }
 
     fn check(&mut self) -> Result<(bool, String)> {

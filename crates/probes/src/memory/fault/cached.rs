@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::ptr;
 
@@ -62,10 +63,11 @@ impl Mapping {
         unsafe { libc::madvise(self.start.cast(), self.bytes, libc::MADV_NOHUGEPAGE) };
     }
 
-    /// The sum of the words that identify the pages.
-    pub(super) fn sum(&self) -> u64 {
-        // SAFETY: every mapping of this module is readable.
-        unsafe { sum_of_each(self.start, self.bytes, page_size()) }
+    /// The sum of the words that identify these pages.
+    pub(super) fn sum(&self, pages: Range<usize>) -> u64 {
+        let step = page_size();
+        // SAFETY: every mapping of this module is readable, and has these pages.
+        unsafe { sum_of_each(self.start.add(pages.start * step), pages.len() * step, step) }
     }
 }
 
@@ -165,29 +167,31 @@ impl FaultSource for Cached {
     }
 
     fn prepare(&mut self) -> Result<()> {
+        self.sum = 0;
         discard(self.mapping.start, self.mapping.bytes)?;
         if self.access == CachedAccess::CopyOnWrite {
-            self.check_sum(self.mapping.sum())?;
+            self.check_sum(self.mapping.sum(0..self.pages()))?;
         }
         Ok(())
     }
 
-    fn touch(&mut self) {
+    fn touch(&mut self, pages: Range<usize>) {
         if self.access != CachedAccess::CopyOnWrite {
-            self.sum = self.mapping.sum();
+            self.sum = self.sum.wrapping_add(self.mapping.sum(pages));
             return;
         }
+        let step = page_size();
         // SAFETY: mapped, writable and ours; the length ends with the last page.
         unsafe {
-            let start = self.mapping.start.add(WRITTEN_AT);
-            write_each(start, self.mapping.bytes - WRITTEN_AT, page_size());
+            let start = self.mapping.start.add(pages.start * step + WRITTEN_AT);
+            write_each(start, pages.len() * step - WRITTEN_AT, step);
         }
     }
 
     fn verify(&mut self) -> Result<()> {
         match self.access {
             // The copies have the words of the pages.
-            CachedAccess::CopyOnWrite => self.check_sum(self.mapping.sum()),
+            CachedAccess::CopyOnWrite => self.check_sum(self.mapping.sum(0..self.pages())),
             _ => self.check_sum(self.sum),
         }
     }

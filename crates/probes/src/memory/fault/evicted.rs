@@ -2,6 +2,7 @@
 //! pass.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -64,6 +65,7 @@ impl FaultSource for Evicted {
     }
 
     fn prepare(&mut self) -> Result<()> {
+        self.sum = 0;
         // First the page tables: the kernel does not evict mapped pages.
         discard(self.mapping.start, self.mapping.bytes)?;
         for _ in 0..TRIES {
@@ -79,9 +81,8 @@ impl FaultSource for Evicted {
         Err(SamplerFault::unavailable(what, Remedy::DiskFolder))
     }
 
-    fn touch(&mut self) {
-        self.sum = 0;
-        for slot in &self.order {
+    fn touch(&mut self, pages: Range<usize>) {
+        for slot in &self.order[pages] {
             // SAFETY: inside the readable mapping, and aligned.
             let word =
                 unsafe { self.mapping.start.add(slot * DISTANCE).cast::<u64>().read_volatile() };

@@ -2,6 +2,9 @@
 //! of faults with the expected one.
 
 use std::cell::RefCell;
+use std::ops::Range;
+
+use fathom_analysis::statistics::median;
 
 use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
 use crate::prelude::*;
@@ -16,8 +19,8 @@ pub(super) trait FaultSource {
     }
     /// Unmaps or evicts the pages, outside the timer.
     fn prepare(&mut self) -> Result<()>;
-    /// Accesses each page once.
-    fn touch(&mut self);
+    /// Accesses each of these pages once, in the order of the pass.
+    fn touch(&mut self, pages: Range<usize>);
     /// Further conditions after a pass, outside the timer.
     fn verify(&mut self) -> Result<()> {
         Ok(())
@@ -26,22 +29,32 @@ pub(super) trait FaultSource {
     fn check(&mut self) -> Result<(bool, String)>;
 }
 
+/// A pass is timed in parts, each shorter than a time slice of the scheduler: beside neighbours a
+/// whole pass would include a wait for the CPU each time.
+const PARTS: usize = 8;
+
 /// Runs one pass. Returns nanoseconds per page, or per fault where a fault may map several pages,
-/// and the number of faults.
+/// by the median of its parts, and the number of faults.
 pub(super) fn once(clock: &Clock, memory: &mut dyn FaultSource) -> Result<(f64, u64)> {
     memory.prepare()?;
-    let expected = memory.expected();
+    let (expected, pages) = (memory.expected(), memory.pages());
+    let mut of_parts = [0.0; PARTS];
+    let step = pages.div_ceil(PARTS);
+    let parts = (0..pages).step_by(step).map(|from| from..(from + step).min(pages));
     // Read outside the stamps, because reading the counters is a system call.
     let before = FaultCounts::now();
-    let start = clock.start();
-    memory.touch();
-    let stop = clock.stop();
+    for (part, each_ns) in parts.clone().zip(&mut of_parts) {
+        let start = clock.start();
+        memory.touch(part.clone());
+        *each_ns = clock.ns(start, clock.stop()) / part.len() as f64;
+    }
     let counted = FaultCounts::now().since(before);
     let divisor = expected.divisor(counted)?;
     memory.verify()?;
     // With major faults, the minor ones are strays.
     let faults = if expected.major > 0 { counted.major } else { counted.minor };
-    Ok((clock.ns(start, stop) / divisor as f64, faults))
+    let each_ns = median(&of_parts[..parts.len()]).unwrap_or(f64::NAN);
+    Ok((each_ns * pages as f64 / divisor as f64, faults))
 }
 
 /// Measures one case.
@@ -53,7 +66,7 @@ pub(super) fn rounds(
     let pages = memory.pages();
     // Not counted: it also faults in the code of a pass.
     memory.prepare()?;
-    memory.touch();
+    memory.touch(0..pages);
     let memory = RefCell::new(memory);
     let (mut fewest, mut most) = (u64::MAX, 0);
     let operation = |clock: &Clock| {

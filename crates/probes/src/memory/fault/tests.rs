@@ -1,5 +1,9 @@
 //! memory.fault at smoke size, and the detection of wrong work.
 
+use std::rc::Rc;
+
+use fathom_measure::clock::FakeClock;
+
 use super::pass::once;
 use super::*;
 use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
@@ -52,7 +56,7 @@ impl FaultSource for Mapped {
     fn prepare(&mut self) -> Result<()> {
         Ok(())
     }
-    fn touch(&mut self) {}
+    fn touch(&mut self, _: std::ops::Range<usize>) {}
     fn check(&mut self) -> Result<(bool, String)> {
         Ok((true, String::new()))
     }
@@ -63,11 +67,49 @@ fn pages_that_are_already_mapped_are_wrong_work() {
     assert!(is_wrong(&once(&smoke::clock(), &mut Mapped)));
 }
 
+/// Takes 100 ns a page, and is preempted for a second in one of its parts.
+struct Preempted {
+    clock: Rc<FakeClock>,
+    parts: Vec<usize>,
+}
+
+impl FaultSource for Preempted {
+    fn pages(&self) -> usize {
+        PAGES
+    }
+    fn expected(&self) -> ExpectedFaults {
+        let mut strays = ExpectedFaults::minor(0..=10_000);
+        strays.pages = Some(PAGES as u64);
+        strays
+    }
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn touch(&mut self, pages: std::ops::Range<usize>) {
+        assert_eq!(pages.start, self.parts.iter().sum::<usize>());
+        self.parts.push(pages.len());
+        let away_ns = if self.parts.len() == 2 { 1_000_000_000 } else { 0 };
+        self.clock.advance(100 * pages.len() as u64 + away_ns);
+    }
+    fn check(&mut self) -> Result<(bool, String)> {
+        Ok((true, String::new()))
+    }
+}
+
+#[test]
+fn preemption_of_one_part_is_not_in_the_value() {
+    let clock = Rc::new(FakeClock::new(0));
+    let mut memory = Preempted { clock: Rc::clone(&clock), parts: Vec::new() };
+    let (ns, _) = once(&Clock::fake(clock), &mut memory).expect("the faults are as expected");
+    assert_eq!(memory.parts, [PAGES / 8; 8], "shorter than a time slice");
+    assert_eq!(ns, 100.0, "of a page");
+}
+
 /// The faults of a pass. Strays of the test's own text and stack can only add to them.
 fn faults(memory: &mut dyn FaultSource) -> FaultCounts {
     memory.prepare().unwrap();
     let before = FaultCounts::now();
-    memory.touch();
+    memory.touch(0..memory.pages());
     let counted = FaultCounts::now().since(before);
     memory.verify().unwrap();
     counted
