@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::children::{assert_all_end, signal, spawn_piped, wait_until};
 use crate::forbidden::{in_mount_namespace, is_measured, missing_records};
 use crate::group::skipped;
-use crate::test_env::{document, entries, json, of_metric, unwrapped_stdout, words};
+use crate::test_env::{document, entries, json, of_metric, words};
 use crate::{ProgramTestEnv, assert_failure, assert_usage_error, text};
 
 /// A folder for test files on a disk.

@@ -381,7 +381,7 @@ fn phases(steps: &[&Record], width: usize) -> String {
 const LEAK_MIN: f64 = 0.1;
 const PAGE: f64 = 4096.0;
 /// From when on growth is not that of the start.
-const START_S: f64 = 120.0;
+const START_S: u64 = 120;
 
 /// Memory of both ends, and whether it grows.
 fn memory(records: &[Record], width: usize) -> String {
@@ -413,8 +413,8 @@ fn growth_words(growth: &Summary, bytes: f64, measured_s: Option<f64>) -> String
     let limit = LEAK_MIN * bytes / 3600.0;
     match growth.limits() {
         // Buffers grow to their size while the first connections are made.
-        Some([low, _]) if low > 0.0 && measured_s.is_some_and(|it| it < START_S) => {
-            let needed = time_option(2.0 * START_S);
+        Some([low, _]) if low > 0.0 && measured_s.is_some_and(|it| it < START_S as f64) => {
+            let needed = time_option(2 * START_S);
             let slope = hourly(growth.median);
             format!("undecided: grew by {slope} per hour since the start; measure {needed} in all")
         }
@@ -491,17 +491,21 @@ mod tests {
 
     #[test]
     fn memory_grows_or_does_not_or_needs_a_longer_run() {
-        // Of 36 MB, which are 1 kB/s for a tenth in an hour; in 90 s.
-        let words = |limits: Option<[f64; 2]>| {
+        // Of 36 MB, which are 1 kB/s for a tenth in an hour.
+        let words_in = |seconds: f64, limits: Option<[f64; 2]>| {
             let interval = limits.map(|limits| Interval::new(limits, 0.95, Basis::WithinRun));
             let growth = Summary { median: 500.0, interval, ..Summary::default() };
-            growth_words(&growth, 36e6, Some(90.0)).replace('\u{a0}', " ")
+            growth_words(&growth, 36e6, Some(seconds)).replace('\u{a0}', " ")
         };
+        let words = |limits| words_in(180.0, limits);
+        let early = words_in(90.0, Some([400.0, 600.0]));
+        let start = "undecided: grew by 1.717 MiB per hour since the start; measure 4min in all";
+        assert_eq!(early, start);
         assert!(words(Some([400.0, 600.0])).starts_with("grows by 1.717 MiB per hour (1.373 MiB"));
         assert_eq!(words(Some([-9.0, 600.0])), "no growth shown (≤ 2.060 MiB per hour)");
-        assert_eq!(words(Some([0.0, 0.0])), "no growth shown (≤ 160 KiB per hour)", "a page");
+        assert_eq!(words(Some([0.0, 0.0])), "no growth shown (≤ 80 KiB per hour)", "a page");
         let undecided = words(Some([-9.0, 4_000.0]));
-        assert!(undecided.ends_with("is not excluded; measure 6min in all"), "{undecided}");
+        assert!(undecided.ends_with("is not excluded; measure 12min in all"), "{undecided}");
         assert!(words(None).starts_with("undecided: too short"));
     }
 }
