@@ -25,11 +25,10 @@ const NGINX: &str = "127.0.0.1:8080";
 const MEASURED: [&str; 6] = [
     "fathom run --quick --label yesterday",
     "fathom run --quick",
-    "for vm in a b c; do fathom --host-name vm-$vm run --quick --only \
-     --label vm-$vm cpu memory os.syscall io; done",
+    "for vm in a b c; do fathom --host-name vm-$vm run --quick --only --label vm-$vm \
+     cpu.call memory.bandwidth memory.latency.dram os.syscall file.fsync; done",
     "head -c 64M /dev/urandom | base64 > big",
-    "for n in 1 2; do fathom bench --label disk 'dd if=/dev/zero of=t bs=1M count=32 oflag=direct' \
-     --runs 5; done",
+    "fathom file fast big",
     "fathom load --make 64x4KiB set",
 ];
 
@@ -46,10 +45,10 @@ const fn question(asks: &'static str, command: &'static str, answer: &'static st
 
 const ALL: [Question; 20] = [
     question("How fast are random reads of 4 KiB?", "fathom show file.read.latency", "4 KiB"),
-    question("Can I trust it?", "fathom show", "trust"),
-    question("What is wrong here?", "fathom doctor", "finding"),
-    question("Is the memory as fast as it should be?", "fathom show memory.bandwidth", "GB/s"),
-    question("What does a context switch cost?", "fathom explain os.switch.process", "µs"),
+    question("Can I trust it?", "fathom show", "results"),
+    question("What is wrong here?", "fathom doctor", "Next"),
+    question("Is the memory as fast as it should be?", "fathom show memory.bandwidth", "iB/s"),
+    question("What does a context switch cost?", "fathom explain os.switch.process", "answer"),
     question("Which numbers must I ignore?", "fathom show os", "noisy"),
     question("Has anything changed since yesterday?", "fathom compare yesterday latest", "changed"),
     question(
@@ -57,25 +56,25 @@ const ALL: [Question; 20] = [
         "fathom load http://127.0.0.1:8080/ --urls '/f{0..63}' --clients 1..8 --time 12s --prove",
         "limit",
     ),
-    question("What should I do next?", "fathom show", "Next"),
+    question("What should I do next?", "fathom show", "next"),
     question(
         "Which program is faster?",
         "fathom bench 'grep -c fox big' 'rg -c fox big'",
         "faster",
     ),
-    question("Is this machine throttled?", "fathom doctor", "throttl"),
-    question("Is the disk slow at night?", "fathom history file.read", "file.read"),
-    question("Is there really a neighbour?", "fathom doctor", "CPU"),
-    question("What does the kernel cost?", "fathom explain os.syscall", "ns"),
+    question("Is this machine throttled?", "fathom doctor", "Next"),
+    question("Is the disk slow at night?", "fathom history file.read.latency", "change"),
+    question("Is there really a neighbour?", "fathom doctor", "Next"),
+    question("What does the kernel cost?", "fathom explain os.syscall", "answer"),
     question(
         "Which instance for 2,000 requests/s?",
         "fathom load http://127.0.0.1:8080/ --urls '/f{0..63}' --rate 2000 --time 5s",
         "2,000",
     ),
-    question("NFS or the local disk?", "fathom run --quick file.read.latency", "read"),
-    question("How long does it take to copy 200 GB?", "fathom file fast big", "GB/s"),
+    question("NFS or the local disk?", "fathom run --quick --only file.read.latency", "4 KiB"),
+    question("How long does it take to copy 200 GB?", "fathom file fast big", "speed"),
     question("Are huge pages worth it?", "fathom show memory.latency", "huge"),
-    question("Is io_uring worth it?", "fathom file read big --sweep", "ring"),
+    question("Is io_uring worth it?", "fathom file fast big", "tried"),
     question("Which of three VMs is the best?", "fathom compare vm-a vm-b vm-c", "vm-a"),
 ];
 
