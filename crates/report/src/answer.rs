@@ -184,10 +184,7 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
     let busy = busy(document, numbers).filter(|_| run.procedure.is_none());
     let mostly_noisy = noisy as f64 > NOISY_MAX * numbers as f64;
     let (mut mood, sentences) = match signs.sentence() {
-        // What disturbed the run is no fault of the machine.
-        _ if busy.is_some() || mostly_noisy || run.verdict.state == State::Noisy => {
-            (Mood::Care, Vec::new())
-        }
+        _ if busy.is_some() || mostly_noisy => (Mood::Care, Vec::new()),
         unusual => judged(document, signs, unusual),
     };
     let of = counted(all, "result");

@@ -98,8 +98,8 @@ mod tests {
         assert_eq!(of(0), None);
         let two = "cases of 2 metrics did not fit into the time → `fathom run os.m0 os.m1`";
         assert_eq!(of(2).as_deref(), Some(two));
-        let many = "cases of 12 metrics did not fit into the time → a longer --time; os.m0, os.m1, os.m2, \
-                    os.m3, os.m4, os.m5, os.m6, os.m7 and 4 more";
+        let many = "cases of 12 metrics did not fit into the time → a longer --time; os.m0, os.m1, \
+                    os.m2, os.m3, os.m4, os.m5, os.m6, os.m7 and 4 more";
         assert_eq!(of(12).as_deref(), Some(many));
     }
 }

@@ -81,8 +81,8 @@ pub fn has_overview(run: &Run, layout: &Layout) -> bool {
     run.asked.is_empty() && run.procedure.is_none() && !layout.all && !layout.cycles
 }
 
-/// A stored run as `fathom run` printed it: the answer, then an [`overview`], or [`opening`], the
-/// table with its foot, and [`closing`].
+/// A stored run as `fathom run` printed it: the answer, then an [`overview`], or the table with its
+/// foot, [`opening`] and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
     show_with(document, layout, &Trends::NONE) + &kept(document, layout.width)
 }
@@ -98,10 +98,15 @@ pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> Strin
         return text + &by_hand::show(document, layout.width);
     }
     let mut table = Table::new(*layout).on(&document.host);
-    let mut text = overview::answer(document, layout.width) + &text;
+    // Where and how it was measured: below the numbers, which are wanted first.
+    let about = text;
+    let mut text = overview::answer(document, layout.width) + "\n";
     text += &table.header();
     text += &table.rows(&document.records);
     text += &table.foot();
+    text += "\n";
+    text += about.trim_end_matches('\n');
+    text += "\n";
     text += &closing(document, layout.width);
     text
 }

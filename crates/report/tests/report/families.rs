@@ -205,11 +205,11 @@ fn stored_run_is_printed_as_its_blocks_were() {
     for (size, cycles) in [(1, false), (3, true), (7, false), (10, true)] {
         let layout = Layout { cycles, ..layout(100) };
         let mut table = Table::new(layout).on(&document.host);
-        let mut text = opening(&document, 100);
-        text += &table.header();
+        let mut text = table.header();
         document.records.chunks(size).for_each(|block| text += &table.rows(block));
         text += &table.foot();
-        text += &closing(&document, 100);
+        text += &format!("\n{}", opening(&document, 100).trim_end_matches('\n'));
+        text += &format!("\n{}", closing(&document, 100));
         text += &kept(&document, 100);
         let whole = show(&document, &layout);
         assert!(whole.ends_with(&text), "blocks of {size}: {whole}");
