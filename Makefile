@@ -50,6 +50,10 @@ bench-load: build needs-lab ## compare the client CPU of a load with wrk, hey, o
 bench-serve: build needs-lab ## compare CPU per request and per GB with nginx, in turn; needs root, wrk and nginx
 	lab/bench/serve.sh $(FATHOM)
 
+bench-profiles: build ## compare every number of a quick run by the program of `make run` and by that of `make dist`, in turn, in ROUNDS (default 2); writes docs/evidence/PROFILES.md
+	$(CARGO) build --quiet --locked --profile dist --package fathom
+	lab/bench/profiles.sh $(FATHOM) target/dist/fathom $(or $(ROUNDS),2)
+
 bench-fetch: build needs-lab ## compare downloads with curl and wget from nginx and fathom serve, in turn; needs root
 	lab/bench/fetch.sh $(FATHOM)
 
@@ -91,7 +95,7 @@ typical: ## add the machines in FILES (rows of `fathom export --format typical`)
 LAB_PARTS := answers import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs recipes-prometheus recipes-grafana recipes-nagios recipes-slurm recipes-kubernetes recipes-notebook questions labs-1 labs-2 labs-3 labs-4 labs-5 labs-teacher tutorials
 LAB_CHOSEN = $(addprefix lab-,$(filter $(PART)%,$(LAB_PARTS)))
 
-lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, sabotage, sabotage-memory, load, labs, tutorials, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, SABOTAGE.md, LOAD-LAB.md and FLEET.md; needs root
+lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, sabotage, sabotage-memory, load, labs, tutorials, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, SABOTAGE.md, LOAD-LAB.md, QUESTIONS.md and FLEET.md; needs root
 	+@$(MAKE) --no-print-directory --jobs=1 --keep-going $(or $(LAB_CHOSEN),$(error PART=$(PART) is none of $(LAB_PARTS)))
 
 lab-answers:

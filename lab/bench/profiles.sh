@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Compares every number of a quick run by two programs of Fathom, interleaved (A B B A): the one of
 # `make run` and the one of `make dist`, whose profiles differ. Ratios of medians with their smallest
-# and largest of the rounds; those whose rounds all lie on one side of 1 come first.
+# and largest of the rounds. With METRICs it prints only these, and writes no page.
 # Usage: profiles.sh [FATHOM] [DIST] [ROUNDS] [METRIC...]
 set -euo pipefail
-fathom=${1:-target/release/fathom} dist=${2:-target/dist/fathom} rounds=${3:-3}
+fathom=${1:-target/release/fathom} dist=${2:-target/dist/fathom} rounds=${3:-2}
 metrics=("${@:4}")
 here=$(dirname "$0")
+page=docs/evidence/PROFILES.md
 folder=$(mktemp -d -p /var/tmp)
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -22,6 +23,34 @@ medians() { # program
 }
 ours() { medians "$fathom"; }
 theirs() { medians "$dist"; }
-in_turn ours theirs > "$folder/ratios"
-awk '{ from = substr($4, 2) + 0; to = $6 + 0 } from > 1 || to < 1 { print; next } { rest[++n] = $0 }
-  END { print "no difference shown:"; for (i = 1; i <= n; i++) print rest[i] }' "$folder/ratios"
+# A case that one of the runs did not measure has no ratio.
+in_turn ours theirs | awk 'NF > 3 && $3 > 0 && $4 != "(nan"' > "$folder/ratios"
+if [ ${#metrics[@]} -gt 0 ]; then cat "$folder/ratios"; exit; fi
+of() { awk -v least="$1" -v most="$2" '$3 >= least && $3 <= most' "$folder/ratios" | wc -l; }
+apart() { # cases whose rounds all lie on one side of 1, by more than 5 %
+  awk '{ from = substr($4, 2) + 0; to = $6 + 0 } (from > 1 || to < 1) && ($3 > 1.05 || $3 < 0.952)' "$folder/ratios"
+}
+{
+  echo "# Numbers by the programs of two profiles"
+  echo
+  echo "- Command: \`make bench-profiles ROUNDS=$rounds\`"
+  echo "- Commit: $(git -c safe.directory='*' log -1 --format=%h --abbrev=8 -- . ':(exclude)docs/evidence')"
+  echo "- Machine: $("$fathom" doctor --json 2> /dev/null | jq -r '.host | "\(.cpu.model), \(.cpu.logical) logical CPUs, kernel \(.kernel), hypervisor \(.virtualization)"')"
+  echo "- Date (UTC): $(date -u +%F)"
+  echo
+  echo "Each number of a quick run by the program of \`make run\` ÷ that of \`make dist\`, in $rounds rounds A B B A; in parentheses the smallest and the largest round. Of $(wc -l < "$folder/ratios") numbers $(of 0.98 1.02) are within ± 2 %, $(of 0.952 1.05) within ± 5 %, $(of 0.909 1.1) within ± 10 %."
+  echo
+  echo "Further apart than 5 % in all rounds: $(apart | wc -l)."
+  echo
+  echo '```text'
+  apart
+  echo '```'
+  echo
+  echo "All:"
+  echo
+  echo '```text'
+  cat "$folder/ratios"
+  echo '```'
+} > "$folder/page"
+cp "$folder/page" "$page"
+apart

@@ -46,6 +46,11 @@ pub const LOAD_LAB: EvidencePage = EvidencePage {
     title: "Known answers of a load",
     command: "make lab PART=load",
 };
+pub const PROFILES: EvidencePage = EvidencePage {
+    name: "PROFILES.md",
+    title: "Numbers by the programs of two profiles",
+    command: "make bench-profiles",
+};
 pub const QUESTIONS: EvidencePage = EvidencePage {
     name: "QUESTIONS.md",
     title: "Questions and their first screens",
@@ -63,7 +68,7 @@ pub const SIMULATION: EvidencePage =
 pub const ZOO: EvidencePage =
     EvidencePage { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&EvidencePage; 12] = [
+pub const PAGES: [&EvidencePage; 13] = [
     &ANSWERS,
     &FAULTS,
     &FLAKY,
@@ -71,6 +76,7 @@ pub const PAGES: [&EvidencePage; 12] = [
     &FUZZ,
     &HTTP_PEERS,
     &LOAD_LAB,
+    &PROFILES,
     &QUESTIONS,
     &REPEATABILITY,
     &SABOTAGE,
