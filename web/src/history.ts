@@ -31,8 +31,8 @@ export interface Histories {
   earlier: number[][];
   damaged: string[];
   hosts: [string, string][];
-  /** All that have a history, where none was asked for. */
-  metrics: string[];
+  /** All that have a history, where none was asked for, each with the host of its newest run. */
+  metrics: [string, string][];
 }
 
 /** `+12 %, worse`. */
@@ -196,7 +196,9 @@ export function history(data: Histories): View {
       element(
         'ul',
         {},
-        metrics.map((one) => element('li', {}, element('a', { href: toHistory(one) }, one))),
+        metrics.map(([one, host]) =>
+          element('li', {}, element('a', { href: toHistory(one, host) }, one)),
+        ),
       ),
     damaged.map((error) => element('p', { class: 'warn' }, `Skipped: ${error}`)),
   );

@@ -27,7 +27,7 @@ named('page loads without errors and has every record', async () => {
     await page.locator('#table tbody tr').count(),
     one.contents.documents[0].records.length,
   );
-  assert.match(await page.title(), /^Fathom report: ./);
+  assert.match(await page.title(), /^Fathom: ./);
 });
 
 named('content security policy forbids requests', async () => {

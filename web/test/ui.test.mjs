@@ -219,7 +219,7 @@ named('hosts and histories are reached without a name', async () => {
   await page.getByRole('link', { name: 'Histories' }).click();
   await page.waitForURL('**/history');
   await page.getByRole('link', { name: 'os.syscall', exact: true }).click();
-  await page.waitForURL('**/history?metric=os.syscall');
+  await page.waitForURL('**/history?metric=os.syscall&host=*');
   await page.locator('.drawing svg').first().waitFor();
   isClean();
 });

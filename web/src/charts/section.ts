@@ -404,7 +404,7 @@ export function charts(contents: Contents): HTMLElement {
   const lacking: Spec[] = [];
   for (const spec of [...transferSpecs(contents), ...SPECS]) {
     const points = pointsOf(contents, spec);
-    const isLine = new Set(points.drawn.map(({ x }) => x)).size > 2;
+    const isLine = new Set(points.drawn.map(({ x }) => x)).size > 1;
     if (spec.kind === 'lines' && spec.lineOnly && !isLine && points.drawn.length > 0) continue;
     if (spec.kind === 'heat') {
       // A step without one was measured by an earlier version.

@@ -61,8 +61,8 @@ struct Over<'a> {
     /// Runs that could not be read.
     damaged: Vec<String>,
     hosts: Vec<(String, String)>,
-    /// All that have a history, where none was asked for.
-    metrics: Vec<String>,
+    /// All that have a history, where none was asked for, each with the host of its newest run.
+    metrics: Vec<(String, String)>,
 }
 
 impl OfStore {
@@ -146,15 +146,14 @@ fn run(store: &Store, name: &str) -> anyhow::Result<Document> {
 fn over(store: &Store, of: &HistoryOf) -> anyhow::Result<String> {
     let hosts = store.hosts()?.into_iter().collect();
     if of.metric.is_empty() {
-        let metrics = store.metrics()?;
+        let metrics = store.metrics()?.into_iter().map(|metric| newest_host(store, metric));
+        let metrics = metrics.collect::<Result<_, StoreError>>()?;
         let none = Over { metric: "", hosts, metrics, ..Over::default() };
         return Ok(json(&Data::History(none)));
     }
     let word = crate::commands::selector(&of.metric)?;
     let registered = history::registered(&word)?;
-    let label = some(&of.label);
-    let own = || label.is_none().then(|| stored_run::default_host(store)).transpose();
-    let host = some(&of.host).map_or_else(own, |host| Ok(Some(host)))?;
+    let (host, label) = (some(&of.host), some(&of.label));
     let found = history::find(store, &word, registered, host.as_deref(), label.as_deref())?;
     let mut all = found.all;
     let earlier = shorten(&mut all, POINTS_MAX);
@@ -171,6 +170,13 @@ fn over(store: &Store, of: &HistoryOf) -> anyhow::Result<String> {
         hosts,
         metrics: Vec::new(),
     })))
+}
+
+fn newest_host(store: &Store, metric: String) -> Result<(String, String), StoreError> {
+    let filter = Filter { metric: Some(metric.clone()), ..Filter::default() };
+    let (rows, _) = store.runs_where(&filter, 1, 0)?;
+    let host = rows.into_iter().next().map(|row| row.host_id.unwrap_or(row.host_name));
+    Ok((metric, host.unwrap_or_default()))
 }
 
 /// Leaves the newest points, about `most` of all series together; how many of each are left out.
@@ -191,9 +197,11 @@ fn hosts(store: &Store, label: &str) -> anyhow::Result<String> {
         _ => store.labelled(label)?,
     };
     if ids.is_empty() {
-        let of =
-            if label.is_empty() { "" } else { " of this label; the list of runs has all labels" };
-        anyhow::bail!("no stored run{of}");
+        let has = match label {
+            "" => "is complete; `fathom run` makes one".to_owned(),
+            _ => format!("has the label {label}; the list of runs has all labels"),
+        };
+        anyhow::bail!("no stored run {has}");
     }
     if ids.len() > GROUP_MAX {
         return Err(UsageError(format!(
