@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares every number of a quick run by two programs of Fathom, interleaved (A B B A): the one of
 # `make run` and the one of `make dist`, whose profiles differ. Ratios of medians with their smallest
-# and largest of the rounds. With METRICs it prints only these, and writes no page.
+# and largest of the rounds, of cases that are valid in all runs. With METRICs it prints only these, and writes no
+# page.
 # Usage: profiles.sh [FATHOM] [DIST] [ROUNDS] [METRIC...]
 set -euo pipefail
 fathom=${1:-target/release/fathom} dist=${2:-target/dist/fathom} rounds=${3:-2}
@@ -17,14 +18,15 @@ export FATHOM_STORE=$folder/fathom.db
 has jq jq || exit 0
 medians() { # program
   "$1" run --quick --jsonl "${metrics[@]}" 2> /dev/null | jq -r '
-    select(.summary.median > 0) | .metric
+    select(.verdict.state == "valid" and .value != null and .value > 0) | .metric
       + "{" + (.params | to_entries | map("\(.key)=\(.value)") | join(",")) + "} "
-      + "\(.summary.median)"'
+      + "\(.value)"'
 }
 ours() { medians "$fathom"; }
 theirs() { medians "$dist"; }
-# A case that one of the runs did not measure has no ratio.
-in_turn ours theirs | awk 'NF > 3 && $3 > 0 && $4 != "(nan"' > "$folder/ratios"
+in_turn ours theirs > "$folder/all"
+awk -v runs=$((4 * rounds)) 'NR == FNR { n[$3]++; next } n[$1] == runs' "$folder/log" "$folder/all" \
+  > "$folder/ratios"
 if [ ${#metrics[@]} -gt 0 ]; then cat "$folder/ratios"; exit; fi
 of() { awk -v least="$1" -v most="$2" '$3 >= least && $3 <= most' "$folder/ratios" | wc -l; }
 apart() { # cases whose rounds all lie on one side of 1, by more than 5 %
@@ -38,9 +40,9 @@ apart() { # cases whose rounds all lie on one side of 1, by more than 5 %
   echo "- Machine: $("$fathom" doctor --json 2> /dev/null | jq -r '.host | "\(.cpu.model), \(.cpu.logical) logical CPUs, kernel \(.kernel), hypervisor \(.virtualization)"')"
   echo "- Date (UTC): $(date -u +%F)"
   echo
-  echo "Each number of a quick run by the program of \`make run\` ÷ that of \`make dist\`, in $rounds rounds A B B A; in parentheses the smallest and the largest round. Of $(wc -l < "$folder/ratios") numbers $(of 0.98 1.02) are within ± 2 %, $(of 0.952 1.05) within ± 5 %, $(of 0.909 1.1) within ± 10 %."
+  echo "Each number of a quick run by the program of \`make run\` ÷ that of \`make dist\`, in rounds A B B A: $rounds. In parentheses the smallest and the largest round. Only numbers that are valid in all runs. Of $(wc -l < "$folder/ratios") numbers $(of 0.98 1.02) are within ± 2 %, $(of 0.952 1.05) within ± 5 %, $(of 0.909 1.1) within ± 10 %."
   echo
-  echo "Further apart than 5 % in all rounds: $(apart | wc -l)."
+  echo "Further apart than 5 %, in all rounds on one side: $(apart | wc -l)."
   echo
   echo '```text'
   apart

@@ -177,8 +177,8 @@ fn criteria(rounds: &[Round]) -> Vec<Criterion> {
         let answered = round.screens.iter().filter(|screen| screen.is_answered()).count();
         Criterion::new(
             format!(
-                "{}: of {} questions at least {ANSWERED_MIN} have an answer in {ROWS} rows of \
-                 {COLUMNS} columns: {answered}",
+                "{}: of {} questions at least {ANSWERED_MIN} show a word of their answer in \
+                 {ROWS} rows: {answered}",
                 round.name,
                 ALL.len()
             ),

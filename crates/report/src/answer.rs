@@ -193,8 +193,8 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         let count = findings::judged(document).count();
         verdict.push(match count {
             0 => format!(
-                "No number shows what the machine itself can do; {valid} of {of} hold for such a \
-                 load: compare them with runs under the same."
+                "No number shows what the machine itself can do; {valid} of {of} are valid beside \
+                 this load: compare runs beside the same load only."
             ),
             _ => format!("{count} of {of} show what the machine can do."),
         });

@@ -10,6 +10,7 @@ pub use go::go;
 pub use openmetrics::{Additions, findings, openmetrics};
 pub use samples::SampleTable;
 
+use fathom_analysis::evidence::shown_agreement;
 use fathom_analysis::limits::UserLimit;
 use fathom_record::quantity::percent;
 use fathom_record::{Document, Fact, FactValue, Headline, Protocol, Record, Typical, fact};
@@ -109,7 +110,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         number(prediction.and_then(|prediction| prediction.value)),
         number(prediction.and_then(|prediction| prediction.low)),
         number(prediction.and_then(|prediction| prediction.high)),
-        record.agreement.map_or_else(String::new, |agreement| name_of(&agreement)),
+        shown_agreement(record).map_or_else(String::new, |agreement| name_of(&agreement)),
     ];
     row.extend(typical(record).into_iter().chain(line(record)));
     row

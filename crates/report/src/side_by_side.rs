@@ -75,7 +75,7 @@ fn rows<'r>(sides: &'r SideBySide, runs: &[&Document]) -> Vec<NamedSideRow<'r>> 
     rows
 }
 
-/// `vm2 is the best of 3: best of 25 numbers: vm2 12, vm1 3; 10 not apart.`
+/// `vm2 is the best of 3: vm2 leads in 12, vm1 leads in 3, 10 of 25 numbers show no difference.`
 fn conclusion(sides: &SideBySide, rows: &[NamedSideRow<'_>]) -> String {
     if rows.is_empty() {
         return "These runs have no number in common.".to_owned();
@@ -91,11 +91,11 @@ fn conclusion(sides: &SideBySide, rows: &[NamedSideRow<'_>]) -> String {
         false => format!("None of {} is clearly the best", wins.len()),
     };
     let won = wins.iter().filter(|(count, _)| *count > 0);
-    let won: Vec<String> = won.map(|(count, host)| format!("{} {count}", host.host)).collect();
-    let won = if won.is_empty() { "none".to_owned() } else { won.join(", ") };
-    let of = counted(all, "number");
-    let open = if open == 0 { String::new() } else { format!("; {open} not apart") };
-    format!("{start}: best of {of}: {won}{open}.")
+    let won: Vec<String> =
+        won.map(|(count, host)| format!("{} leads in {count}", host.host)).collect();
+    let open = format!("{open} of {} show no difference", counted(all, "number"));
+    let all = [won, vec![open]].concat();
+    format!("{start}: {}.", all.join(", "))
 }
 
 fn host_words(host: &SideHost) -> String {

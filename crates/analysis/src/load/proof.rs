@@ -91,6 +91,10 @@ pub fn prove(suspect: &str, found: &[LoadEffect], contention: Option<&str>) -> P
     match against {
         Some(text) if contention.is_none() => Proof::Refuted(text),
         Some(text) => because(text),
+        // What was not tried excludes nothing.
+        None if others().next().is_none() => {
+            because("no load was added to another resource".to_owned())
+        }
         None if open.is_empty() => Proof::Confirmed,
         None => because(format!("not excluded: {}", open.join("; "))),
     }
@@ -123,6 +127,8 @@ mod tests {
             assert!(why.starts_with("not excluded: server-cpu: added load leaves"), "{why}");
         }
         assert!(matches!(proof([0.5, 0.7, 0.9], STAYS), Proof::Inconclusive(_)), "too wide");
+        let alone = prove("disk", &[effect("disk", FALLS)], None);
+        assert!(matches!(alone, Proof::Inconclusive(_)), "nothing else was tried: {alone:?}");
     }
 
     #[test]

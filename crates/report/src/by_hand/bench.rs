@@ -169,7 +169,8 @@ fn difference(summary: &Summary, of: &str, to: &str) -> String {
         false => format!("{} ×", bare(if ratio < 1.0 { 1.0 / at } else { at })),
     };
     let Some([low, high]) = summary.limits() else {
-        return format!("{of} looks {} {} than {to}, no interval", size(ratio), side(ratio));
+        // A single pair: the difference of two commands that are the same may be as large.
+        return format!("{of} and {to}: inconclusive, too few runs for an interval");
     };
     let is_changed = (low > 1.0 || high < 1.0) && (ratio - 1.0).abs() > EFFECT_MIN;
     if is_changed {

@@ -6,6 +6,7 @@
 //! and what has three answers one gauge of 1, 0 or -1: series are what monitoring pays for.
 //! Samples have no time stamps, because text collectors refuse files with time stamps.
 
+use fathom_analysis::evidence::shown_agreement;
 use fathom_analysis::limits::{LimitAnswer, LimitJudged, LimitJudgement};
 use fathom_record::openmetrics::{END, family, labels, sample};
 use fathom_record::{
@@ -182,7 +183,7 @@ fn add_record(
         let ends = [prediction.low, prediction.high];
         add_ends(gauges, ("prediction_", "of what a value should be"), record.unit, &case, ends);
     }
-    if let Some(agreement) = record.agreement {
+    if let Some(agreement) = shown_agreement(record) {
         let help = "1 where a value is within its prediction or meets its bound, -1 where it is \
                     outside or violates it, 0 where that is inconclusive";
         let answer = match agreement {
