@@ -1,8 +1,10 @@
 # Runs two programs interleaved (A B B A); the including script sets `folder` and `rounds`.
 
 ratios() { # file of lines: round who name value
-  awk '{ log_of[$3, $1, $2] += log($4) / 2; names[$3]; rounds[$1] } END {
-    for (name in names) { n = 0
+  # What one of the runs lacks has no ratio.
+  awk '{ log_of[$3, $1, $2] += log($4) / 2; names[$3]++; rounds[$1] } END {
+    for (round in rounds) runs += 4
+    for (name in names) { n = 0; if (names[name] < runs) continue
       for (round in rounds) { r = exp(log_of[name, round, "ours"] - log_of[name, round, "peer"]); v[++n] = r }
       for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
       m = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2

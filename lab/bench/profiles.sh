@@ -24,9 +24,7 @@ medians() { # program
 }
 ours() { medians "$fathom"; }
 theirs() { medians "$dist"; }
-in_turn ours theirs > "$folder/all"
-awk -v runs=$((4 * rounds)) 'NR == FNR { n[$3]++; next } n[$1] == runs' "$folder/log" "$folder/all" \
-  > "$folder/ratios"
+in_turn ours theirs > "$folder/ratios"
 if [ ${#metrics[@]} -gt 0 ]; then cat "$folder/ratios"; exit; fi
 of() { awk -v least="$1" -v most="$2" '$3 >= least && $3 <= most' "$folder/ratios" | wc -l; }
 apart() { # cases whose rounds all lie on one side of 1, by more than 5 %

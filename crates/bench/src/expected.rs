@@ -10,8 +10,11 @@ use rustix::io::Errno;
 const SHOWN: usize = 60;
 /// Of an output, more than any file of expected ones has.
 pub(crate) const OUTPUT_MAX: usize = 2 << 20;
-/// After the end of a run, what it left behind may hold its output open for ever.
+/// Between two looks at whether the run has ended.
 const QUIET: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// After the end of a run, what it left behind may write for ever. No pipe has more than this.
+const REST_MAX: usize = 1 << 20;
 
 /// Passes on what a run writes, until `take` wants no more: the rest then has no reader, which ends
 /// the run.
@@ -21,17 +24,22 @@ pub(crate) fn drain(
     mut take: impl FnMut(&[u8]) -> bool,
 ) -> rustix::io::Result<()> {
     let mut part = vec![0; 64 << 10];
+    let mut rest = REST_MAX;
     loop {
         // Before the poll: what was written until the end is there then.
         let is_last = has_ended.load(Ordering::Acquire);
-        match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&QUIET)) {
+        let wait = if is_last { &AT_ONCE } else { &QUIET };
+        match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(wait)) {
             Ok(0) if is_last => return Ok(()),
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
             Err(error) => return Err(error),
         }
         let count = rustix::io::read(pipe, &mut part)?;
-        if count == 0 || !take(&part[..count]) {
+        if is_last {
+            rest = rest.saturating_sub(count);
+        }
+        if count == 0 || !take(&part[..count]) || rest == 0 {
             return Ok(());
         }
     }

@@ -129,6 +129,8 @@ impl<'w> Stage<'w> {
         }
         for (at, case) in cases.iter().enumerate() {
             if self.is_discarded() {
+                // Both read from the same caches.
+                self.run(case)?;
                 self.hook(case, Hook::Prepare)?;
                 let used = self.through_pipe(&case.program, None, |_| true);
                 self.read_with_pipe[at] =

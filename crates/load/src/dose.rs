@@ -219,6 +219,10 @@ pub fn prove(
         let ratios = ratios(&rounds, at);
         recorder.record(dose.measured(&params, &found, ratios, dose.predicted(request_s)));
     }
+    if found.len() < doses.len() {
+        let text = "an added load had no effect that can be estimated".to_owned();
+        return Ok(Proof::Inconclusive(text));
+    }
     Ok(fathom_analysis::load::prove(suspect, &found, contention.as_deref()))
 }
 
@@ -255,10 +259,13 @@ fn effect(
     };
     let is_own = dose.of == suspect;
     let both = demand(dose.of, without, !is_own).zip(demand(dose.of, at, !is_own));
-    let (took_s, with_s) = both.map_or_else(
-        || (dose.dose_s, dose.demand_s + dose.dose_s),
-        |(before, with)| ((with - before).max(0.0), with),
-    );
+    let (took_s, with_s) = match both {
+        Some((before, with)) => ((with - before).max(0.0), with),
+        // A lock has no counter: it is held for as long as was asked.
+        None if dose.of == "serial" => (dose.dose_s, dose.demand_s + dose.dose_s),
+        // Whether it was taken is unknown: it excludes nothing.
+        None => (0.0, 0.0),
+    };
     let side = demand(suspect, without, false).zip(demand(suspect, at, false));
     let side = side.map_or(1.0, |(before, with)| before / with).min(1.0);
     let request_s =
@@ -314,7 +321,7 @@ fn demand(of: &str, window: &DoseWindow, all: &Capacities, waits: bool) -> Optio
         "client" => of_cpus(window.client_ns, all.client_cpus)?,
         _ => return None,
     };
-    Some(all_s / window.step.all.completed as f64)
+    Some(all_s / window.step.all.arrived())
 }
 
 /// A window with added load. `None` if nothing was completed, or after a stop.

@@ -244,7 +244,10 @@ impl Limit {
                 let reason =
                     Reason::new(Cause::TooShort, text).with_remedy(first.and_then(LeftOut::remedy));
                 let verdict = Verdict { state: State::Unavailable, reasons: vec![reason] };
-                let knee = self.knee.as_ref().map(|knee| plain(&metrics::KNEE, knee, 1.0));
+                // Twice as many clients without saturation refute it.
+                let least = f64::from(*up_to) / 2.0;
+                let knee = self.knee.as_ref().filter(|knee| knee.high() > least);
+                let knee = knee.map(|knee| plain(&metrics::KNEE, knee, 1.0));
                 let saturation = Measured {
                     metric: metrics::SATURATION.0.id,
                     params: params.clone(),

@@ -196,7 +196,10 @@ impl<'l> LoadRun<'l> {
         let here = telemetry.as_ref().filter(|(begin, _)| {
             span.is_some_and(|(at, _)| (at.asked_ns..=at.read_ns).contains(&begin.at_ns))
         });
+        // Without its CPU time a server on this machine would be one of the others.
+        let is_known = here.is_some() || !self.target.is_loopback_path;
         let of_server = here.map_or(0, |(begin, end)| end.cpu_ns.saturating_sub(begin.cpu_ns));
+        let span = span.filter(|_| is_known);
         window.others = span.and_then(|(begin, end)| others(begin, end, of_server));
         window.server = telemetry.map(|(begin, end)| between(&begin, &end));
         window.quota = self.quota;

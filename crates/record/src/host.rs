@@ -450,6 +450,8 @@ impl Host {
 
 /// Kernel parameters that change performance; others may identify a machine or have secrets.
 const PERFORMANCE: &str = "
+    hugetlb_free_vmemmap indirect_target_selection l1d_flush nospectre_bhb pcie_aspm.policy
+    rcu_nocb_poll reg_file_data_sampling spec_rstack_overflow spectre_bhi tsa
     amd_iommu amd_pstate apparmor audit cgroup_disable cgroup_no_v1 clocksource
     cpufreq.default_governor cpuidle.governor cpuidle.off cpuidle_haltpoll.force
     default_hugepagesz elevator gather_data_sampling haltpoll.guest_halt_poll_ns highres hpet
@@ -468,7 +470,8 @@ const PERFORMANCE: &str = "
 #[must_use]
 pub fn performance_parameters(line: &str) -> String {
     let words = line.split_whitespace().take_while(|word| *word != "--");
-    let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
+    // The kernel takes both signs.
+    let name = |word: &str| word.split('=').next().unwrap_or_default().replace('-', "_");
     let is_known = |word: &&str| PERFORMANCE.split_whitespace().any(|known| known == name(word));
     words.filter(is_known).collect::<Vec<&str>>().join(" ")
 }

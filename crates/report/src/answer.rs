@@ -378,13 +378,17 @@ fn unusual<'r>(document: &'r Document, tiles: &[Tile]) -> (Vec<AnswerItem>, Sign
     let changed: Vec<String> = changes.iter().filter(is_worse).map(|it| it.0.clone()).collect();
     items.extend(changes.into_iter().map(|(text, _)| AnswerItem::new(text)));
     let slow: Vec<&Record> = findings::judged(document).filter(|it| is_slow(it)).collect();
-    let bad = slow.len() + worse + changed.len();
+    let all_rare = furthest_worse(&document.records, usize::MAX).0;
+    // What is slow, and worse than on such machines, is one result.
+    let twice = all_rare.iter().filter(|it| slow.iter().any(|slow| std::ptr::eq(*slow, **it)));
+    let bad = slow.len() + worse + changed.len() - twice.count();
     let mut worst: Vec<String> = rare.iter().filter_map(|it| beside_typical(it)).collect();
-    worst.extend(far.iter().filter(|it| is_slow(it)).filter_map(|it| short(it)));
+    let is_named = |it: &&Record| rare.iter().any(|rare| std::ptr::eq(*rare, *it));
+    let slow_only = far.iter().copied().filter(|it| is_slow(it) && !is_named(it));
+    worst.extend(slow_only.filter_map(short));
     worst.extend(changed);
     worst.truncate(WORST_NAMED);
     let others = outside - slow.len();
-    let all_rare = furthest_worse(&document.records, usize::MAX).0;
     let signs = Signs {
         furthest: far.first().copied(),
         is_beside_typical: worse > 0,

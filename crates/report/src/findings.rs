@@ -86,8 +86,8 @@ pub(crate) fn furthest_worse(records: &[Record], count: usize) -> (Vec<&Record>,
 }
 
 /// Results that are not typical of such machines, the furthest first, one per metric, and how many
-/// more there are.
-pub(crate) fn unusual(records: &[Record], count: usize) -> Vec<String> {
+/// more there are; with the kind of machines, and what is not judged.
+pub(crate) fn unusual(records: &[Record], count: usize) -> (Option<String>, Vec<String>) {
     let far: Vec<(f64, &Record)> =
         records.iter().filter_map(|it| Some((beyond_typical(it)?, it))).collect();
     let all = far.len();
@@ -97,13 +97,12 @@ pub(crate) fn unusual(records: &[Record], count: usize) -> Vec<String> {
     if all > texts.len() {
         texts.push(format!("{} more: `fathom compare --typical`", all - texts.len()));
     }
-    texts.extend(kind.map(|kind| format!("beside machine types with {kind}")));
     texts.extend(
         typical_not_judged(records)
             .into_iter()
             .map(|(why, count)| format!("{} not judged: {why}", counted(count, "number"))),
     );
-    texts
+    (kind.map(|kind| format!("beside machine types with {kind}")), texts)
 }
 
 /// Why numbers outside their typical range are not judged, each reason with their count.

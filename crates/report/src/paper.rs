@@ -180,8 +180,8 @@ fn conclusion(first: &Document, documents: &[Document]) -> Vec<Block> {
     // Said once.
     let name = |text: &str| text.split(' ').next().map(str::to_owned);
     findings.retain(|it| !far.iter().any(|other| name(it) == name(other)));
-    let mut rare = unusual(&first.records, 8);
-    let beside = rare.pop().unwrap_or_default();
+    let (beside, rare) = unusual(&first.records, 8);
+    let beside = beside.unwrap_or_else(|| "beside published machines".to_owned());
     let lists = [
         ("The operations beside each other".to_owned(), compared),
         ("Outside their predictions".to_owned(), far),

@@ -75,7 +75,7 @@ fn rows<'r>(sides: &'r SideBySide, runs: &[&Document]) -> Vec<NamedSideRow<'r>> 
     rows
 }
 
-/// `vm2 is the best of 3: vm2 leads in 12, vm1 leads in 3, 10 of 25 numbers show no difference.`
+/// `vm2 is the best of 3: vm2 leads in 12, vm1 leads in 3, 10 of 25 numbers undecided.`
 fn conclusion(sides: &SideBySide, rows: &[NamedSideRow<'_>]) -> String {
     if rows.is_empty() {
         return "These runs have no number in common.".to_owned();
@@ -93,7 +93,7 @@ fn conclusion(sides: &SideBySide, rows: &[NamedSideRow<'_>]) -> String {
     let won = wins.iter().filter(|(count, _)| *count > 0);
     let won: Vec<String> =
         won.map(|(count, host)| format!("{} leads in {count}", host.host)).collect();
-    let open = format!("{open} of {} show no difference", counted(all, "number"));
+    let open = format!("{open} of {} undecided", counted(all, "number"));
     let all = [won, vec![open]].concat();
     format!("{start}: {}.", all.join(", "))
 }

@@ -133,8 +133,11 @@ impl Client {
     /// The share of a body of known length that so many bytes are, of a response that counts.
     pub(super) fn part(&self, bytes: u64) -> f64 {
         let all = self.missing().map_or(0, |missing| self.body_bytes + missing);
-        let is_counted = (200..300).contains(&self.status) && all > 0;
-        if is_counted { bytes as f64 / all as f64 } else { 0.0 }
+        if self.is_accepted() && all > 0 { bytes as f64 / all as f64 } else { 0.0 }
+    }
+
+    pub(super) fn is_accepted(&self) -> bool {
+        (200..300).contains(&self.status)
     }
 
     /// Accounts for received bytes.

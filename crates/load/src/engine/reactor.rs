@@ -413,7 +413,8 @@ impl<'w> Reactor<'w> {
                     if let Some(slot) = self.shared.slot(self.now) {
                         let slot = &mut self.tally.window.slots[slot];
                         slot.received_bytes += count as u64;
-                        slot.body_bytes += client.body_bytes - before;
+                        let of_body = client.body_bytes - before;
+                        slot.body_bytes += if client.is_accepted() { of_body } else { 0 };
                         slot.partial += part;
                     }
                     client.counted += part;

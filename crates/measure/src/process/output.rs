@@ -20,10 +20,10 @@ pub struct OutputLimits {
 }
 
 /// With more run-queue delay than so many time limits a process hangs all the same.
-const WAITS_MAX: u64 = 20;
+const WAITS_MAX: u64 = 8;
 
 impl OutputLimits {
-    /// The time limit of a process that had to wait for a CPU: neighbours make nothing hang.
+    /// The time limit of a process that had to wait for a CPU: waiting for a CPU is not hanging.
     pub(super) fn beside(self, run_queue_ns: u64) -> u64 {
         self.time_ns.saturating_add(run_queue_ns.min(self.time_ns.saturating_mul(WAITS_MAX)))
     }

@@ -62,11 +62,16 @@ fn timeout_keeps_the_output() {
 #[test]
 fn limit_stretches_by_the_wait_for_a_cpu() {
     let limits = OutputLimits { time_ns: 10, output_bytes: 0 };
-    assert_eq!([0, 90, 10_000].map(|waited_ns| limits.beside(waited_ns)), [10, 100, 210]);
+    assert_eq!([0, 60, 10_000].map(|waited_ns| limits.beside(waited_ns)), [10, 70, 90]);
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn child_that_shares_a_cpu_waits_for_it() {
+    if !std::path::Path::new("/proc/self/schedstat").exists() {
+        println!("skipped: this kernel counts no waits for a CPU");
+        return;
+    }
     let cpu = crate::affinity::allowed()[0];
     let script = "while :; do :; done & while :; do :; done";
     let command = || {
