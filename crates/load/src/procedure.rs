@@ -71,11 +71,11 @@ impl Procedure for LoadOptions {
         if self.think_distribution != Distribution::Constant
             && self.all_cases().iter().all(|case| case.think.is_zero())
         {
-            let text = "--think-distribution: no client thinks: give --think";
+            let text = "--think-distribution: needs --think";
             return Err(ProcedureError::usage(text));
         }
         if self.prove && self.closed().is_empty() {
-            let text = "--prove is of a closed loop: give --clients";
+            let text = "--prove needs --clients: a closed loop";
             return Err(ProcedureError::usage(text));
         }
         self.urls.as_deref().map_or(Ok(()), check_pattern)?;

@@ -271,7 +271,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Whether a process is limited alike in both: numbers under other limits are of another size
+    /// Whether both set the same limits: numbers under other limits are of another size
     /// of machine.
     pub fn has_limits_of(&self, other: &Self) -> bool {
         (self.cpu_quota, self.memory_limit_bytes) == (other.cpu_quota, other.memory_limit_bytes)

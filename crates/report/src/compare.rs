@@ -424,7 +424,7 @@ fn foot(comparison: &Comparison, lines: &[FamilyLine<'_>], columns: &Lines) -> S
     let within = comparison.rows.iter().filter(|row| row.ratio.is_some() && is_single(row)).count();
     if within > 0 {
         notes.push(format!(
-            "{} of one process a side: intervals within a run know nothing of other runs",
+            "{} of one process a side: intervals do not include run-to-run variation",
             counted(within, "case")
         ));
     }
@@ -517,8 +517,8 @@ fn summary(comparison: &Comparison) -> String {
         ),
         // By chance alone, twice as many are rare.
         0 if looks as f64 > 2.0 * comparison.false_alarms.ceil() => format!(
-            "Nothing is shown to have changed, but more looks so than by chance: measure both \
-             again, with more processes. {of}: {counts}."
+            "Nothing is shown to have changed, but more cases look changed than expected by \
+             chance: measure both again, with more processes. {of}: {counts}."
         ),
         0 => format!("Nothing is shown to have changed. {of}: {counts}."),
         _ => format!("{certain} of {of} changed: {counts}."),

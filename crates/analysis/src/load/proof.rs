@@ -84,14 +84,14 @@ pub fn prove(suspect: &str, found: &[LoadEffect], contention: Option<&str>) -> P
         Shown::Neither => return because(own.words()),
         Shown::DoesNot => Some(own.words()),
         Shown::Limits => others().find(|it| it.shown() == Shown::Limits).map(|other| {
-            format!("load added to another resource has the effect, too: {}", other.words())
+            format!("load added to another resource has the same effect: {}", other.words())
         }),
     };
     let open: Vec<String> = others().filter(|it| !it.is_decided()).map(LoadEffect::words).collect();
     match against {
         Some(text) if contention.is_none() => Proof::Refuted(text),
         Some(text) => because(text),
-        // What was not tried excludes nothing.
+        // Without another added load nothing is ruled out.
         None if others().next().is_none() => {
             because("no load was added to another resource".to_owned())
         }

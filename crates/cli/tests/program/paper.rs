@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use fathom_record::{Agreement, Cause, Document, Fact, MetricId, Params, State, Verdict};
+use fathom_record::{Agreement, Cause, Document, Fact, MetricId, Params, State, Unit, Verdict};
 
 use crate::ProgramTestEnv;
 use crate::fleet::recorded;
@@ -175,12 +175,12 @@ fn line_that_explains_little_is_no_result() {
     let env = ProgramTestEnv::new();
     let mut run = recorded();
     let call = run.records.iter_mut().find(|it| it.metric.as_str() == "cpu.call").expect("a call");
-    call.facts.push(Fact::text("line", "0.1 ns × args + 0.9 ns (r² 0.148)"));
+    call.facts.extend(Fact::of_line(0.1, 0.9, 0.148, Unit::Nanoseconds, "args"));
     let sealed = run.records.into_iter().map(fathom_record::Record::sealed).collect();
     let html = paper(&env, &Document { records: sealed, ..run }, "paper.html");
     let calls = chapter(&html, "Function call by arguments</h2>");
     assert!(!calls.contains("0.148"), "{calls}");
-    assert_contains(calls, &["No line through these numbers is shown: r² &lt; 0.5"]);
+    assert_contains(calls, &["No linear fit is shown: r² &lt; 0.5"]);
 }
 
 #[test]

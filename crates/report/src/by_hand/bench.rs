@@ -267,11 +267,9 @@ fn output(commands: &[&Record]) -> Option<String> {
                 _ => "most".to_owned(),
             };
             let name = label(record);
-            format!(
-                "{place}, {share} of the time of {name} ({bytes}, by the price of cat's output)"
-            )
+            format!("{place}, {share} of the time of {name} ({bytes}, pipe cost measured with cat)")
         }
-        Some(_) => format!("{place}, below 1 % of each time (by cat)"),
+        Some(_) => format!("{place}, below 1 % of each time (pipe cost measured with cat)"),
         None => place.to_owned(),
     })
 }

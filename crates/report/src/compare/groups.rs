@@ -72,8 +72,8 @@ pub(super) fn changed(groups: &GroupComparison, all: bool, width: usize) -> Stri
         let ends = [slower.iter().copied().reduce(f64::min), slower.into_iter().reduce(f64::max)];
         let [low, high] = ends.map(|end| end.map_or_else(|| NOTHING.to_owned(), signed_percent));
         rest.push(format!(
-            "{} without a change beyond its own uncertainty: all cases together {low} to {high} \
-             of their time",
+            "{} without a change beyond its own uncertainty: time of all cases together {low} to \
+             {high}",
             counted(others.len(), "host")
         ));
     }

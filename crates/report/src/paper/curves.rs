@@ -165,19 +165,17 @@ pub(super) fn stated_lines(records: &[&Record]) -> Vec<String> {
 pub(super) fn unexplained(records: &[&Record]) -> Option<String> {
     let lines = lines_of(records);
     (!lines.is_empty() && lines.iter().all(|(_, explains)| !explains))
-        .then(|| format!("No line through these numbers is shown: r² < {R_SQUARED_MIN} for each."))
+        .then(|| format!("No linear fit is shown: r² < {R_SQUARED_MIN}."))
 }
 
 /// Each equation, and whether its line explains the numbers.
 fn lines_of(records: &[&Record]) -> Vec<(String, bool)> {
-    let of =
-        |record: &&Record| LINES.iter().find_map(|name| record.text_of(name).map(str::to_owned));
-    let with_sense = |line: String| {
-        let r_squared = line.rsplit_once("r² ").map(|it| it.1.trim_end_matches(')').parse());
-        let explains = r_squared.is_none_or(|it| it.is_ok_and(|it: f64| it >= R_SQUARED_MIN));
-        (line, explains)
+    let of = |record: &&Record| {
+        let line = LINES.iter().find_map(|name| record.text_of(name))?;
+        let r_squared = record.quantity_of(fact::R_SQUARED);
+        Some((line.to_owned(), r_squared.is_none_or(|it| it >= R_SQUARED_MIN)))
     };
-    distinct(records.iter().filter_map(of)).into_iter().map(with_sense).collect()
+    distinct(records.iter().filter_map(of))
 }
 
 /// `in a register: 1.200 ns + 0.300 ns × args, r² = 0.98`, of the valid numbers.

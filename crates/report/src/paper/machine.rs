@@ -1,6 +1,6 @@
 //! The machine: a table for reading, and every fact with its source.
 
-use fathom_record::quantity::{NOTHING, quantity};
+use fathom_record::quantity::{NOTHING, counted, quantity};
 use fathom_record::{Document, Host, Origin, Record, Unit};
 use serde_json::Value;
 
@@ -101,8 +101,9 @@ fn mitigations(host: &Host) -> Option<String> {
     let all = &host.mitigations;
     let acts = all.iter().filter(|(_, words)| *words != "Not affected");
     let acts: Vec<String> = acts.map(|(name, words)| format!("{name}: {words}")).collect();
-    let rest = format!("not affected by {} others", all.len() - acts.len());
-    (!all.is_empty()).then(|| acts.into_iter().chain([rest]).collect::<Vec<_>>().join(";\n"))
+    let rest = all.len() - acts.len();
+    let rest = (rest > 0).then(|| format!("not affected by {}", counted(rest, "other")));
+    (!all.is_empty()).then(|| acts.into_iter().chain(rest).collect::<Vec<_>>().join(";\n"))
 }
 
 /// Each fact with its value, and where it comes from.

@@ -106,11 +106,16 @@ fn pipe_and_less_work_are_said() {
         record
     };
     let text = screen(&[piped("a", 0.0), piped("b", 12.0)]);
-    assert!(text.contains("output: a drained pipe, below 1 % of each time (by cat)"), "{text}");
+    assert!(
+        text.contains(
+            "output: a drained pipe, below 1 % of each time (pipe cost measured with cat)"
+        ),
+        "{text}"
+    );
     let text = screen(&[piped("a", 20e6), piped("b", 12.0)]);
-    assert!(text.contains("pipe, about 5.0 % of the time of a (19.07 MiB, by the price"), "{text}");
+    assert!(text.contains("pipe, about 5.0 % of the time of a (19.07 MiB, pipe cost"), "{text}");
     let text = screen(&[piped("a", 800e6), piped("b", 12.0)]);
-    assert!(text.contains("pipe, most of the time of a (762.9 MiB, by the price"), "{text}");
+    assert!(text.contains("pipe, most of the time of a (762.9 MiB, pipe cost"), "{text}");
     let mut less = ratio([0.05, 0.08, 0.1], Params::none());
     let reason = Reason::new(Cause::WrongWork, "b reads 4 kB of 20 MB, as its output is /dev/null");
     less.verdict = Verdict { state: State::Noisy, reasons: vec![reason] };
