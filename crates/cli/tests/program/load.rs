@@ -237,8 +237,8 @@ fn conditions_are_the_exit_status() {
         ("--in-flight 5", "--in-flight is of an open loop: give --rate or --find-max"),
         ("--find-max --rate 5", "--rate"),
         ("--rate 5 --slo p99>5ms", "limits of good responses"),
-        ("--rate 5 --prove", "--prove is of a closed loop"),
-        ("--think-distribution exponential", "no client thinks"),
+        ("--rate 5 --prove", "--prove needs --clients: a closed loop"),
+        ("--think-distribution exponential", "--think-distribution: needs --think"),
     ] {
         assert_usage_error(&env.exec(&format!("load {} {options}", server.url("/f1"))), &[words]);
     }
