@@ -19,9 +19,20 @@ const UNITS: { [unit in Unit]: [number, string[]] } = {
   ratio: [1e3, ['']],
 };
 
+const OF_LOADS: Partial<typeof UNITS> = {
+  'bytes/s': [1e3, ['B/s', 'kB/s', 'MB/s', 'GB/s']],
+  '1/s': [1e3, ['requests/s']],
+};
+let ofPage = UNITS;
+
+/** A page of loads has the units of their command. */
+export function useUnitsOfLoads(isLoad: boolean): void {
+  ofPage = isLoad ? { ...UNITS, ...OF_LOADS } : UNITS;
+}
+
 /** The largest unit in which the rounded value is at least 1. */
 export function scaleOf(value: number, unit: Unit, figures: number): Scale {
-  const [step, symbols] = UNITS[unit];
+  const [step, symbols] = ofPage[unit];
   let scale: Scale = { divisor: 1, symbol: symbols[0] ?? '' };
   for (const symbol of symbols.slice(1)) {
     const scaled = value / scale.divisor;

@@ -1,9 +1,12 @@
 // The list of stored runs: filtered and paged by the server, each with a link; two can be compared.
 
 import { counted } from './compared';
+import type { Params, Unit } from './contents';
 import type { View } from './element';
-import { boxed, element } from './element';
+import { boxed, element, svgElement } from './element';
 import { address, toHistory, toHosts, toRun, toRuns } from './links';
+import { parametersText } from './parameters';
+import { NOTHING, quantity } from './quantity';
 import { statusWord } from './tiles';
 
 export interface Run {
@@ -29,7 +32,15 @@ export interface Runs {
   hosts: [string, string][];
   metrics: string[];
   kinds: string[];
+  /** The first case of the metric that is filtered by, and its number in each run. */
+  trend: Trend | null;
   store: string;
+}
+
+interface Trend {
+  params: Params;
+  unit: Unit;
+  values: { [id: string]: number };
 }
 
 /** The texts of the address. */
@@ -107,7 +118,23 @@ function subject({ asked: metrics = [], procedure }: Run): string {
 
 const NUMBERS = 'valid noisy unavailable invalid failed'.split(' ');
 
-function row(run: Run, hosts: Runs['hosts']): HTMLElement {
+const BAR = { width: 100, height: 8 };
+
+/** A number, and how large it is beside those of the other runs. */
+function numberCell(id: string, { unit, values }: Trend): HTMLElement {
+  const value = values[id];
+  if (value === undefined) return element('td', { class: 'trend' }, NOTHING);
+  const most = Math.max(...Object.values(values));
+  const width = most > 0 ? (BAR.width * value) / most : 0;
+  return element(
+    'td',
+    { class: 'trend' },
+    quantity(value, unit),
+    svgElement('svg', { ...BAR, 'aria-hidden': 'true' }, svgElement('rect', { ...BAR, width })),
+  );
+}
+
+function row(run: Run, { hosts, trend }: Runs): HTMLElement {
   const { id, label, started, state, effort, host, host_id: its, kernel, counts } = run;
   const total = NUMBERS.reduce((sum, name) => sum + (counts[name] ?? 0), 0);
   const same = hosts.filter(([, name]) => name === host).length;
@@ -137,6 +164,7 @@ function row(run: Run, hosts: Runs['hosts']): HTMLElement {
     ),
     element('td', {}, minute(started), element('small', {}, effort)),
     element('td', {}, element('a', { href: toRuns({ host: its ?? host }) }, hostName)),
+    trend && numberCell(id, trend),
     element('td', { class: 'subject', title: (run.asked ?? []).join('\n') }, subject(run)),
     element(
       'td',
@@ -148,17 +176,22 @@ function row(run: Run, hosts: Runs['hosts']): HTMLElement {
   );
 }
 
-function list({ rows, hosts }: Runs): HTMLElement {
+function list(data: Runs): HTMLElement {
+  const { rows, trend } = data;
+  const head = ['A B', 'run', 'started, UTC', 'host', 'measured', 'state', 'kernel'];
+  const metric = asked().get('metric') ?? '';
+  const name = trend && [metric, parametersText(trend.params)].filter((it) => it).join(', ');
+  if (name) head.splice(4, 0, name);
   return element(
     'form',
     { action: address('/compare'), method: 'get', 'aria-label': 'Compare two runs' },
     boxed(
       'Table of stored runs',
-      ['A B', 'run', 'started, UTC', 'host', 'measured', 'state', 'kernel'],
+      head,
       element(
         'tbody',
         {},
-        rows.map((run) => row(run, hosts)),
+        rows.map((run) => row(run, data)),
       ),
       { id: 'stored' },
       'Stored runs, the last stored first',

@@ -11,6 +11,7 @@ import { fleet } from './fleet';
 import type { Histories } from './history';
 import { history } from './history';
 import { address, identityOf, isLive, toComparison, toRuns } from './links';
+import { useUnitsOfLoads } from './quantity';
 import type { Runs } from './runs';
 import { runs } from './runs';
 import { summary, title } from './summary';
@@ -99,6 +100,7 @@ const drawn = (): Promise<void> =>
 async function show(contents: Contents, place: HTMLElement, again: boolean): Promise<void> {
   // Of a load the curve says more than its rows.
   const isLoad = contents.documents.every(({ run }) => run.procedure === 'load');
+  useUnitsOfLoads(isLoad);
   const links: [string, string][] = [
     ['cases', 'Cases'],
     ['charts', 'Charts'],

@@ -148,13 +148,13 @@ named('capacities, saturation and knee are drawn', async () => {
   assert.deepEqual(log, []);
   const names = await texts(page, 'throughput', 'g.names-of-limits text');
   assert.deepEqual(names, [
-    'network 5.00 kops/s',
-    'server CPU 11.0 kops/s',
-    'random files, saturation 3.60 kops/s',
+    'network 5000 requests/s',
+    'server CPU 11000 requests/s',
+    'random files, saturation 3600 requests/s',
   ]);
   assert.deepEqual(await texts(page, 'throughput', 'g.names-of-knees text'), ['knee 2.50']);
   const note = await page.locator('#load-throughput figcaption').textContent();
-  assert.match(note, /Capacities beyond the axis: disk 20.0 kops\/s\./);
+  assert.match(note, /Capacities beyond the axis: disk 20000 requests\/s\./);
   // The bound rises to the knee, and the knee is at its corner.
   const bound = await page.locator('#load-throughput g.bounds path').getAttribute('d');
   const corners = bound.match(/[\d.]+,[\d.]+/g).map((pair) => pair.split(',').map(Number));

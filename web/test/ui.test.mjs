@@ -95,6 +95,14 @@ named('list has every run, filtered by its fields', async () => {
   assert.equal(await rows.count(), ids.steady.length);
   const host = await page.getByLabel('Host', { exact: true }).inputValue();
   assert.equal(host, 'steady', 'the form keeps its fields');
+  assert.equal(await page.locator('#stored .trend').count(), 0, 'a group has no number');
+  await page.goto(`${ui.address}/?host=steady&metric=cpu.call`);
+  await rows.first().waitFor();
+  const widths = await page
+    .locator('#stored .trend rect')
+    .evaluateAll((all) => all.map((it) => Number(it.getAttribute('width'))));
+  assert.equal(widths.length, ids.steady.length);
+  assert.equal(Math.max(...widths), 100);
   await page.getByRole('link', { name: 'Clear' }).click();
   await page.waitForURL(`${ui.address}/`);
   await page.locator('#of-kind').selectOption('bench');

@@ -99,8 +99,9 @@ impl Answer {
             mood = Mood::Care;
         }
         verdict.splice(0..0, sentences);
-        let mut next: Vec<AnswerItem> = own.into_iter().map(AnswerItem::new).collect();
-        next.extend(self::next(document, &signs));
+        let mut next: Vec<AnswerItem> = own.iter().map(AnswerItem::new).collect();
+        let of_run = self::next(document, &signs);
+        next.extend(of_run.into_iter().filter(|it| own.iter().all(|own| *own != it.text)));
         let usual = usual(&document.records, tiles);
         Self { mood, verdict, ignore: ignore(document), unusual, usual, next }
     }

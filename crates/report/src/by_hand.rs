@@ -13,13 +13,13 @@ use fathom_record::{
     Unit,
 };
 
-use crate::closing::closing;
 use crate::columns::{Setting, columns_for};
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
 use crate::findings::sentence;
 use crate::layout::Layout;
 use crate::model::no_model_line;
+use crate::overview;
 use crate::remarks::meaning;
 use crate::remedy;
 use crate::shown::{ShownRecord, limits};
@@ -134,7 +134,7 @@ pub fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
     if !records.is_empty() && records.iter().all(load::is_load) {
         // Selected records may lack what the others are shown with.
         let text = load::group(records, earlier, width);
-        if !text.is_empty() {
+        if !text.is_empty() || records.iter().all(load::is_capacity) {
             return text;
         }
     }
@@ -156,18 +156,23 @@ pub fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
     text
 }
 
-/// A stored run of a procedure, printed as it was while it ran.
-pub fn show(document: &Document, width: usize) -> String {
+/// A run of a procedure as its command ends with it: the answer, then what it follows from.
+pub fn whole(document: &Document, width: usize) -> String {
+    format!("{}\n{}", overview::answer(document, width), evidence(document, width))
+}
+
+/// All groups of a run, and what their curves say.
+pub(crate) fn evidence(document: &Document, width: usize) -> String {
+    let Document { records, host, .. } = document;
     let mut text = String::new();
     let mut shown = 0;
-    for records in document.records.chunk_by(|a, b| a.visit == b.visit) {
-        text += &group(records, &document.records[..shown], width);
-        shown += records.len();
+    for of_visit in records.chunk_by(|a, b| a.visit == b.visit) {
+        text += &group(of_visit, &records[..shown], width);
+        shown += of_visit.len();
     }
-    // The opening ends with a blank line.
-    text = text.trim_start_matches('\n').to_owned();
-    text += &findings(&document.records, &document.host, width);
-    text + &closing(document, width)
+    // How the capacities were measured is wanted last.
+    text += &load::capacities(records, width);
+    text.trim_start_matches('\n').to_owned() + &findings(records, host, width)
 }
 
 /// One record: its facts, prediction and verdict.

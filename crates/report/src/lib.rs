@@ -93,20 +93,16 @@ pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> Strin
         return overview(document, layout.width, trends);
     }
     let is_import = document.records.iter().any(|record| record.measured_by.is_some());
-    let text = opening(document, layout.width);
-    if document.run.procedure.is_some() && !is_import {
-        return text + &by_hand::show(document, layout.width);
-    }
-    let mut table = Table::new(*layout).on(&document.host);
+    let mut text = if document.run.procedure.is_some() && !is_import {
+        by_hand::whole(document, layout.width)
+    } else {
+        let mut table = Table::new(*layout).on(&document.host);
+        let answer = overview::answer(document, layout.width);
+        let [header, rows] = [table.header(), table.rows(&document.records)];
+        format!("{answer}\n{header}{rows}{}", table.foot())
+    };
     // Where and how it was measured: below the numbers, which are wanted first.
-    let about = text;
-    let mut text = overview::answer(document, layout.width) + "\n";
-    text += &table.header();
-    text += &table.rows(&document.records);
-    text += &table.foot();
-    text += "\n";
-    text += about.trim_end_matches('\n');
-    text += "\n";
-    text += &closing(document, layout.width);
-    text
+    let about = opening(document, layout.width);
+    text += &format!("\n{}\n", about.trim_end_matches('\n'));
+    text + &closing(document, layout.width)
 }

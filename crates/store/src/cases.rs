@@ -16,11 +16,18 @@ pub struct CaseSearch<'a> {
     pub like: Option<&'a Host>,
     /// Only valid and noisy records.
     pub numbers: bool,
+    /// Only runs that came to their end.
+    pub complete: bool,
 }
 
 impl<'a> CaseSearch<'a> {
     pub fn on_host(host: &'a str) -> Self {
-        Self { host, like: None, numbers: false }
+        Self { host, like: None, numbers: false, complete: false }
+    }
+
+    /// Numbers of runs that came to their end.
+    pub fn whole(self) -> Self {
+        Self { numbers: true, complete: true, ..self }
     }
 }
 
@@ -62,10 +69,11 @@ impl Store {
                     AND (NOT ?3 OR other.verdict IN ('valid', 'noisy'))
                     AND (CAST(?4 AS TEXT) IS NULL OR (its.kernel = ?4 AND its.cpu_model = ?5
                         AND its.logical_cpus = ?6))
+                    AND (NOT ?7 OR its.state = 'complete')
                 ORDER BY other.run DESC LIMIT 1)
              CROSS JOIN run ON run.number = record.run"
         );
-        let CaseSearch { host, like, numbers } = search;
+        let CaseSearch { host, like, numbers, complete } = search;
         let [kernel, model] = [like.map(|it| &it.kernel), like.map(|it| &it.cpu.model)];
         let logical = like.map(|it| it.cpu.logical);
         let mut cases = Vec::new();
@@ -79,7 +87,7 @@ impl Store {
                     numbers: (number(row, 1)?, number(row, 0)?),
                 })
             };
-            let arguments = values![metric, host, numbers, kernel, model, logical];
+            let arguments = values![metric, host, numbers, kernel, model, logical, complete];
             cases.extend(self.database.rows(&query, arguments, case)?);
         }
         cases.sort_by_key(|case: &StoredCase| case.numbers);

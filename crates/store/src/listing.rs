@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::KINDS;
+use fathom_record::{KINDS, Params};
 
-use crate::column::{IS_SELECTION, text};
+use crate::column::{IS_SELECTION, bytes, parse, text};
 use crate::database::{DatabaseRow, DatabaseValue};
 use crate::{RunRow, Store, StoreError};
 
@@ -23,6 +23,16 @@ pub struct Filter {
     pub since: Option<String>,
     /// Runs that started before the end of this time: of the whole day, if it is a date.
     pub until: Option<String>,
+}
+
+/// A case in several runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunTrend {
+    pub params: Params,
+    /// As in records.
+    pub unit: String,
+    /// By the id of the run.
+    pub values: BTreeMap<String, f64>,
 }
 
 impl Filter {
@@ -80,6 +90,38 @@ impl Store {
         let query = format!("SELECT count(*) FROM run WHERE {conditions}");
         let total = self.database.integer(&query, &arguments)?;
         Ok((self.run_rows(&rest, &arguments)?, u32::try_from(total).unwrap_or(u32::MAX)))
+    }
+
+    /// The numbers of a metric in those runs, by the id of their run, with its first case and unit.
+    pub fn trend_where(
+        &self,
+        filter: &Filter,
+        metric: &str,
+        most: u32,
+        passed: u32,
+    ) -> Result<Option<RunTrend>, StoreError> {
+        let (conditions, mut arguments) = filter.conditions();
+        arguments.push(metric.to_owned());
+        let arguments: Vec<DatabaseValue<'_>> = arguments.iter().map(DatabaseValue::from).collect();
+        let query = format!(
+            "SELECT run.id, record.params, headline.unit, headline.value
+             FROM (SELECT number, id FROM run WHERE {conditions}
+                ORDER BY run.number DESC LIMIT {most} OFFSET {passed}) AS run
+             JOIN record ON record.run = run.number AND record.metric = ?{}
+             JOIN headline ON headline.record = record.number
+             WHERE headline.state IN ('valid', 'noisy') AND headline.value IS NOT NULL
+             ORDER BY record.params",
+            arguments.len()
+        );
+        let row = |row: &dyn DatabaseRow| {
+            let params: Params = parse(bytes(row, 1)).unwrap_or_default();
+            Ok((params, text(row, 2), text(row, 0), row.real(3)?.unwrap_or_default()))
+        };
+        let rows = self.database.rows(&query, &arguments, row)?;
+        let Some((params, unit, ..)) = rows.first().cloned() else { return Ok(None) };
+        let own = rows.into_iter().filter(|row| row.0 == params);
+        let values = own.map(|(_, _, id, value)| (id, value)).collect();
+        Ok(Some(RunTrend { params, unit, values }))
     }
 
     /// The hosts by their identity, with the name in their last run.

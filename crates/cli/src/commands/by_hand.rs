@@ -196,7 +196,6 @@ impl Audience for Printer {
             });
             self.output.write(&lines.collect::<String>());
         }
-        self.print(&by_hand::group(records, &self.printed, self.width));
         let bare = |record: &Record| Record {
             samples: None,
             series: Vec::new(),
@@ -268,8 +267,8 @@ impl Audience for Printer {
                 self.output.write(&fathom_report::brief(document, self.width, is_stored));
             }
             ByHandFormat::Tables => {
-                let findings = by_hand::findings(&document.records, &document.host, self.width);
-                self.output.write(&findings);
+                let whole = by_hand::whole(document, self.width);
+                self.output.write(&whole);
             }
         }
     }

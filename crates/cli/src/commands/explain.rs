@@ -96,7 +96,10 @@ fn latest_results(
     let mut runs: Vec<String> = named.iter().cloned().collect();
     if named.is_none() {
         let host = stored_run::default_host(&store)?;
-        let cases = store.newest_cases([about.id], CaseSearch::on_host(&host))?;
+        let all = CaseSearch::on_host(&host);
+        // What was interrupted, or failed, explains less than any whole number.
+        let mut cases = store.newest_cases([about.id], all)?;
+        cases.extend(store.newest_cases([about.id], all.whole())?);
         runs.extend(cases.into_iter().rev().filter(|it| word.selects(&it.params)).map(|it| it.run));
         runs.dedup();
         // Each run of a command by hand is about another subject.

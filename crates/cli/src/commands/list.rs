@@ -32,7 +32,9 @@ pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
         if !arguments.metrics.is_empty() && super::named(&arguments.metrics).iter().all(is_exact) {
             return entries.iter().map(|entry| whole(entry.about(), layout.width)).collect();
         }
-        let mut text = String::new();
+        let topics = arguments.metrics.iter().filter_map(|word| topic(word));
+        let mut text: String =
+            topics.map(|it| paragraph(it, layout.width, "", "  ") + "\n").collect();
         for of_group in entries.chunk_by(|a, b| group(a) == group(b)) {
             text += &format!("{}\n", group(of_group[0]));
             let lines = of_group.iter().map(|entry| line(entry.about(), layout.width));
@@ -48,7 +50,7 @@ fn found(words: &[String]) -> Result<Vec<&'static Entry>, UsageError> {
     for word in words {
         let named = super::metrics_named(super::named(std::slice::from_ref(word)));
         let described = || {
-            let all = REGISTRY.entries().iter().filter(|entry| has_word(entry.about(), word));
+            let all = REGISTRY.entries().iter().filter(|entry| has_words(entry.about(), word));
             all.filter(|_| !is_own(word)).collect::<Vec<&Entry>>()
         };
         // What users call a group is the group, beside what is described so.
@@ -58,7 +60,7 @@ fn found(words: &[String]) -> Result<Vec<&'static Entry>, UsageError> {
             Err(error) => {
                 let mut found = described();
                 found.extend(group.transpose()?.unwrap_or_default());
-                if found.is_empty() {
+                if found.is_empty() && topic(word).is_none() {
                     return Err(error);
                 }
                 found
@@ -72,11 +74,40 @@ fn found(words: &[String]) -> Result<Vec<&'static Entry>, UsageError> {
     Ok(all.filter(|(_, is_found)| *is_found).map(|(entry, _)| entry).collect())
 }
 
-/// Whether a description has a word, or one that begins with it.
-fn has_word(about: &About, word: &str) -> bool {
-    let text = format!("{} {} {}", about.id, about.title, about.timed).to_lowercase();
+/// Whether a description has these words, or some that begin with them.
+fn has_words(about: &About, words: &str) -> bool {
+    let mut text = format!("{} {} {}", about.id, about.title, about.timed);
+    for one in about.parameters {
+        text += &format!(" {} {}", one.values, one.meaning);
+    }
+    let tokens = |text: &str| -> Vec<String> {
+        let text = text.to_lowercase();
+        text.split(|it: char| !it.is_alphanumeric()).map(str::to_owned).collect()
+    };
+    let own = tokens(&text);
+    tokens(words).iter().all(|word| own.iter().any(|it| it.starts_with(word.as_str())))
+}
+
+/// What people look for that is no metric, and the command that answers it.
+const TOPICS: [(&[&str], &str); 6] = [
+    (
+        &["neighbour", "neighbor", "steal", "throttle", "throttled", "throttling"],
+        "`fathom doctor` says who takes the CPU, and whether it is throttled or limited",
+    ),
+    (
+        &["nfs", "mount", "share", "smb"],
+        "`fathom run file.read.latency --folder DIR` measures the file system of DIR, \
+         `fathom compare` shows two such runs beside each other",
+    ),
+    (&["copy", "rsync", "scp"], "`fathom transfer` compares every way to send files"),
+    (&["http", "nginx", "server", "web"], "`fathom load URL` finds what a server can do"),
+    (&["faster", "program", "script"], "`fathom bench 'A' 'B'` says which command is faster"),
+    (&["night", "yesterday", "trend"], "`fathom history METRIC` shows when a number changed"),
+];
+
+fn topic(word: &str) -> Option<&'static str> {
     let word = word.to_lowercase();
-    text.split(|it: char| !it.is_alphanumeric()).any(|it| it.starts_with(&word))
+    TOPICS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, text)| *text)
 }
 
 fn group(entry: &Entry) -> &'static str {

@@ -118,7 +118,10 @@ fn newest_with(
         Some(run) => run.document.host.identity().to_owned(),
         None => stored_run::default_host(&store)?,
     };
-    let cases = store.newest_cases(ids.iter().copied(), CaseSearch::on_host(&host))?;
+    let all = CaseSearch::on_host(&host);
+    // A run that was interrupted, or failed, is shown where no other has a number.
+    let mut cases = store.newest_cases(ids.iter().copied(), all)?;
+    cases.extend(store.newest_cases(ids.iter().copied(), all.whole())?);
     let selected = |it: &&StoredCase| is_selected(&it.metric, &it.params, selectors);
     let newest = cases.iter().rev().filter(selected);
     let is_battery = |it: &&StoredCase| it.procedure.is_none();

@@ -15,11 +15,13 @@ use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within,
 use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Summary, Unit};
 
 pub(super) use self::answer::answer;
+pub(super) use self::limit::capacities;
 pub(crate) use self::questions::questions;
 use super::table::{Column, fit, legend, rows};
 use super::{fact_words, facts};
 use crate::case::{case, counted};
 use crate::counts::cause_words;
+use crate::distinct::distinct;
 use crate::remedy;
 use crate::shown::state_mark;
 use crate::spark;
@@ -46,7 +48,12 @@ pub(super) fn is_load(record: &Record) -> bool {
     record.metric.group() == "load"
 }
 
-/// Records of a run that belong together: capacities, the steps of a case, its limit, or memory.
+/// Capacities have lines of their own.
+pub(super) fn is_capacity(record: &Record) -> bool {
+    record.metric.as_str() == limit::CAPACITY
+}
+
+/// Records of a run that belong together: the steps of a case, its limit, or memory.
 /// `earlier`: the records of the run before them.
 pub(super) fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
     let of = |metric: &'static str| {
@@ -55,7 +62,7 @@ pub(super) fn group(records: &[Record], earlier: &[Record], width: usize) -> Str
     let mut steps: Vec<&Record> = of(THROUGHPUT).collect();
     steps.sort_by_key(|record| record.params.integer("clients"));
     steps.sort_by(|a, b| rate_of(a).total_cmp(&rate_of(b)));
-    let mut text = limit::capacities(records, width);
+    let mut text = String::new();
     for of_case in by_case(&steps) {
         text += &table(&of_case, records, width);
     }
@@ -124,7 +131,7 @@ fn by_clients(steps: &[&Record], records: &[Record], width: usize) -> String {
     text += &left_out;
     text += &marked(steps, width);
     text += &remarks(steps, width);
-    text += &highest(steps, width);
+    text += &by_clients_bars(steps, width);
     text += &longest(steps, width);
     text + &phases(steps, width)
 }
@@ -246,30 +253,41 @@ fn columns(steps: &[&Record], records: &[Record]) -> Vec<Column> {
     ]
 }
 
-/// Why steps are noisy, invalid or without an interval.
+/// Why steps are noisy, invalid or without an interval: a line for each cause, with the figures of
+/// the last step that has it.
 fn remarks(steps: &[&Record], width: usize) -> String {
-    let mut lines: Vec<(String, Vec<&Record>)> = Vec::new();
+    let mut lines: Vec<(String, Vec<(&Record, String)>)> = Vec::new();
     for step in steps {
         let of_verdict = step.verdict.reasons.iter().map(|reason| {
             // Of a step with a number, what to do follows below the table.
             let remedy = reason.remedy.as_ref().filter(|_| !step.verdict.shows_number());
             let remedy = remedy.map_or(String::new(), |it| format!("; {}", remedy::words(it)));
             let (state, cause) = (step.verdict.state.word(), cause_words(reason.cause));
-            format!("{state} ({cause}): {}{remedy}", reason.text)
+            (format!("{state} ({cause}): "), format!("{}{remedy}", reason.text))
         });
-        for line in of_verdict.chain(step.notes.iter().cloned()) {
-            match lines.iter_mut().find(|(known, _)| *known == line) {
-                Some((_, of)) => of.push(step),
-                None => lines.push((line, vec![step])),
+        let of_notes = step.notes.iter().map(|note| match note.split_once(": ") {
+            Some((what, figures)) => (format!("{what}: "), figures.to_owned()),
+            None => (note.clone(), String::new()),
+        });
+        for (what, figures) in of_verdict.chain(of_notes) {
+            match lines.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, of)) => of.push((step, figures)),
+                None => lines.push((what, vec![(step, figures)])),
             }
         }
     }
-    let line = |(line, of): &(String, Vec<&Record>)| {
-        let numbers = match of.len() {
-            2.. if of.len() == steps.len() => "all steps".to_owned(),
-            _ => names_of(of.iter().copied()),
+    let line = |(what, of): &(String, Vec<(&Record, String)>)| {
+        let (last, figures) = &of[of.len() - 1];
+        let at = match of.iter().all(|(_, other)| other == figures) {
+            true => String::new(),
+            false => format!("at {} ", names_of([*last].into_iter())),
         };
-        wrapped(&format!("{numbers}: {line}"), width, "", "  ")
+        let with: Vec<&Record> = distinct(of.iter().map(|(step, _)| *step));
+        let numbers = match with.len() {
+            2.. if with.len() == steps.len() => "all steps".to_owned(),
+            _ => names_of(with.into_iter()),
+        };
+        wrapped(&format!("{numbers}: {what}{at}{figures}"), width, "", "  ")
     };
     lines.iter().map(line).collect()
 }
@@ -308,36 +326,17 @@ fn best<'r>(steps: &[&'r Record]) -> (Option<&'r Record>, Vec<&'r Record>) {
     (whole.into_iter().max_by(|a, b| median(a).total_cmp(&median(b))), failed)
 }
 
-fn highest(steps: &[&Record], width: usize) -> String {
-    let (best, failed) = best(steps);
-    let without = match failed.as_slice() {
-        [] => String::new(),
-        failed => format!(
-            "; without {}: more than {} of the requests failed",
-            names_of(failed.iter().copied()),
-            percent(ERRORS_MAX)
-        ),
-    };
-    let Some((best, summary)) = best.and_then(|it| Some((it, it.summary.as_ref()?))) else {
-        let none = format!("none{without}");
-        return if failed.is_empty() { String::new() } else { facts(&[("highest", none)], width) };
-    };
-    let clients = best.params.integer("clients").unwrap_or(0);
-    let interval = summary
-        .limits()
-        .map_or(String::new(), |[low, high]| format!(" ({} to {})", bare(low), bare(high)));
-    let at = counted(clients as usize, "client");
-    let most = throughput(&best);
-    let mut lines = vec![("highest", format!("{most} requests/s{interval} at {at}{without}"))];
-    if steps.len() > 2 {
-        let rate = |step: &&Record| Some(median(step)).filter(|_| step.verdict.shows_number());
-        let rates: Vec<Option<f64>> = steps.iter().map(rate).collect();
-        let bars = spark::curve(&rates, width.saturating_sub(CURVE_WORDS).max(8));
-        let [first, last] = [steps[0], steps[steps.len() - 1]]
-            .map(|step| step.params.integer("clients").unwrap_or(0));
-        lines.push(("by clients", format!("{bars}  {first} to {last}, log scale")));
+/// The throughput of each step as bars.
+fn by_clients_bars(steps: &[&Record], width: usize) -> String {
+    if steps.len() < 3 || best(steps).0.is_none() {
+        return String::new();
     }
-    facts(&lines, width)
+    let rate = |step: &&Record| Some(median(step)).filter(|_| step.verdict.shows_number());
+    let rates: Vec<Option<f64>> = steps.iter().map(rate).collect();
+    let bars = spark::curve(&rates, width.saturating_sub(CURVE_WORDS).max(8));
+    let [first, last] =
+        [steps[0], steps[steps.len() - 1]].map(|step| step.params.integer("clients").unwrap_or(0));
+    facts(&[("by clients", format!("{bars}  {first} to {last}, log scale"))], width)
 }
 
 /// The longest response of all steps, and what was longer and had none: a stall at the end.

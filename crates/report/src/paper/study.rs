@@ -63,7 +63,7 @@ pub(super) fn of_command(
         blocks.extend(of_curves(document, &metrics));
         blocks.extend(drawn(document, name));
     } else {
-        let screen = crate::visible(&by_hand::show(document, 80)).into_owned();
+        let screen = crate::visible(&by_hand::evidence(document, 80)).into_owned();
         blocks.extend([heading(3, "Result"), Block::Printed(screen)]);
     }
     let findings = by_hand::findings_of(&document.records, &document.host);

@@ -52,6 +52,23 @@ fn list_is_paged_newest_first() {
 }
 
 #[test]
+fn trend_has_a_number_for_each_run_of_its_first_case() {
+    let (_folder, store) = store();
+    let run = store.run(&store.runs().unwrap()[0].id, false).unwrap();
+    let record = run.records.iter().find(|it| it.shown_summary().is_some()).expect("a number");
+    let metric = record.metric.as_str();
+    let filter = Filter { metric: Some(metric.to_owned()), ..Filter::default() };
+    let trend = store.trend_where(&filter, metric, 10, 0).unwrap().expect("numbers");
+    let of_case = |it: &&fathom_record::Record| it.params == trend.params;
+    let median = run.records.iter().find(of_case).and_then(|it| it.shown_summary()).unwrap().median;
+    assert_eq!(trend.values.get(&run.run.id), Some(&median));
+    assert!(store.trend_where(&filter, "cpu.nothing", 10, 0).unwrap().is_none());
+    // Runs on other pages have none.
+    let page = store.trend_where(&filter, metric, 1, 0).unwrap().expect("numbers");
+    assert_eq!(page.values.keys().collect::<Vec<_>>(), [&run.run.id]);
+}
+
+#[test]
 fn each_filter_selects_its_runs() {
     let (_folder, store) = store();
     let some = |text: &str| Some(text.to_owned());

@@ -1,13 +1,15 @@
 //! The data of the views, from the store: those of a report, of `fathom history` and of
 //! `fathom show --runs`.
 
+use std::collections::BTreeMap;
+
 use fathom_analysis::history::{History, HistorySeries};
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, KINDS};
+use fathom_record::{Document, KINDS, Params};
 use fathom_report::RunListing;
 use fathom_report::page::json;
-use fathom_store::{Filter, Store, StoreError, VERSION};
+use fathom_store::{Filter, RunTrend, Store, StoreError, VERSION};
 use fathom_ui::{HistoryOf, Problem, RunsOf, View, Views};
 use serde::Serialize;
 
@@ -46,7 +48,17 @@ struct Runs {
     hosts: Vec<(String, String)>,
     metrics: Vec<String>,
     kinds: [&'static str; KINDS.len()],
+    /// Where the runs of one metric are listed.
+    trend: Option<Trend>,
     store: String,
+}
+
+/// The first case of a metric, and its number in each run that has one.
+#[derive(Serialize)]
+struct Trend {
+    params: Params,
+    unit: String,
+    values: BTreeMap<String, f64>,
 }
 
 #[derive(Default, Serialize)]
@@ -122,6 +134,11 @@ fn runs(store: &Store, of: &RunsOf, place: String) -> Result<String, StoreError>
     };
     let passed = of.page.saturating_sub(1) * LISTED;
     let (rows, total) = store.runs_where(&filter, LISTED, passed)?;
+    let trend = match of.metric.as_str() {
+        "" => None,
+        metric => store.trend_where(&filter, metric, LISTED, passed)?,
+    };
+    let trend = trend.map(|RunTrend { params, unit, values }| Trend { params, unit, values });
     Ok(json(&Data::Runs(Runs {
         rows: rows.into_iter().map(show::listing).collect(),
         total,
@@ -129,6 +146,7 @@ fn runs(store: &Store, of: &RunsOf, place: String) -> Result<String, StoreError>
         hosts: store.hosts()?.into_iter().collect(),
         metrics: store.metrics()?,
         kinds: KINDS,
+        trend,
         store: place,
     })))
 }

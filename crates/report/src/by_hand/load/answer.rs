@@ -1,12 +1,12 @@
 //! The answer of a load in sentences: the throughput, what limits it, and what to do next.
 
-use fathom_record::quantity::bare;
+use fathom_record::quantity::{bare, percent};
 use fathom_record::{ParamValue, Params, Record, Summary};
 
 use super::super::ByHandAnswer;
-use super::limit::{BOTTLENECK, conclusion};
+use super::limit::{BOTTLENECK, Conclusion, conclusion};
 use super::open::{MAX_RATE, case_of, is_open};
-use super::{THROUGHPUT, best, by_case, rate_of, throughput};
+use super::{ERRORS_MAX, THROUGHPUT, best, by_case, names_of, rate_of, throughput};
 use crate::case::counted;
 
 /// The answer of a load, for each of its cases.
@@ -34,6 +34,12 @@ pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
         let name = if several { format!("{name}: ") } else { String::new() };
         answer.sentences.push(name + &sentences.join(" "));
     }
+    // Selected records may lack the steps.
+    for alone in of(BOTTLENECK).filter(|one| !all.contains(&case_of(one))) {
+        let Conclusion { sentences, next } = conclusion(alone, records);
+        answer.sentences.push(sentences.join(" "));
+        answer.next.extend(next);
+    }
     for found in of(MAX_RATE).filter(|found| found.verdict.shows_number()) {
         let rate = throughput(&found);
         let sentence = format!("Highest rate within limits: {rate} requests/s{}.", ends(found));
@@ -57,12 +63,23 @@ fn ends(record: &Record) -> String {
     limits.map_or(String::new(), |[low, high]| format!(" ({} to {})", bare(low), bare(high)))
 }
 
-/// The highest throughput of closed loops.
+/// The highest throughput of closed loops, and which steps failed too often to count.
 fn most(steps: &[&Record]) -> Option<String> {
-    let best = best(steps).0?;
+    let (best, failed) = best(steps);
+    let without = match failed.as_slice() {
+        [] => String::new(),
+        failed => format!(
+            "; without {}: more than {} of the requests failed",
+            names_of(failed.iter().copied()),
+            percent(ERRORS_MAX)
+        ),
+    };
+    let Some(best) = best else {
+        return (!without.is_empty()).then(|| format!("Highest throughput: none{without}."));
+    };
     let clients = best.params.integer("clients").unwrap_or(0);
     let (rate, at) = (throughput(&best), counted(clients as usize, "client"));
-    Some(format!("Highest throughput: {rate} requests/s{} at {at}.", ends(best)))
+    Some(format!("Highest throughput: {rate} requests/s{} at {at}{without}.", ends(best)))
 }
 
 /// The highest rate of an open loop that was sustained.

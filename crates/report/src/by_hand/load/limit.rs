@@ -30,7 +30,7 @@ const ONLY: &str = "its added load lowers the throughput as predicted for a bott
     interval of each other excludes that";
 
 /// The capacities that were measured before a load.
-pub(super) fn capacities(records: &[Record], width: usize) -> String {
+pub(in crate::by_hand) fn capacities(records: &[Record], width: usize) -> String {
     let name = |(at, text)| (if at == 0 { "capacity" } else { "" }, text);
     let lines: Vec<(&str, String)> = capacity_words(records).enumerate().map(name).collect();
     if lines.is_empty() { String::new() } else { format!("\n{}", facts(&lines, width)) }
@@ -65,11 +65,8 @@ pub(super) fn limit(
     width: usize,
 ) -> String {
     let of_case = LimitCase { bottleneck, records, earlier };
-    let Conclusion { sentences, next } = of_case.conclusion();
-    let next = next.map(|next| format!("Next: {next}."));
-    let parts = of_case.uses().into_iter().chain(sentences).chain(next);
-    let paragraph = parts.collect::<Vec<String>>().join(" ");
-    let mut text = format!("\n{}", wrapped(&paragraph, width, "", ""));
+    // The run begins with what limits it.
+    let mut text = format!("\n{}", wrapped(&of_case.uses().join(" "), width, "", ""));
     if of_case.is_ours() {
         blocks(of_case.resources(), 1, width).iter().for_each(|block| text += &rows(block));
     }
