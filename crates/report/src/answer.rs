@@ -214,8 +214,12 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         0 => {}
         _ if mostly_noisy && busy.is_none() => {
             mood = Mood::Care;
-            let text = format!("{core}{noisy} of {of} noisy ({share}): measure again before you");
-            verdict.push(text + " conclude anything.");
+            let which = match all {
+                1 => "The result is noisy".to_owned(),
+                _ => format!("{noisy} of {of} noisy ({share})"),
+            };
+            let text = format!("{core}{which}: measure again before you conclude anything.");
+            verdict.push(text);
         }
         1 => verdict.push(format!("{core}1 of {of} noisy: ignore it.")),
         _ => verdict.push(format!("{core}{noisy} of {of} noisy ({share}): ignore those.")),

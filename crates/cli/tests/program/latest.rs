@@ -1,9 +1,11 @@
 //! Which run a command takes when none is named, and the results of others beside it.
 
 use fathom_probes::REGISTRY;
-use fathom_record::{KINDS, kind};
+use fathom_record::{KINDS, RunState, kind};
 
-use crate::test_env::{ProgramTestEnv, assert_contains, assert_failure, json, stored_run, text};
+use crate::test_env::{
+    ProgramTestEnv, assert_contains, assert_failure, assert_usage_error, json, stored_run, text,
+};
 
 #[test]
 fn kind_of_every_command_has_a_name() {
@@ -44,4 +46,38 @@ fn this_host_is_found_by_its_id() {
     let histories: serde_json::Value = json(&env.exec("history cpu.frequency --json"));
     assert_eq!(histories[0]["host_id"].as_str(), stored_run(1).host.id.as_deref());
     assert_eq!(histories[0]["series"][0]["points"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn chosen_metric_is_of_a_run_that_came_to_its_end() {
+    let env = ProgramTestEnv::new();
+    let mut cut = stored_run(2);
+    cut.run.state = RunState::Interrupted;
+    for run in [&stored_run(1), &cut] {
+        env.store_run(run);
+    }
+    let metric = cut.records[0].metric.as_str().to_owned();
+    let shown = env.succeed(&format!("show {metric}"));
+    assert_contains(&text(&shown.stdout), &[&stored_run(1).run.id]);
+    assert_contains(&text(&shown.stderr), &["passed over 1 newer run"]);
+    assert_contains(
+        &env.stdout(&format!("explain {metric}")),
+        &[&format!("in run {}", stored_run(1).run.id)],
+    );
+}
+
+#[test]
+fn list_knows_the_words_of_users() {
+    let env = ProgramTestEnv::new();
+    for (word, found) in [
+        ("io_uring", "file.read.throughput"),
+        ("nfs", "--folder"),
+        ("throttled", "fathom doctor"),
+        ("nginx", "fathom load URL"),
+    ] {
+        assert_contains(&env.stdout(&format!("list {word}")), &[found]);
+    }
+    let output = env.run(&["list", "context switch"]);
+    assert_contains(&text(&output.stdout), &["os.switch.process"]);
+    assert_usage_error(&env.exec("list nonsense"), &["no metric or group is called `nonsense`"]);
 }

@@ -326,9 +326,9 @@ fn failed_requests_are_counted_and_mark_the_step() {
 #[test]
 fn ctrl_c_keeps_finished_steps_of_a_load() {
     let (env, server) = (ProgramTestEnv::new(), LoadServer::start());
-    let options = "--cases think0,think1,fixed --clients 1 --time 900ms";
+    let options = "--cases think0,think1,fixed --clients 1 --time 900ms --jsonl";
     let mut child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
-    while !next_line(&mut child).contains("think_s=0") {}
+    while !next_line(&mut child).contains("load.throughput") {}
     send(&child, Signal::INT);
     assert_status(&child.wait_with_output().expect("it ends"), 130);
     let document = env.latest();

@@ -8,6 +8,7 @@ use super::limit::{BOTTLENECK, Conclusion, conclusion};
 use super::open::{MAX_RATE, case_of, is_open};
 use super::{ERRORS_MAX, THROUGHPUT, best, by_case, names_of, rate_of, throughput};
 use crate::case::counted;
+use crate::findings::sentence;
 
 /// The answer of a load, for each of its cases.
 pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
@@ -40,11 +41,16 @@ pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
         answer.sentences.push(sentences.join(" "));
         answer.next.extend(next);
     }
-    for found in of(MAX_RATE).filter(|found| found.verdict.shows_number()) {
-        let rate = throughput(&found);
-        let sentence = format!("Highest rate within limits: {rate} requests/s{}.", ends(found));
-        answer.sentences.push(sentence);
-    }
+    answer.sentences.extend(of(MAX_RATE).map(|found| {
+        let why = found.verdict.reasons.first().map_or("", |reason| reason.text.as_str());
+        match found.verdict.shows_number() {
+            true => {
+                let rate = throughput(&found);
+                format!("Highest rate within limits: {rate} requests/s{}.", ends(found))
+            }
+            false => sentence(format!("Highest rate within limits: not known: {why}")),
+        }
+    }));
     answer
 }
 

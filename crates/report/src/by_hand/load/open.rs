@@ -139,7 +139,9 @@ fn windows(record: &Record, width: usize) -> String {
     ];
     columns.retain(Column::has_content);
     let left_out = fit(&mut columns, &["p90", "p50", "p99.9", "max", "responses"], width);
-    rows(&columns) + &left_out
+    // Why a window is beyond may be a sentence; the verdict has that of the last one.
+    let cut = |row: &str| crate::cut(row, width) + "\n";
+    rows(&columns).lines().map(cut).collect::<String>() + &left_out
 }
 
 /// `up to 400 requests/s; not 800, 1000`.
