@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::fs;
 use std::ops::Range;
 use std::ptr;
+use std::time::Duration;
 
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
@@ -121,18 +122,27 @@ impl Buffer {
 
     /// Collapses base pages that faults returned because memory was fragmented. One huge page per
     /// call, because the kernel stops a range at the first failure; several tries, because the
-    /// first one starts compaction. Pages that are huge already cost one lookup.
+    /// first one starts compaction; and later again, because after a failure the kernel defers it.
+    /// Pages that are huge already cost one lookup.
     fn collapse(&self, from: usize) {
         const TRIES: usize = 3;
+        const ROUNDS: u32 = 6;
+        const PAUSE: Duration = Duration::from_millis(50);
         let bytes = self.page.bytes();
-        for offset in (from / bytes * bytes..self.written_bytes).step_by(bytes) {
-            let start = self.start.wrapping_add(offset);
-            for _ in 0..TRIES {
-                // SAFETY: advice on our own pages that does not change their contents.
-                if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) } == 0 {
-                    break;
-                }
+        let is_small = |offset: &usize| {
+            let start = self.start.wrapping_add(*offset);
+            // SAFETY: advice on our own pages that does not change their contents.
+            let collapse = || unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) };
+            (0..TRIES).all(|_| collapse() != 0)
+        };
+        let mut left: Vec<usize> =
+            (from / bytes * bytes..self.written_bytes).step_by(bytes).collect();
+        for round in 1..=ROUNDS {
+            left.retain(is_small);
+            if left.is_empty() {
+                break;
             }
+            std::thread::sleep(PAUSE * round);
         }
     }
 
@@ -201,8 +211,15 @@ impl Buffer {
             BufferPage::Base => *huge == 0,
             BufferPage::Huge => close(*huge),
         };
-        let detail =
+        let mut detail =
             format!("{resident} of {expected} bytes resident, {huge} huge, {swapped} swapped");
+        if self.page == BufferPage::Huge && close(*resident) && !has_page_size {
+            let [huge, expected] = [*huge, expected].map(binary_size);
+            detail = format!(
+                "{huge} of {expected} in huge pages, which fragmented memory does not have: root \
+                 frees some with `echo 1 > /proc/sys/vm/compact_memory`"
+            );
+        }
         (close(*resident) && has_page_size && *swapped == 0, detail)
     }
 

@@ -179,7 +179,16 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         return (Mood::Care, verdict);
     }
     if numbers == 0 {
-        verdict.push("No result has a number.".to_owned());
+        let why = records.iter().filter_map(|record| record.verdict.reasons.first());
+        let why: Vec<&str> = distinct(why.map(|reason| reason.text.as_str()));
+        verdict.push(match why.as_slice() {
+            [only] => sentence(format!("No result has a number: {only}")),
+            [first, rest @ ..] => sentence(format!(
+                "No result has a number: {first}; and {}",
+                counted(rest.len(), "other reason")
+            )),
+            [] => "No result has a number.".to_owned(),
+        });
         return (Mood::Bad, verdict);
     }
     let busy = busy(document, numbers).filter(|_| run.procedure.is_none());

@@ -89,7 +89,7 @@ fn has_words(about: &About, words: &str) -> bool {
 }
 
 /// What people look for that is no metric, and the command that answers it.
-const TOPICS: [(&[&str], &str); 6] = [
+const TOPICS: [(&[&str], &str); 8] = [
     (
         &["neighbour", "neighbor", "steal", "throttle", "throttled", "throttling"],
         "`fathom doctor` says who takes the CPU, and whether it is throttled or limited",
@@ -98,6 +98,15 @@ const TOPICS: [(&[&str], &str); 6] = [
         &["nfs", "mount", "share", "smb"],
         "`fathom run file.read.latency --folder DIR` measures the file system of DIR, \
          `fathom compare` shows two such runs beside each other",
+    ),
+    (
+        &["io_uring", "uring"],
+        "`fathom file read FILE --way ring` measures io_uring, `--way direct` pread(2) on the same \
+         file; `fathom transfer --send-path copy,uring` compares both for sending",
+    ),
+    (
+        &["hugepage", "hugepages", "thp"],
+        "`fathom explain memory.latency.tlb_miss`: what huge pages save in each random access",
     ),
     (&["copy", "rsync", "scp"], "`fathom transfer` compares every way to send files"),
     (&["http", "nginx", "server", "web"], "`fathom load URL` finds what a server can do"),
