@@ -179,16 +179,7 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         return (Mood::Care, verdict);
     }
     if numbers == 0 {
-        let why = records.iter().filter_map(|record| record.verdict.reasons.first());
-        let why: Vec<&str> = distinct(why.map(|reason| reason.text.as_str()));
-        verdict.push(match why.as_slice() {
-            [only] => sentence(format!("No result has a number: {only}")),
-            [first, rest @ ..] => sentence(format!(
-                "No result has a number: {first}; and {}",
-                counted(rest.len(), "other reason")
-            )),
-            [] => "No result has a number.".to_owned(),
-        });
+        verdict.push(without_numbers(records));
         return (Mood::Bad, verdict);
     }
     let busy = busy(document, numbers).filter(|_| run.procedure.is_none());
@@ -238,6 +229,20 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         verdict.push(sentence(format!("The run is noisy: {}", why.join("; "))));
     }
     (if is_whole { mood } else { Mood::Care }, verdict)
+}
+
+/// Why no result has a number.
+fn without_numbers(records: &[Record]) -> String {
+    let why = records.iter().filter_map(|record| record.verdict.reasons.first());
+    let why: Vec<&str> = distinct(why.map(|reason| reason.text.as_str()));
+    match why.as_slice() {
+        [only] => sentence(format!("No result has a number: {only}")),
+        [first, rest @ ..] => sentence(format!(
+            "No result has a number: {first}; and {}",
+            counted(rest.len(), "other reason")
+        )),
+        [] => "No result has a number.".to_owned(),
+    }
 }
 
 /// That the core was shared, or that others disturbed most results, in words.

@@ -19,7 +19,6 @@ use crate::family::{self, Caches};
 use crate::findings::sentence;
 use crate::layout::Layout;
 use crate::model::no_model_line;
-use crate::overview;
 use crate::remarks::meaning;
 use crate::remedy;
 use crate::shown::{ShownRecord, limits};
@@ -154,11 +153,6 @@ pub fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
         };
     }
     text
-}
-
-/// A run of a procedure as its command ends with it: the answer, then what it follows from.
-pub fn whole(document: &Document, width: usize) -> String {
-    format!("{}\n{}", overview::answer(document, width), evidence(document, width))
 }
 
 /// All groups of a run, and what their curves say.

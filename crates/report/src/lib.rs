@@ -94,7 +94,7 @@ pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> Strin
     }
     let is_import = document.records.iter().any(|record| record.measured_by.is_some());
     let mut text = if document.run.procedure.is_some() && !is_import {
-        by_hand::whole(document, layout.width)
+        by_hand_screen(document, layout.width)
     } else {
         let mut table = Table::new(*layout).on(&document.host);
         let answer = overview::answer(document, layout.width);
@@ -105,4 +105,9 @@ pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> Strin
     let about = opening(document, layout.width);
     text += &format!("\n{}\n", about.trim_end_matches('\n'));
     text + &closing(document, layout.width)
+}
+
+/// A run of a procedure as its command ends with it: the answer, then what it follows from.
+pub fn by_hand_screen(document: &Document, width: usize) -> String {
+    format!("{}\n{}", overview::answer(document, width), by_hand::evidence(document, width))
 }

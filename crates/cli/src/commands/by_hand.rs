@@ -267,7 +267,7 @@ impl Audience for Printer {
                 self.output.write(&fathom_report::brief(document, self.width, is_stored));
             }
             ByHandFormat::Tables => {
-                let whole = by_hand::whole(document, self.width);
+                let whole = fathom_report::by_hand_screen(document, self.width);
                 self.output.write(&whole);
             }
         }

@@ -5,7 +5,7 @@ use fathom_record::{
     Agreement, Basis, Cause, Document, Fact, Interval, Params, Prediction, Reason, Record, Remedy,
     State, Unit, Value, Verdict,
 };
-use fathom_report::by_hand::whole;
+use fathom_report::by_hand_screen;
 
 use crate::fixture::{assert_fits, measured, record};
 use crate::{assert_snapshot, assert_titled};
@@ -16,7 +16,7 @@ fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
     document.run.procedure = Some("load".to_owned());
     document.run.planned = document.records.len() as u64;
     document.records.iter_mut().for_each(|record| record.visit = String::new());
-    let text = whole(&document, width);
+    let text = by_hand_screen(&document, width);
     // Without colours.
     let mut parts = text.split('\u{1b}').map(|part| part.split_once('m').unwrap_or(("", part)).1);
     let first = text.split('\u{1b}').next().unwrap_or_default();

@@ -43,7 +43,7 @@ pub(crate) fn newest_record_of_each_case_is_found() {
     assert_eq!(found(CaseSearch::on_host("there")), ["b2 0", "b2 2"]);
     let mut like = example::host();
     like.kernel = "6.1".to_owned();
-    let on = |like: &Host| found(CaseSearch { host: "here", like: Some(like), numbers: false });
+    let on = |like: &Host| found(CaseSearch { like: Some(like), ..CaseSearch::on_host("here") });
     assert_eq!(on(&like), ["b4 0", "b4 1", "b4 2"]);
     like.cpu.logical = 64;
     assert!(on(&like).is_empty(), "other hardware");

@@ -54,7 +54,7 @@ fn list_is_paged_newest_first() {
 #[test]
 fn trend_has_a_number_for_each_run_of_its_first_case() {
     let (_folder, store) = store();
-    let run = store.run(&store.runs().unwrap()[0].id, false).unwrap();
+    let run = store.document(&store.runs().unwrap()[0].id, false).unwrap();
     let record = run.records.iter().find(|it| it.shown_summary().is_some()).expect("a number");
     let metric = record.metric.as_str();
     let filter = Filter { metric: Some(metric.to_owned()), ..Filter::default() };
