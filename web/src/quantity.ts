@@ -19,15 +19,12 @@ const UNITS: { [unit in Unit]: [number, string[]] } = {
   ratio: [1e3, ['']],
 };
 
-const OF_LOADS: Partial<typeof UNITS> = {
-  'bytes/s': [1e3, ['B/s', 'kB/s', 'MB/s', 'GB/s']],
-  '1/s': [1e3, ['requests/s']],
-};
+const OF_LOADS: typeof UNITS = { ...UNITS, '1/s': [1e3, ['requests/s']] };
 let ofPage = UNITS;
 
-/** A page of loads has the units of their command. */
+/** What a page of loads counts are requests, as in its command. */
 export function useUnitsOfLoads(isLoad: boolean): void {
-  ofPage = isLoad ? { ...UNITS, ...OF_LOADS } : UNITS;
+  ofPage = isLoad ? OF_LOADS : UNITS;
 }
 
 /** The largest unit in which the rounded value is at least 1. */
