@@ -189,6 +189,10 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         unusual => judged(document, signs, unusual),
     };
     let of = counted(all, "result");
+    if !run.left_out.is_empty() && is_whole {
+        let metrics = counted(run.left_out.len(), "metric");
+        verdict.push(format!("Cases of {metrics} did not fit into the time."));
+    }
     if let Some(how) = &busy {
         verdict.push(format!("Measured on a {how}."));
         let count = findings::judged(document).count();

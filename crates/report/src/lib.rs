@@ -50,6 +50,7 @@ mod overview;
 mod paint;
 mod remarks;
 pub mod remedy;
+mod screen;
 mod shown;
 mod spark;
 mod table;
@@ -70,44 +71,7 @@ pub use others::{origin, others};
 pub use overview::{
     cases_in_overview, metric_of_label, overview, overview_records, rows as overview_rows,
 };
+pub use screen::{by_hand_screen, has_overview, show, show_with};
 pub use table::Table;
 pub use trend::{TRENDS_WIDTH, Trends};
 pub use wrap::{cut, visible, wrapped as paragraph};
-
-use fathom_record::{Document, Run};
-
-/// Whether the run is shown as an [`overview`]: all metrics, and nothing that needs the table.
-pub fn has_overview(run: &Run, layout: &Layout) -> bool {
-    run.asked.is_empty() && run.procedure.is_none() && !layout.all && !layout.cycles
-}
-
-/// A stored run as `fathom run` printed it: the answer, then an [`overview`], or the table with its
-/// foot, [`opening`] and [`closing`].
-pub fn show(document: &Document, layout: &Layout) -> String {
-    show_with(document, layout, &Trends::NONE) + &kept(document, layout.width)
-}
-
-/// As [`show`], with the trends of an overview, and without the commands that show a stored run.
-pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> String {
-    if has_overview(&document.run, layout) {
-        return overview(document, layout.width, trends);
-    }
-    let is_import = document.records.iter().any(|record| record.measured_by.is_some());
-    let mut text = if document.run.procedure.is_some() && !is_import {
-        by_hand_screen(document, layout.width)
-    } else {
-        let mut table = Table::new(*layout).on(&document.host);
-        let answer = overview::answer(document, layout.width);
-        let [header, rows] = [table.header(), table.rows(&document.records)];
-        format!("{answer}\n{header}{rows}{}", table.foot())
-    };
-    // Where and how it was measured: below the numbers, which are wanted first.
-    let about = opening(document, layout.width);
-    text += &format!("\n{}\n", about.trim_end_matches('\n'));
-    text + &closing(document, layout.width)
-}
-
-/// A run of a procedure as its command ends with it: the answer, then what it follows from.
-pub fn by_hand_screen(document: &Document, width: usize) -> String {
-    format!("{}\n{}", overview::answer(document, width), by_hand::evidence(document, width))
-}

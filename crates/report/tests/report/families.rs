@@ -201,7 +201,7 @@ fn chart_is_ascii_of_14_lines_with_cache_marks() {
 #[test]
 fn stored_run_is_printed_as_its_blocks_were() {
     let mut document = with([curves(), pairs(8)].concat());
-    document.run.asked = vec!["memory".to_owned()];
+    document.run.asked = document.records.iter().map(|it| it.metric.group().to_owned()).collect();
     for (size, cycles) in [(1, false), (3, true), (7, false), (10, true)] {
         let layout = Layout { cycles, ..layout(100) };
         let mut table = Table::new(layout).on(&document.host);
@@ -215,6 +215,20 @@ fn stored_run_is_printed_as_its_blocks_were() {
         assert!(whole.ends_with(&text), "blocks of {size}: {whole}");
     }
     assert!(plain(&show(&document, &layout(80))).contains("\n69 cases: 65 valid, 3 noisy"));
+}
+
+#[test]
+fn what_predictions_need_is_not_what_was_asked() {
+    let mut document = with([curves(), pairs(8)].concat());
+    document.run.asked = vec!["memory.core_to_core{a=0}".to_owned()];
+    let text = plain(&show(&document, &layout(100)));
+    let is_input = |it: &&Record| it.metric.as_str() != "memory.core_to_core";
+    let inputs = document.records.iter().filter(is_input).count();
+    assert!(!text.contains("memory.latency"), "{text}");
+    let others = format!("\n{inputs} other results, which the predictions need: `fathom show");
+    assert!(text.contains(&others), "{text}");
+    let all = Layout { all: true, ..layout(100) };
+    assert!(plain(&show(&document, &all)).contains("memory.latency"), "all of them");
 }
 
 #[test]

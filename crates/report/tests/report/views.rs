@@ -14,7 +14,7 @@ use fathom_report::{
 /// A run of named groups, which is shown as a table.
 fn run_of_groups() -> Document {
     let mut document = document();
-    document.run.asked = vec!["cpu".to_owned(), "os".to_owned(), "memory".to_owned()];
+    document.run.asked = ["cpu", "os", "memory", "file", "load"].map(str::to_owned).to_vec();
     document
 }
 
