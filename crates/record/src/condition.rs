@@ -70,6 +70,18 @@ pub struct Look {
     pub cpus: Vec<CpuShares>,
     /// Pages swapped in or out meanwhile.
     pub swapped_pages: Option<u64>,
+    /// The programs that took most of the CPUs meanwhile, the busiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub busiest: Vec<BusyProgram>,
+}
+
+/// All processes of one name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BusyProgram {
+    pub name: String,
+    /// CPUs that they used, in user and kernel mode.
+    pub cpus: f64,
 }
 
 /// Shares of a CPU's time.

@@ -1,13 +1,14 @@
 //! The report of `fathom doctor`: findings by severity, and what to do next.
 
 use anstyle::Style;
+use fathom_record::condition::BusyProgram;
 use fathom_record::{Diagnosis, Finding, Severity};
 
 use crate::hardware::hardware;
 use crate::opening::{labelled, machine};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint, paint_lines};
 use crate::remedy::{Advice, advice};
-use crate::wrap::{GLUE, NARROWEST, glued, wrapped};
+use crate::wrap::{GLUE, NARROWEST, clean, glued, wrapped};
 
 /// A wider line would be hard to read.
 const WIDEST: usize = 140;
@@ -21,6 +22,7 @@ const FURTHEST: &str = "      ";
 pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool, is_whole: bool) -> String {
     let width = width.clamp(NARROWEST, WIDEST);
     let mut text = conclusion(diagnosis, width, is_whole) + "\n";
+    text += &taken(diagnosis, width);
     text += &labelled("machine", &machine(&diagnosis.host), width);
     for (label, words) in hardware(&diagnosis.host).into_iter().filter(|_| all) {
         text += &labelled(label, &words, width);
@@ -47,6 +49,37 @@ fn cpu(diagnosis: &Diagnosis) -> String {
         Some(cpu) => format!("{cpu} would be measured: {}", condition.cpu_reason),
         None => "no CPU can be selected".to_owned(),
     }
+}
+
+/// Who takes the CPUs, and what limits them, also where that is nothing: people ask.
+fn taken(diagnosis: &Diagnosis, width: usize) -> String {
+    let found = |id: &str| {
+        let finding = diagnosis.findings.iter().find(|finding| finding.id == id)?;
+        Some(figures_glued(finding.found.strip_prefix("unknown: ").unwrap_or(&finding.found)))
+    };
+    let is_good =
+        |id: &str| diagnosis.findings.iter().any(|it| it.id == id && it.severity == Severity::Good);
+    let busiest = diagnosis.condition.look.as_ref().map(|look| {
+        let used = |one: &BusyProgram| glued(&format!("{} {:.1} CPUs", clean(&one.name), one.cpus));
+        match look.busiest.iter().map(used).collect::<Vec<String>>().join(", ") {
+            none if none.is_empty() => "none takes 0.1 CPUs".to_owned(),
+            some => some,
+        }
+    });
+    [
+        ("programs", busiest),
+        ("steal", found("cpu-steal").map(|words| format!("by other guests: {words}"))),
+        (
+            "limits",
+            found("cgroup-cpu-quota").map(|words| match is_good("cgroup-cpu-quota") {
+                true => format!("not throttled: {words}"),
+                false => words,
+            }),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(label, words)| Some(labelled(label, &words?, width)))
+    .collect()
 }
 
 fn style(severity: Severity) -> Style {

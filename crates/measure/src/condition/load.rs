@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fathom_record::Condition;
-use fathom_record::condition::Look;
+use fathom_record::condition::{BusyProgram, Look};
 
 use crate::clock;
 use crate::host::cpuid::Cpuid;
@@ -25,10 +25,12 @@ pub(super) fn read(tree: &FileTree, condition: &mut Condition) {
 
 /// Samples CPU utilization and swapping over `window`.
 pub(super) fn look(tree: &FileTree, later: &FileTree, window: Duration, condition: &mut Condition) {
+    let used = ticks_of_processes(tree);
     let (begun_ns, then, swapped) =
         (clock::monotonic_raw_ns(), ProcStat::read(tree), swapped(tree));
     std::thread::sleep(window);
     let (now, swapped_now) = (ProcStat::read(later), self::swapped(later));
+    let busiest = busiest(&used, &ticks_of_processes(later), window);
     let length_ns = clock::monotonic_raw_ns().saturating_sub(begun_ns) as f64;
     let cpus = now.since(&then);
     keep!(condition.since_boot, now.since_boot().map(|boot| TreeFact::new(boot, stat::PATH)));
@@ -40,7 +42,54 @@ pub(super) fn look(tree: &FileTree, later: &FileTree, window: Duration, conditio
         condition.origin("look.swapped_pages", format!("{VMSTAT}, twice"));
     }
     condition.origin("look", format!("{}, twice within {:.0} ms", stat::PATH, length_ns / 1e6));
-    condition.look = Some(Look { length_ns, cpus, swapped_pages });
+    condition.look = Some(Look { length_ns, cpus, swapped_pages, busiest });
+}
+
+/// Programs that are named.
+const NAMED: usize = 3;
+/// A program that used less of a CPU is not what disturbs.
+const CPUS_MIN: f64 = 0.1;
+
+/// The name and the clock ticks used of each process but this one.
+fn ticks_of_processes(tree: &FileTree) -> BTreeMap<u32, (String, u64)> {
+    let of = |name: String| {
+        let process: u32 = name.parse().ok()?;
+        let text = tree.text(&format!("/proc/{process}/stat"))?;
+        // The name may have parentheses of its own.
+        let (begin, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        // Fields 14 and 15 of proc(5); the third follows the name.
+        let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let ticks = ticks(11)?.checked_add(ticks(12)?)?;
+        Some((process, (begin.split_once('(')?.1.to_owned(), ticks)))
+    };
+    let own = std::process::id();
+    let all = tree.names("/proc").into_iter().filter_map(of);
+    all.filter(|(process, _)| *process != own).collect()
+}
+
+/// The programs that used most CPU time within `window`; those that began or ended in it are
+/// counted in part.
+fn busiest(
+    then: &BTreeMap<u32, (String, u64)>,
+    now: &BTreeMap<u32, (String, u64)>,
+    window: Duration,
+) -> Vec<BusyProgram> {
+    let whole = window.as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
+    let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+    for (process, (name, ticks)) in now {
+        let before = then.get(process).map_or(0, |(_, before)| *before);
+        *by_name.entry(name).or_default() += ticks.saturating_sub(before);
+    }
+    let program = |(name, ticks): (&str, u64)| BusyProgram {
+        name: name.to_owned(),
+        cpus: ticks as f64 / whole,
+    };
+    let mut all: Vec<BusyProgram> = by_name.into_iter().map(program).collect();
+    all.retain(|one| one.cpus >= CPUS_MIN);
+    all.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
+    all.truncate(NAMED);
+    all
 }
 
 /// Whether the hypervisor reports steal.
@@ -110,4 +159,36 @@ fn another_run(tree: &FileTree) -> Option<TreeFact<bool>> {
     let mark = format!("@{}", super::RUN_MARK);
     let held = text.lines().any(|line| line.split_whitespace().last() == Some(mark.as_str()));
     Some(TreeFact::new(held, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busiest_programs_are_summed_by_name() {
+        let process = |name: &str, user: u64, system: u64| {
+            let fields = format!("S 1 1 1 0 -1 4194304 0 0 0 0 {user} {system} 0 0 20 0 1 0 5");
+            format!("({name}) {fields}")
+        };
+        let at = |ticks: [u64; 4]| {
+            let root = tempfile::tempdir().unwrap();
+            let names = ["rustc", "a (b) c", "rustc", "idle"];
+            for (number, (name, ticks)) in names.into_iter().zip(ticks).enumerate() {
+                let folder = root.path().join(format!("proc/{}", 7000 + number));
+                std::fs::create_dir_all(&folder).unwrap();
+                let text = format!("{} {}", 7000 + number, process(name, ticks, 3));
+                std::fs::write(folder.join("stat"), text).unwrap();
+            }
+            root
+        };
+        let (then, now) = (at([100, 50, 7, 9]), at([115, 60, 22, 9]));
+        let ticks = |root: &tempfile::TempDir| ticks_of_processes(&FileTree::at(root.path()));
+        let hz = rustix::param::clock_ticks_per_second();
+        // In as many ticks as one CPU has in the window.
+        let window = Duration::from_secs_f64(20.0 / hz as f64);
+        let found = busiest(&ticks(&then), &ticks(&now), window);
+        let program = |name: &str, cpus: f64| BusyProgram { name: name.to_owned(), cpus };
+        assert_eq!(found, [program("rustc", 1.5), program("a (b) c", 0.5)]);
+    }
 }

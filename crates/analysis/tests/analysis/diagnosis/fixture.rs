@@ -61,7 +61,7 @@ pub(crate) fn shares(cpu: u32, busy: f64, steal: f64) -> CpuShares {
 }
 
 pub(crate) fn look(cpus: Vec<CpuShares>) -> Option<Look> {
-    Some(Look { length_ns: 200e6, cpus, swapped_pages: Some(0) })
+    Some(Look { length_ns: 200e6, cpus, swapped_pages: Some(0), busiest: Vec::new() })
 }
 
 /// A typical cloud machine: two CPUs, no governor, no hardware counters, an unprivileged user.
