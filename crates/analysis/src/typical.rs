@@ -9,7 +9,7 @@ mod machines;
 pub use machines::{TypicalMachine, collection, machines, row, rows};
 
 use fathom_record::quantity::counted;
-use fathom_record::{Better, Document, Headline, Host, Position, Record, Reference, Typical};
+use fathom_record::{Better, Document, Headline, Host, Position, Record, Typical};
 use serde::Serialize;
 
 use crate::evidence::not_judged;
@@ -46,18 +46,9 @@ enum TypicalOperation {
     Copy,
 }
 
-/// Sets the typical range of each record that has one. An earlier one is overwritten: it may come
-/// from a file, or from another version of the collection.
-pub fn fill(document: &mut Document) {
-    let Document { run, host, records, .. } = document;
-    let core = run.reference.as_ref();
-    records.iter_mut().for_each(|record| record.typical = typical_of(record, host, core));
-}
-
-/// Where machines like this host lie, beside a record with a number of a run with these states of
-/// the core.
+/// Where machines like this host lie, beside a record with a number.
 #[must_use]
-pub fn typical_of(record: &Record, host: &Host, core: Option<&Reference>) -> Option<Typical> {
+pub fn typical_of(record: &Record, host: &Host) -> Option<Typical> {
     let subject = subject(record, host)?;
     let headline = Headline::from(record);
     // A range between two memory levels has no position.
@@ -70,7 +61,7 @@ pub fn typical_of(record: &Record, host: &Host, core: Option<&Reference>) -> Opt
     let [from, to] = headline.interval.unwrap_or([number; 2]);
     let is_lower_better = record.better == Better::Lower;
     let is_beyond = to < low || from > high || number < low || number > high;
-    let not_judged = not_judged(record, core).filter(|_| is_beyond);
+    let not_judged = not_judged(record).filter(|_| is_beyond);
     let position = match (to < low, from > high) {
         _ if not_judged.is_some() => Position::NotJudged,
         (false, false) => Position::Typical,
@@ -146,7 +137,7 @@ impl TypicalRow {
     }
 }
 
-/// All numbers of a run that have a typical range, after [`fill`].
+/// All numbers of a run that have a typical range, after [`crate::evidence::fill`].
 #[must_use]
 pub fn beside(document: &Document, like: Option<&TypicalMachine>) -> TypicalBeside {
     let Document { run, host, records, .. } = document;

@@ -20,27 +20,37 @@ const NS: u64 = 1_000_000_000;
 /// A start is announced less than a second before, even to a thousand members.
 const WAIT_NS_MAX: u64 = 60 * NS;
 
+/// The share that is done as it is shown, which never falls: an estimate of the time left may grow,
+/// a part may be repeated, and who joins late, or is lost, has done less.
+#[derive(Default)]
+pub(super) struct Rising(f64);
+
+impl Rising {
+    pub(super) fn to(&mut self, done: f64) -> f64 {
+        self.0 = self.0.max(done.min(1.0));
+        self.0
+    }
+}
+
 /// Reports to the member, if there is one.
 pub(super) struct Reports {
     are_wanted: bool,
     last_ns: u64,
-    done: f64,
+    done: Rising,
 }
 
 impl Reports {
     pub(super) fn from_options(options: MemberOptions) -> Self {
-        Self { are_wanted: options.member, last_ns: 0, done: 0.0 }
+        Self { are_wanted: options.member, last_ns: 0, done: Rising::default() }
     }
 
     pub(super) fn are_wanted(&self) -> bool {
         self.are_wanted
     }
 
-    /// `done` is from 0 to 1. Returns what is to be shown, which never falls: an estimate of the
-    /// time left may grow, and a part may be repeated.
+    /// `done` is from 0 to 1. Returns what is to be shown.
     pub(super) fn progress(&mut self, done: f64, what: &str) -> f64 {
-        self.done = self.done.max(done.min(1.0));
-        let done = self.done;
+        let done = self.done.to(done);
         let now_ns = monotonic_raw_ns();
         if self.are_wanted && now_ns.saturating_sub(self.last_ns) >= EVERY_NS {
             self.last_ns = now_ns;

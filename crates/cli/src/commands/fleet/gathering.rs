@@ -3,14 +3,15 @@
 
 use std::collections::BTreeSet;
 
+use fathom_analysis::evidence;
 use fathom_analysis::fleet::names::fold;
-use fathom_analysis::typical;
 use fathom_fleet::{CoordinatorAudience, Join, Joined, PlanCounts, Skew};
 use fathom_record::{Document, Host, Record, RunState};
 
 use super::bare;
 use super::engine::Engine;
 use super::known_hosts::KnownHosts;
+use crate::commands::as_member::Rising;
 use crate::commands::documents;
 use crate::commands::run_store::RunStore;
 use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
@@ -33,8 +34,7 @@ pub(super) struct Gathering {
     /// What was delivered, without samples.
     pub(super) runs: Vec<Document>,
     refusals: usize,
-    /// The largest share that was done.
-    done: f64,
+    done: Rising,
 }
 
 impl Gathering {
@@ -56,7 +56,7 @@ impl Gathering {
             nodes: BTreeSet::new(),
             runs: Vec::new(),
             refusals: 0,
-            done: 0.0,
+            done: Rising::default(),
         }
     }
 
@@ -91,7 +91,7 @@ impl Gathering {
             return known();
         }
         warnings.iter().for_each(|warning| self.warn(warning));
-        typical::fill(&mut document);
+        evidence::fill(&mut document);
         self.runs.push(match self.procedure {
             None => bare(document),
             Some(_) => with_windows(document),
@@ -150,9 +150,8 @@ impl CoordinatorAudience for Gathering {
             self.warn(&format!("{node} does not join: {reason}"));
         }
         if terminal::shows_progress() {
-            // Who joins late, or is lost, has done less.
-            self.done = self.done.max(counts.done);
-            self.output.progress(PERCENT_BAR, self.done, &self.progress(counts));
+            let done = self.done.to(counts.done);
+            self.output.progress(PERCENT_BAR, done, &self.progress(counts));
         }
         self.engine.failures()
     }
