@@ -280,13 +280,7 @@ fn verdict(step: &MeasuredStep, unasked: Vec<Reason>, noise_limit: f64) -> Verdi
         return because(State::Invalid, Reason::new(Cause::WrongWork, text));
     }
     if let Some(what) = busy_generator(step) {
-        let bound = if step.is_open {
-            "not sustained, the generator was the limit"
-        } else {
-            "client-bound"
-        };
-        let text = format!("{bound}: {what}");
-        return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
+        return because(State::Invalid, late_client(step, &what));
     }
     if let Some(reason) = open_loop::not_sustained(step) {
         return because(State::Invalid, reason);
@@ -311,6 +305,21 @@ fn verdict(step: &MeasuredStep, unasked: Vec<Reason>, noise_limit: f64) -> Verdi
     // Without doubts the number is valid: the judge of visits does not apply.
     let state = if doubts.is_empty() { State::Valid } else { State::Noisy };
     Verdict { state, reasons: doubts }
+}
+
+/// What a late client is due to: others that took the CPU, or itself.
+fn late_client(step: &MeasuredStep, what: &str) -> Reason {
+    if let Some(by) = step.taken_by_others() {
+        let start = if step.is_open { "not sustained: " } else { "" };
+        let reason = Reason::new(Cause::Contention, format!("{start}{by}; {what}"));
+        return reason.with_remedy(Remedy::QuietCpu);
+    }
+    let bound = match step.is_open {
+        true => "not sustained, the generator was the limit",
+        false => "client-bound",
+    };
+    let reason = Reason::new(Cause::LoadGenerator, format!("{bound}: {what}"));
+    reason.with_remedy(step.is_open.then_some(Remedy::LowerRateOrOwnCpu))
 }
 
 /// Failed requests: a limit of this machine is not work of the server.
