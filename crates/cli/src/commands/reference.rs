@@ -143,7 +143,10 @@ fn beside(
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use fathom_load::LoadOptions;
+    use fathom_load::options::LoadVariant;
     use fathom_record::ParamValue;
+    use fathom_transfer::TransferOptions;
 
     use super::*;
     use crate::arguments::{Arguments, Subcommands};
@@ -181,6 +184,36 @@ mod tests {
                 unit.cases.iter().any(|it| published.is_like(&published.metric, &it.params))
             });
         }
+        match words[1].as_str() {
+            "transfer" => {
+                let options = TransferOptions::try_parse_from(&words[1..]).expect("a transfer");
+                let cells = options.cells(0, 1, 1, [false; 2]).into_iter();
+                return ["small", "file", "video"].into_iter().any(|set| {
+                    let of_cell = cells.clone().map(|cell| cell.params(set, true));
+                    of_cell.into_iter().any(|it| published.is_like(&published.metric, &it))
+                });
+            }
+            "load" => {
+                let options = LoadOptions::try_parse_from(&words[1..]).expect("a load");
+                let any =
+                    |is: &dyn Fn(LoadVariant) -> bool| options.all_cases().into_iter().any(is);
+                let is_given = |(name, value): (&String, &ParamValue)| match (name.as_str(), value)
+                {
+                    ("clients", ParamValue::Integer(count)) => {
+                        options.closed().iter().any(|it| i64::from(*it) == *count)
+                    }
+                    ("think_s", value) => {
+                        any(&|it| it.think.as_secs_f64().to_string() == value.to_string())
+                    }
+                    ("mode", ParamValue::Text(mode)) => any(&|it| it.choice.word() == mode),
+                    // Those of each resource are measured before any load.
+                    ("of", ParamValue::Text(of)) => ["disk", "network"].contains(&of.as_str()),
+                    _ => false,
+                };
+                return published.params.0.iter().all(is_given);
+            }
+            _ => {}
+        }
         let has = |value: &str| words.iter().any(|word| word.split(',').any(|it| it == value));
         let option = |name: &str| Some(words.iter().skip_while(|it| *it != name).nth(1)?.as_str());
         let is_given = |(name, value): (&String, &ParamValue)| match (name.as_str(), value) {
@@ -198,9 +231,7 @@ mod tests {
             ("state" | "sync", ParamValue::Text(text)) => has(text),
             ("from_ms", value) => has_window(words, |it| it.0 == format!("{value}ms")),
             ("to_ms", value) => has_window(words, |it| it.1 == format!("{value}ms")),
-            ("clients", ParamValue::Integer(clients)) => (1..=10).contains(clients),
-            ("mode" | "think_s" | "of", _) => words[1] == "load",
-            _ => words[1] == "transfer",
+            _ => false,
         };
         published.params.0.iter().all(is_given)
     }
