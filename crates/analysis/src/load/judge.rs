@@ -292,11 +292,17 @@ fn verdict(step: &MeasuredStep, unasked: Vec<Reason>, noise_limit: f64) -> Verdi
     }
     let mut doubts = unasked;
     doubts.extend(step.members.doubts.iter().cloned());
-    if lag(step) > LAG_NOISY {
-        let text = format!("{}: they include it", lag_words(step));
-        doubts.push(Reason::new(Cause::LoadGenerator, text));
+    let lag = (lag(step) > LAG_NOISY).then(|| format!("{}: they include it", lag_words(step)));
+    let late = lag.into_iter().chain(open_loop::sent_late(step));
+    match step.taken_by_others() {
+        // One cause.
+        Some(by) => {
+            let text = std::iter::once(by).chain(late).collect::<Vec<String>>().join("; ");
+            doubts.push(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));
+        }
+        None => doubts.extend(late.map(|text| Reason::new(Cause::LoadGenerator, text))),
     }
-    doubts.extend(open_loop::doubts(step));
+    doubts.extend(open_loop::unanswered(step));
     doubts.extend(self::doubts(step, &faults));
     // The throughput of an open loop scatters as its arrivals do.
     if !step.is_open && !doubts.iter().any(|reason| EXPLAINS.contains(&reason.cause)) {
@@ -347,9 +353,6 @@ fn spread(step: &MeasuredStep, noise_limit: f64) -> Option<Reason> {
 /// Why a number of a step may not be what it should, beside a late client.
 fn doubts(step: &MeasuredStep, faults: &str) -> Vec<Reason> {
     let mut doubts = Vec::new();
-    if let Some(text) = step.contention() {
-        doubts.push(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));
-    }
     if step.counts.failed() > 0 {
         let text =
             format!("{} failed: {faults}", counted(step.counts.failed() as usize, "request"));

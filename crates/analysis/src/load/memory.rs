@@ -13,30 +13,24 @@ const START_S: f64 = 120.0;
 /// Long enough for an interval.
 const INTERVAL_S: u64 = 30;
 
-/// Slopes are in bytes per second.
+/// Slopes are in bytes per second; `measure_s` is the time that would decide it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MemoryGrowth {
-    Grows {
+    Grows([f64; 2]),
+    /// It is at most this.
+    NotShown(f64),
+    /// It grew, in a run that is hardly longer than the start.
+    OfStart {
+        measure_s: u64,
+    },
+    /// A growth of this slope is not excluded.
+    NotExcluded {
         slope: f64,
-        interval: [f64; 2],
-    },
-    /// At most by this slope.
-    NotShown {
-        most: f64,
-    },
-    Undecided {
-        why: GrowthDoubt,
         measure_s: Option<u64>,
     },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum GrowthDoubt {
-    /// It grew by this slope, in a run that is hardly longer than the start.
-    Start(f64),
-    /// A growth of this slope is not excluded.
-    NotExcluded(f64),
-    NoInterval,
+    NoInterval {
+        measure_s: u64,
+    },
 }
 
 impl MemoryGrowth {
@@ -44,22 +38,21 @@ impl MemoryGrowth {
     #[must_use]
     pub fn from_slope(slope: &Summary, bytes: f64, measured_s: Option<f64>) -> Self {
         let limit = LEAK_MIN * bytes / 3600.0;
-        let undecided = |why, measure_s| Self::Undecided { why, measure_s };
-        match slope.limits() {
-            Some([low, _]) if low > 0.0 && measured_s.is_some_and(|it| it < START_S) => {
-                undecided(GrowthDoubt::Start(slope.median), Some(2 * START_S as u64))
-            }
-            Some(interval @ [low, _]) if low > 0.0 => Self::Grows { slope: slope.median, interval },
+        let Some(interval @ [low, high]) = slope.limits() else {
+            return Self::NoInterval { measure_s: INTERVAL_S };
+        };
+        match measured_s {
+            Some(..START_S) if low > 0.0 => Self::OfStart { measure_s: 2 * START_S as u64 },
+            _ if low > 0.0 => Self::Grows(interval),
             // One page in all cannot be seen.
-            Some([_, high]) if high <= limit => {
-                Self::NotShown { most: high.max(PAGE / measured_s.unwrap_or(f64::INFINITY)) }
+            _ if high <= limit => {
+                Self::NotShown(high.max(PAGE / measured_s.unwrap_or(f64::INFINITY)))
             }
             // Of a longer time the slope is known better by as much.
-            Some([_, high]) => {
-                let needed = measured_s.map(|it| whole_seconds(it * high / limit));
-                undecided(GrowthDoubt::NotExcluded(high), needed)
+            _ => {
+                let measure_s = measured_s.map(|it| whole_seconds(it * high / limit));
+                Self::NotExcluded { slope: high, measure_s }
             }
-            None => undecided(GrowthDoubt::NoInterval, Some(INTERVAL_S)),
         }
     }
 }
@@ -78,16 +71,14 @@ mod tests {
             let slope = Summary { median: 500.0, interval, ..Summary::default() };
             MemoryGrowth::from_slope(&slope, 36e6, Some(seconds))
         };
-        let undecided =
-            |why, measure_s| MemoryGrowth::Undecided { why, measure_s: Some(measure_s) };
+        use MemoryGrowth::{Grows, NoInterval, NotExcluded, NotShown, OfStart};
         let interval = [400.0, 600.0];
-        assert_eq!(after(119.0, Some(interval)), undecided(GrowthDoubt::Start(500.0), 240));
-        assert_eq!(after(120.0, Some(interval)), MemoryGrowth::Grows { slope: 500.0, interval });
-        let not_shown = |most| MemoryGrowth::NotShown { most };
-        assert_eq!(after(180.0, Some([-9.0, 600.0])), not_shown(600.0));
-        assert_eq!(after(180.0, Some([0.0, 0.0])), not_shown(4096.0 / 180.0), "a page");
-        let wide = undecided(GrowthDoubt::NotExcluded(4_000.0), 720);
+        assert_eq!(after(119.0, Some(interval)), OfStart { measure_s: 240 });
+        assert_eq!(after(120.0, Some(interval)), Grows(interval));
+        assert_eq!(after(180.0, Some([-9.0, 600.0])), NotShown(600.0));
+        assert_eq!(after(180.0, Some([0.0, 0.0])), NotShown(4096.0 / 180.0), "a page");
+        let wide = NotExcluded { slope: 4_000.0, measure_s: Some(720) };
         assert_eq!(after(180.0, Some([-9.0, 4_000.0])), wide);
-        assert_eq!(after(180.0, None), undecided(GrowthDoubt::NoInterval, 30));
+        assert_eq!(after(180.0, None), NoInterval { measure_s: 30 });
     }
 }

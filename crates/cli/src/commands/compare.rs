@@ -36,6 +36,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     if a.iter().any(is_other_host) {
         return side_by_side(&a.iter().chain([&b]).collect::<Vec<_>>(), arguments);
     }
+    if a.iter().any(|run| run.run.id == b.run.id) {
+        terminal::warn("the same run is on both sides");
+    }
     let noise = noise(&a, &b, stored_run::open_store(&arguments.store).ok().as_ref());
     let mut comparison =
         compare_to_all(&a.iter().collect::<Vec<_>>(), &b, &noise, arguments.seed.unwrap_or(SEED));
@@ -111,9 +114,6 @@ fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Documen
         if a[..at].iter().any(|other| other.run.id == *id) {
             usage_error!("compare: run {id} is named twice");
         }
-    }
-    if a.iter().any(|run| run.run.id == b.run.id) {
-        terminal::warn("the same run is on both sides");
     }
     Ok((a, b))
 }

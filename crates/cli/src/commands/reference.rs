@@ -144,8 +144,7 @@ fn beside(
 mod tests {
     use clap::Parser as _;
     use fathom_load::LoadOptions;
-    use fathom_load::options::LoadVariant;
-    use fathom_record::ParamValue;
+    use fathom_record::{ParamValue, Params};
     use fathom_transfer::TransferOptions;
 
     use super::*;
@@ -184,35 +183,24 @@ mod tests {
                 unit.cases.iter().any(|it| published.is_like(&published.metric, &it.params))
             });
         }
-        match words[1].as_str() {
-            "transfer" => {
-                let options = TransferOptions::try_parse_from(&words[1..]).expect("a transfer");
-                let cells = options.cells(0, 1, 1, [false; 2]).into_iter();
-                return ["small", "file", "video"].into_iter().any(|set| {
-                    let of_cell = cells.clone().map(|cell| cell.params(set, true));
-                    of_cell.into_iter().any(|it| published.is_like(&published.metric, &it))
-                });
-            }
-            "load" => {
-                let options = LoadOptions::try_parse_from(&words[1..]).expect("a load");
-                let any =
-                    |is: &dyn Fn(LoadVariant) -> bool| options.all_cases().into_iter().any(is);
-                let is_given = |(name, value): (&String, &ParamValue)| match (name.as_str(), value)
-                {
-                    ("clients", ParamValue::Integer(count)) => {
-                        options.closed().iter().any(|it| i64::from(*it) == *count)
-                    }
-                    ("think_s", value) => {
-                        any(&|it| it.think.as_secs_f64().to_string() == value.to_string())
-                    }
-                    ("mode", ParamValue::Text(mode)) => any(&|it| it.choice.word() == mode),
-                    // Those of each resource are measured before any load.
-                    ("of", ParamValue::Text(of)) => ["disk", "network"].contains(&of.as_str()),
-                    _ => false,
-                };
-                return published.params.0.iter().all(is_given);
-            }
-            _ => {}
+        let is_of = |params: &Params| {
+            let mut own = published.params.0.iter().filter(|(name, _)| *name != "of");
+            own.all(|(name, value)| params.0.get(name) == Some(value))
+        };
+        if words[1] == "transfer" {
+            let options = TransferOptions::try_parse_from(&words[1..]).expect("a transfer");
+            let cells = options.cells(0, 1, 1, [false; 2]);
+            let sets = ["small", "file", "video"];
+            return cells.iter().any(|it| sets.iter().any(|set| is_of(&it.params(set, true))));
+        }
+        if words[1] == "load" {
+            let options = LoadOptions::try_parse_from(&words[1..]).expect("a load");
+            return options.all_cases().iter().any(|case| {
+                let think_s = case.think.as_secs() as i64;
+                let params = Params::one("mode", case.choice.word()).and("think_s", think_s);
+                let of = |clients: u32| params.clone().and("clients", i64::from(clients));
+                options.closed().into_iter().map(of).any(|it| is_of(&it))
+            });
         }
         let has = |value: &str| words.iter().any(|word| word.split(',').any(|it| it == value));
         let option = |name: &str| Some(words.iter().skip_while(|it| *it != name).nth(1)?.as_str());

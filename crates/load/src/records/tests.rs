@@ -140,10 +140,6 @@ fn open_loops_say_what_is_not_sustained_and_why() {
             it.threads = vec![LoadThread { cpu_ns: 20, wait_ns: share, wall_ns: 100 }];
         }
     };
-    let taken = |it: &mut LoadWindow| {
-        late(20.0)(it);
-        it.threads = vec![LoadThread { cpu_ns: 20, wait_ns: 75, wall_ns: 100 }];
-    };
     let busy = |it: &mut LoadWindow| {
         it.threads = vec![LoadThread { cpu_ns: 95, wait_ns: 0, wall_ns: 100 }];
     };
@@ -156,7 +152,6 @@ fn open_loops_say_what_is_not_sustained_and_why() {
         ("sent late, as long as 1 ms", open_step(late(1.0), None)),
         ("sent late by a tenth of the response time", open_step(late(3.5), None)),
         ("sent late by more than half", open_step(late(20.0), None)),
-        ("sent late beside other work", open_step(taken, Some(1.2))),
         ("one of 450 has no response", open_step(|it| it.in_flight = 1, None)),
     ];
     let text = recorded("--rate 120 --time 3750ms", &fixture::target(false), &steps);

@@ -6,7 +6,7 @@ mod limit;
 mod open;
 mod questions;
 
-use fathom_analysis::load::{ERRORS_MAX, GrowthDoubt, MemoryGrowth};
+use fathom_analysis::load::{ERRORS_MAX, MemoryGrowth};
 use fathom_record::load_facts::{
     CLIENT_CPU, DISK, ERRORS, LONGEST_IN_FLIGHT, LONGEST_RESPONSE, PHASES, REQUESTS, RESOLVE,
     SERVER_CPU, p99_of,
@@ -393,32 +393,35 @@ fn memory_words(records: &[Record]) -> Vec<(&'static str, String)> {
         let growth = growth.and_then(|record| record.summary.as_ref());
         let measured_s = resident.series.iter().flat_map(|it| it.times_ns.last()).last();
         let measured_s = measured_s.map(|ns| ns / 1e9);
-        let growth = growth.map(|slope| MemoryGrowth::from_slope(slope, bytes, measured_s));
-        let growth = growth.map_or(String::new(), |it| format!("; {}", growth_words(it)));
+        let growth = growth.map_or(String::new(), |slope| {
+            let growth = MemoryGrowth::from_slope(slope, bytes, measured_s);
+            format!("; {}", growth_words(growth, slope.median))
+        });
         Some((name, format!("{} at the end{growth}", glued(&quantity(bytes, Unit::Bytes)))))
     };
     ends.into_iter().filter_map(words).collect()
 }
 
-fn growth_words(growth: MemoryGrowth) -> String {
-    let hourly = |slope: f64| glued(&quantity(3600.0 * slope, Unit::Bytes)) + " per hour";
+fn growth_words(growth: MemoryGrowth, slope: f64) -> String {
+    let hourly = |slope: f64| glued(&quantity(3600.0 * slope, Unit::Bytes));
+    let slope = hourly(slope);
+    let undecided = |why: &str, measure_s: Option<u64>| {
+        let time = measure_s.map_or("longer".to_owned(), time_option);
+        format!("undecided: {why}; measure {time} in all")
+    };
     match growth {
-        MemoryGrowth::Grows { slope, interval: [low, high] } => {
-            let (low, high) =
-                (quantity(3600.0 * low, Unit::Bytes), quantity(3600.0 * high, Unit::Bytes));
-            format!("grows by {} ({} to {})", hourly(slope), glued(&low), glued(&high))
+        MemoryGrowth::Grows([low, high]) => {
+            format!("grows by {slope} per hour ({} to {})", hourly(low), hourly(high))
         }
-        MemoryGrowth::NotShown { most } => format!("no growth shown (≤ {})", hourly(most)),
-        MemoryGrowth::Undecided { why, measure_s } => {
-            let why = match why {
-                GrowthDoubt::Start(slope) => format!("grew by {} since the start", hourly(slope)),
-                GrowthDoubt::NotExcluded(most) => {
-                    format!("growth of {} is not excluded", hourly(most))
-                }
-                GrowthDoubt::NoInterval => "too short for an interval".to_owned(),
-            };
-            let time = measure_s.map_or("longer".to_owned(), time_option);
-            format!("undecided: {why}; measure {time} in all")
+        MemoryGrowth::NotShown(most) => format!("no growth shown (≤ {} per hour)", hourly(most)),
+        MemoryGrowth::OfStart { measure_s } => {
+            undecided(&format!("grew by {slope} per hour since the start"), Some(measure_s))
+        }
+        MemoryGrowth::NotExcluded { slope, measure_s } => {
+            undecided(&format!("growth of {} per hour is not excluded", hourly(slope)), measure_s)
+        }
+        MemoryGrowth::NoInterval { measure_s } => {
+            undecided("too short for an interval", Some(measure_s))
         }
     }
 }

@@ -76,15 +76,17 @@ pub fn late_generator(step: &MeasuredStep) -> Option<String> {
     late.filter(|(_, share)| *share > LATE_MAX).map(|(text, _)| text)
 }
 
-/// Why response times may not be what they should: of an open loop whose generator is late, and
-/// of either loop by requests without a response.
-pub(super) fn doubts(step: &MeasuredStep) -> Vec<Reason> {
+/// How late an open loop sent the requests of its last quantile, if that may be seen there.
+pub(super) fn sent_late(step: &MeasuredStep) -> Option<String> {
     let late = step.tails().last().and_then(|tail| late(step, tail));
-    let late = late.filter(|(_, share)| *share > LATE_NOISY);
-    let late = late.map(|(text, _)| Reason::new(Cause::LoadGenerator, text));
+    late.filter(|(_, share)| *share > LATE_NOISY).map(|(text, _)| text)
+}
+
+/// Why response times may not be what they should be by requests without a response.
+pub(super) fn unanswered(step: &MeasuredStep) -> Option<Reason> {
     let (unanswered, all) = (step.unanswered(), step.all.completed + step.counts.failed());
     let is_many = unanswered as f64 > UNANSWERED_NOISY * (unanswered + all) as f64;
-    let unanswered = is_many.then(|| {
+    is_many.then(|| {
         let count = counted(unanswered as usize, "request");
         let text = if step.is_open {
             format!("{count} of the windows had no response: they are in no quantile")
@@ -95,8 +97,7 @@ pub(super) fn doubts(step: &MeasuredStep) -> Vec<Reason> {
             )
         };
         Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger)
-    });
-    late.into_iter().chain(unanswered).collect()
+    })
 }
 
 /// How late the generator was at a quantile, and the share of that in the response times there.

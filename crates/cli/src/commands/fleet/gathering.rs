@@ -11,7 +11,6 @@ use fathom_record::{Document, Host, Record, RunState};
 use super::bare;
 use super::engine::Engine;
 use super::known_hosts::KnownHosts;
-use crate::commands::as_member::Rising;
 use crate::commands::documents;
 use crate::commands::run_store::RunStore;
 use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
@@ -34,7 +33,6 @@ pub(super) struct Gathering {
     /// What was delivered, without samples.
     pub(super) runs: Vec<Document>,
     refusals: usize,
-    done: Rising,
 }
 
 impl Gathering {
@@ -56,7 +54,6 @@ impl Gathering {
             nodes: BTreeSet::new(),
             runs: Vec::new(),
             refusals: 0,
-            done: Rising::default(),
         }
     }
 
@@ -150,8 +147,7 @@ impl CoordinatorAudience for Gathering {
             self.warn(&format!("{node} does not join: {reason}"));
         }
         if terminal::shows_progress() {
-            let done = self.done.to(counts.done);
-            self.output.progress(PERCENT_BAR, done, &self.progress(counts));
+            self.output.progress(PERCENT_BAR, counts.done, &self.progress(counts));
         }
         self.engine.failures()
     }

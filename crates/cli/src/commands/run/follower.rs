@@ -129,7 +129,7 @@ impl Audience for Follower {
         let template = if self.settled.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
         let whole = progress.elapsed_ns + progress.left_ns;
         let done = progress.elapsed_ns / whole.max(1.0);
-        let done = self.reports.progress(done, &progress.metric);
+        self.reports.progress(done, &progress.metric);
         let left = Duration::from_nanos(progress.left_ns as u64).as_secs() + 1;
         self.output.progress(template, done, &format!("{left} s left, {}", progress.metric));
     }
