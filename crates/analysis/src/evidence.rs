@@ -3,38 +3,22 @@
 
 use fathom_record::quantity::percent;
 use fathom_record::{
-    Agreement, Cause, Document, Host, NotSelected, Prediction, Record, Reference, State, Stratum,
+    Agreement, Cause, Document, NotSelected, Prediction, Record, Reference, State, Stratum,
 };
-
-use crate::typical::typical_of;
 
 /// With more noisy numbers than this share nothing is concluded from the others.
 pub const NOISY_MAX: f64 = 0.5;
 /// What others did to the CPU of a valid number.
 const DISTURBANCES: [Cause; 3] = [Cause::Throttled, Cause::Steal, Cause::Contention];
 
-/// Judges the records of a run that a view reads.
-pub fn fill(document: &mut Document) {
-    let Document { run, host, records, .. } = document;
-    records.iter_mut().for_each(|record| fill_record(record, host, run.reference.as_ref()));
-}
-
-/// Sets whether a number says something of the machine, and its place among machines like this
-/// host. Earlier ones are overwritten: they may come from a file, or from another version of the
-/// collection.
-pub fn fill_record(record: &mut Record, host: &Host, core: Option<&Reference>) {
-    record.not_judged = reason(record, core);
-    record.typical = typical_of(record, host);
-}
-
 /// Why a number says nothing of the machine itself; `None` if it does. What the states of the core
-/// over its run say is known after [`fill`].
+/// over its run say is known after [`crate::typical::fill`].
 #[must_use]
 pub fn not_judged(record: &Record) -> Option<String> {
     record.not_judged.clone().or_else(|| reason(record, None))
 }
 
-fn reason(record: &Record, core: Option<&Reference>) -> Option<String> {
+pub(crate) fn reason(record: &Record, core: Option<&Reference>) -> Option<String> {
     let Some(summary) = record.shown_summary() else { return Some("no number".to_owned()) };
     let is_shared = match summary.stratum {
         Stratum::ToItself | Stratum::CoreAtFullSpeed => false,
@@ -74,8 +58,8 @@ pub fn shown_state(document: &Document) -> State {
     }
 }
 
-/// What the prediction of a record says of its ratio to another one, if it rests on that: the limits
-/// of the ratio, and whether the interval of the measured one agrees.
+/// What the prediction of a record says of its ratio to another one, if it rests on that: the
+/// limits of the ratio, and whether the interval of the measured one agrees.
 #[must_use]
 pub fn ratio_agreement(
     of: &Record,

@@ -49,7 +49,7 @@ pub struct SideNumber {
     pub typical: Option<Typical>,
 }
 
-/// The runs side by side, after [`crate::evidence::fill`].
+/// The runs side by side, after [`crate::typical::fill`].
 #[must_use]
 pub fn side_by_side(runs: &[&Document]) -> SideBySide {
     let host = |run: &&Document| SideHost {

@@ -9,10 +9,10 @@ mod machines;
 pub use machines::{TypicalMachine, collection, machines, row, rows};
 
 use fathom_record::quantity::counted;
-use fathom_record::{Better, Document, Headline, Host, Position, Record, Typical};
+use fathom_record::{Better, Document, Headline, Host, Position, Record, Reference, Typical};
 use serde::Serialize;
 
-use crate::evidence::not_judged;
+use crate::evidence::{not_judged, reason};
 use crate::statistics::quantile;
 
 /// Fewer machine types have no typical range.
@@ -44,6 +44,20 @@ enum TypicalOperation {
     Read,
     Write,
     Copy,
+}
+
+/// Judges the records of a run that a view reads.
+pub fn fill(document: &mut Document) {
+    let Document { run, host, records, .. } = document;
+    records.iter_mut().for_each(|record| fill_record(record, host, run.reference.as_ref()));
+}
+
+/// Sets whether a number says something of the machine, and its place among machines like this
+/// host. Earlier ones are overwritten: they may come from a file, or from another version of the
+/// collection.
+pub fn fill_record(record: &mut Record, host: &Host, core: Option<&Reference>) {
+    record.not_judged = reason(record, core);
+    record.typical = typical_of(record, host);
 }
 
 /// Where machines like this host lie, beside a record with a number.
@@ -137,7 +151,7 @@ impl TypicalRow {
     }
 }
 
-/// All numbers of a run that have a typical range, after [`crate::evidence::fill`].
+/// All numbers of a run that have a typical range, after [`fill`].
 #[must_use]
 pub fn beside(document: &Document, like: Option<&TypicalMachine>) -> TypicalBeside {
     let Document { run, host, records, .. } = document;

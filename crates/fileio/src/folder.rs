@@ -55,14 +55,14 @@ impl Folder {
     /// The given folder, else that of FATHOM_FOLDER, else a usual one.
     ///
     /// # Errors
-    /// Why there is none, with the option to name one.
-    pub fn chosen(given: Option<&Path>) -> Result<Self, String> {
-        let by = if given.is_some() { "--folder" } else { "FATHOM_FOLDER" };
+    /// Why there is none, with the `option` that names one.
+    pub fn chosen(given: Option<&Path>, option: &str) -> Result<Self, String> {
+        let by = if given.is_some() { option } else { "FATHOM_FOLDER" };
         match named(given) {
             Some(path) => Self::at(&path)
                 .and_then(|folder| folder.keeping_files(true))
                 .map_err(|why| format!("{by} {}: {why}", escaped(&path.display().to_string()))),
-            None => Self::usual().map_err(|why| format!("{why}; name one by --folder")),
+            None => Self::usual().map_err(|why| format!("{why}; name one by {option}")),
         }
     }
 

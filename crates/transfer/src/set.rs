@@ -125,7 +125,7 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> ProcedureError {
 
 /// The folder for files that are made or received.
 pub fn folder(option: Option<&Path>) -> SetOutcome<PathBuf> {
-    Folder::chosen(option).map(|folder| folder.path).map_err(ProcedureError::failed)
+    Folder::chosen(option, "--folder").map(|folder| folder.path).map_err(ProcedureError::failed)
 }
 
 /// Fails if the sets, once sent and once received, do not fit.

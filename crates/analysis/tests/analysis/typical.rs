@@ -83,7 +83,7 @@ fn noisy_and_shared_numbers_are_not_judged() {
     let of = |record: &Record, clean: u32| {
         let core = Reference { visits: 200, clean, ..Reference::default() };
         let mut record = record.clone();
-        evidence::fill_record(&mut record, &genoa(), Some(&core));
+        typical::fill_record(&mut record, &genoa(), Some(&core));
         let agreement = evidence::shown_agreement(&record);
         let found = record.typical.expect("a range");
         // One judgement beside published machines and beside the prediction.

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 use anyhow::{anyhow, bail, ensure};
-use fathom_analysis::{evidence, typical};
+use fathom_analysis::typical;
 use fathom_record::diagnosis::DIAGNOSIS_SCHEMA_VERSION;
 use fathom_record::{Activity, Better, Diagnosis, Document, system_cause};
 use fathom_report::export::{self as format, Additions, SampleTable};
@@ -220,7 +220,7 @@ fn each_run(
     for run in store.runs()?.iter().rev() {
         match store.document(&run.id, samples) {
             Ok(mut document) => {
-                evidence::fill(&mut document);
+                typical::fill(&mut document);
                 each(document)?;
             }
             // A damaged run does not prevent the export of the others.

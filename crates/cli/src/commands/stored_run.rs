@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Once;
 
 use anyhow::{Context, anyhow, bail};
-use fathom_analysis::evidence;
+use fathom_analysis::typical;
 use fathom_engine::nearest_of;
 use fathom_measure::host::{self, HostReader};
 use fathom_probes::REGISTRY;
@@ -215,7 +215,7 @@ fn is_path(name: &str) -> bool {
 /// A run of the store, with the typical ranges of its host.
 pub(super) fn of_store(store: &Store, id: &str, samples: bool) -> anyhow::Result<Document> {
     let mut document = store.document(id, samples).with_context(|| format!("read run {id}"))?;
-    evidence::fill(&mut document);
+    typical::fill(&mut document);
     Ok(document)
 }
 
@@ -270,7 +270,7 @@ pub(super) fn others(
     damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
     others.reverse();
     others.retain(|other| other.host.cgroup.has_limits_of(&host.cgroup));
-    others.iter_mut().for_each(evidence::fill);
+    others.iter_mut().for_each(typical::fill);
     Ok(others)
 }
 
@@ -371,7 +371,7 @@ fn each_in_file(
         if !samples {
             document.records.iter_mut().for_each(|record| record.samples = None);
         }
-        evidence::fill(&mut document);
+        typical::fill(&mut document);
         each(document)
     })
 }

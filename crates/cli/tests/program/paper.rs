@@ -120,7 +120,7 @@ fn chapter_has_method_prediction_result_discussion() {
     assert_contains(
         discussion,
         &[
-            "7 of 8 predicted values within (median tolerance ± 20 %), 1 outside; 2 of 2 bounds met",
+            "7 of 8 predicted values within (median tolerance ± 20 %), 1 outside; 2 of 2 bounds",
             said,
         ],
     );

@@ -29,7 +29,7 @@ pub(super) struct TemporaryFolder(folder::Folder);
 impl TemporaryFolder {
     /// The given folder, that of FATHOM_FOLDER, or a default one that is not in memory.
     pub(super) fn choose(option: Option<&Path>) -> ByHandResult<Self> {
-        folder::Folder::chosen(option).map(Self).map_err(ProcedureError::failed)
+        folder::Folder::chosen(option, "--folder").map(Self).map_err(ProcedureError::failed)
     }
 
     /// As [`Folder::choose`], but refuses a given folder in memory too.

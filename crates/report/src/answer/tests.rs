@@ -1,4 +1,4 @@
-use fathom_analysis::evidence;
+use fathom_analysis::typical;
 use fathom_record::{
     Basis, Cause, Fact, Host, Interval, MetricId, Params, Position, Prediction, Reason, Reference,
     Remedy, Run, RunState, Summary, Tool, Typical, Unit, Value, Verdict,
@@ -131,7 +131,7 @@ fn what_the_measurement_did_is_no_fault_of_the_machine() {
     }
     let mut run = document_of(None, vec![outside, within("os.b")]);
     run.run.reference = Some(Reference { visits: 200, clean: 1, ..Reference::default() });
-    evidence::fill(&mut run);
+    typical::fill(&mut run);
     let verdict = Answer::from_document(&run, &[]).verdict;
     assert!(verdict[1].starts_with("No number shows"), "{verdict:?}");
     assert_eq!(

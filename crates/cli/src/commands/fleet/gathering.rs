@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use fathom_analysis::evidence;
 use fathom_analysis::fleet::names::fold;
+use fathom_analysis::typical;
 use fathom_fleet::{CoordinatorAudience, Join, Joined, PlanCounts, Skew};
 use fathom_record::{Document, Host, Record, RunState};
 
@@ -88,7 +88,7 @@ impl Gathering {
             return known();
         }
         warnings.iter().for_each(|warning| self.warn(warning));
-        evidence::fill(&mut document);
+        typical::fill(&mut document);
         self.runs.push(match self.procedure {
             None => bare(document),
             Some(_) => with_windows(document),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fathom_analysis::evidence;
+use fathom_analysis::typical;
 use fathom_engine::{Audience, CaseOfVisit, CoordinatorProgress, Plan};
 use fathom_record::{Document, Record};
 use fathom_report::Layout;
@@ -89,7 +89,7 @@ impl Follower {
         if !self.with_samples {
             printed.records.iter_mut().for_each(|record| record.samples = None);
         }
-        evidence::fill(&mut printed);
+        typical::fill(&mut printed);
         printed
     }
 
@@ -152,7 +152,7 @@ impl Audience for Follower {
         if self.settled.is_some() && are_drafts {
             let core = document.run.reference.as_ref();
             let mut records = records.to_vec();
-            let judge = |record| evidence::fill_record(record, &document.host, core);
+            let judge = |record| typical::fill_record(record, &document.host, core);
             records.iter_mut().for_each(judge);
             self.settled = Some(records);
             self.draw_settled();
