@@ -6,7 +6,7 @@
 //! which a busy SMT sibling halves. A chain of multiplications leaves the core idle for two cycles
 //! in three, so only the frequency limits it.
 
-use fathom_record::{NotSelected, Reference, Sample, Stratum};
+use fathom_record::{NotSelected, REPORTED_MIN, Reference, Sample, Stratum};
 use serde::{Deserialize, Serialize};
 
 use crate::schedule;
@@ -23,8 +23,6 @@ const CLUSTER_MIN: f64 = 0.1;
 /// between such loops for only these to count.
 const PART_MIN: (usize, usize) = (2, 3);
 const LOOPS_MIN: usize = 50;
-/// The fastest state with this share of the visits is reported.
-const REPORTED_MIN: f64 = 0.3;
 /// The fewest visits with an interval.
 const VISITS_MIN: usize = schedule::VISITS_MIN as usize;
 /// Cores to themselves take one cycle a branch. Where the part takes longer, by times that are not

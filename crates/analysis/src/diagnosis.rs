@@ -21,6 +21,7 @@ mod system;
 use fathom_record::diagnosis::Acceptable;
 use fathom_record::{Finding, Fix, Severity};
 
+pub use load::BUSY_SEVERE;
 pub use rule::{Rule, Subject};
 
 /// All rules, in the order in which findings of one severity are listed.

@@ -95,6 +95,9 @@ pub fn judge(
     reasons.extend(case.disturbed_rounds(is_wide));
     reasons.extend(case.stall());
     let is_noisy = is_wide || !reasons.is_empty();
+    // It does not shift the number, but others used the machine meanwhile.
+    let lasting = others.iter().filter(|it| !is_noisy && it.is_lasting);
+    let lasting: Vec<Reason> = lasting.map(|it| it.reason.clone()).collect();
     let shapes = if is_on_edge { Vec::new() } else { shapes(summary, expectation.noise_limit) };
     if is_wide && reasons.is_empty() && shapes.is_empty() {
         let moved = others.first().map(|it| it.reason.text.as_str());
@@ -104,7 +107,7 @@ pub fn judge(
         reasons.push(of_run.or_else(by_values).unwrap_or_else(|| case.unknown_cause(moved)));
     }
     // What the values show beside a narrow interval is a remark.
-    reasons.extend(shapes);
+    reasons.extend(lasting.into_iter().chain(shapes));
     let state = if is_noisy { State::Noisy } else { State::Valid };
     match slow_sender(samples) {
         // What else was found may be its cause.
@@ -172,7 +175,9 @@ fn lost_ns(of: &Disturbance, expects: Counters) -> [(Cause, f64); 5] {
     // If two processes take turns on one CPU, waiting in the run queue is the measured work. It is
     // not descheduled time either: the CPU time includes the children's, so that while one waits
     // for the other none is missing. What is missing was idle, or used by others.
-    let waited = of.run_queue_ns.filter(|_| !expects.has(Counter::RunQueue)).unwrap_or(0) as f64;
+    let waited = of.run_queue_ns.filter(|_| !expects.has(Counter::RunQueue)).unwrap_or(0);
+    // It may be a sum over children.
+    let waited = waited.min(of.wall_ns) as f64;
     // A throttled thread waits in the run queue too.
     let contention = (waited - throttled).max(0.0);
     // A probe that waits for a device causes most interrupts itself.
@@ -223,6 +228,8 @@ struct JudgeFinding {
     reason: Reason,
     /// Whether it explains the spread, or shifts the headline.
     is_cause: bool,
+    /// Whether others took a CPU for so much of the time of most processes.
+    is_lasting: bool,
 }
 
 struct JudgeCase<'c> {
@@ -332,8 +339,10 @@ impl JudgeCase<'_> {
             let theirs = || (0..lost.len()).filter(|it| affected[*it]);
             let lost_ns: f64 = theirs().map(|it| lost[it][at].1).sum();
             let overall = lost_ns / theirs().map(wall).sum::<f64>();
+            let is_taken = matches!(cause, Cause::Throttled | Cause::Steal | Cause::Contention);
+            let is_lasting = is_taken && 2 * disturbed >= affected.len();
             let reason = self.reason_of_lost_time(end, *cause, (overall, disturbed));
-            found.push((overall, JudgeFinding { reason, is_cause }));
+            found.push((overall, JudgeFinding { reason, is_cause, is_lasting }));
         }
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         found.into_iter().map(|(_, finding)| finding).collect()
@@ -454,7 +463,7 @@ impl JudgeCase<'_> {
                 loops.len()
             );
             let reason = Reason::new(Cause::SlowCore, text).with_remedy(Remedy::QuietCore);
-            JudgeFinding { reason, is_cause }
+            JudgeFinding { reason, is_cause, is_lasting: false }
         })
     }
 
@@ -489,7 +498,7 @@ impl JudgeCase<'_> {
                 .map(|ns| quantity(ns.copied().unwrap_or(0.0), Unit::Nanoseconds));
             let text = format!("block devices took {least} to {most} a request");
             let reason = Reason::new(Cause::SlowDevice, text).with_remedy(Remedy::MeasureLonger);
-            JudgeFinding { reason, is_cause: true }
+            JudgeFinding { reason, is_cause: true, is_lasting: false }
         })
     }
 
@@ -509,7 +518,7 @@ impl JudgeCase<'_> {
             let text =
                 format!("other CPUs or guests used the memory: {least:.0} to {most:.0} ns a load");
             let reason = Reason::new(Cause::SlowMemory, text).with_remedy(Remedy::QuieterHost);
-            JudgeFinding { reason, is_cause: true }
+            JudgeFinding { reason, is_cause: true, is_lasting: false }
         })
     }
 

@@ -16,6 +16,7 @@ mod condition;
 mod judge;
 mod laws;
 mod measured;
+mod memory;
 mod proof;
 mod search;
 mod shape;
@@ -33,6 +34,7 @@ pub use measured::{
     BUSY_MAX, COMPLETIONS_NEEDED, DUE_MIN, MeasuredStep, MeasuredSweep, OfMembers, ReachedLimit,
     SLOTS, SWEEPS, ServerEnd, Stall, WAITING_MIN,
 };
+pub use memory::MemoryGrowth;
 pub use proof::{LoadEffect, Proof, prove};
 pub use search::{ALLOWED, Highest, LEVEL, Search, SearchWindow, Seen, WINDOWS};
 pub use shape::{Saturation, Shape, ShapeCurve, ShapeEstimate, ShapePoint, SweepPoint, shape};

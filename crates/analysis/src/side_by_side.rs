@@ -87,7 +87,7 @@ pub fn side_by_side(runs: &[&Document]) -> SideBySide {
 fn number(run: &Document, metric: &MetricId, params: &Params) -> Option<SideNumber> {
     let record = run.records.iter().find(|it| (&it.metric, &it.params) == (metric, params))?;
     let Headline { value, interval, state, .. } = Headline::from(record);
-    let not_judged = not_judged(record, run.run.reference.as_ref());
+    let not_judged = not_judged(record);
     Some(SideNumber { value: value?, interval, state, not_judged, typical: record.typical.clone() })
 }
 

@@ -12,7 +12,7 @@ use fathom_record::quantity::counted;
 use fathom_record::{Better, Document, Headline, Host, Position, Record, Reference, Typical};
 use serde::Serialize;
 
-use crate::evidence::not_judged;
+use crate::evidence::{not_judged, reason};
 use crate::statistics::quantile;
 
 /// Fewer machine types have no typical range.
@@ -46,18 +46,23 @@ enum TypicalOperation {
     Copy,
 }
 
-/// Sets the typical range of each record that has one. An earlier one is overwritten: it may come
-/// from a file, or from another version of the collection.
+/// Judges the records of a run that a view reads.
 pub fn fill(document: &mut Document) {
     let Document { run, host, records, .. } = document;
-    let core = run.reference.as_ref();
-    records.iter_mut().for_each(|record| record.typical = typical_of(record, host, core));
+    records.iter_mut().for_each(|record| fill_record(record, host, run.reference.as_ref()));
 }
 
-/// Where machines like this host lie, beside a record with a number of a run with these states of
-/// the core.
+/// Sets whether a number says something of the machine, and its place among machines like this
+/// host. Earlier ones are overwritten: they may come from a file, or from another version of the
+/// collection.
+pub fn fill_record(record: &mut Record, host: &Host, core: Option<&Reference>) {
+    record.not_judged = reason(record, core);
+    record.typical = typical_of(record, host);
+}
+
+/// Where machines like this host lie, beside a record with a number.
 #[must_use]
-pub fn typical_of(record: &Record, host: &Host, core: Option<&Reference>) -> Option<Typical> {
+pub fn typical_of(record: &Record, host: &Host) -> Option<Typical> {
     let subject = subject(record, host)?;
     let headline = Headline::from(record);
     // A range between two memory levels has no position.
@@ -70,7 +75,7 @@ pub fn typical_of(record: &Record, host: &Host, core: Option<&Reference>) -> Opt
     let [from, to] = headline.interval.unwrap_or([number; 2]);
     let is_lower_better = record.better == Better::Lower;
     let is_beyond = to < low || from > high || number < low || number > high;
-    let not_judged = not_judged(record, core).filter(|_| is_beyond);
+    let not_judged = not_judged(record).filter(|_| is_beyond);
     let position = match (to < low, from > high) {
         _ if not_judged.is_some() => Position::NotJudged,
         (false, false) => Position::Typical,

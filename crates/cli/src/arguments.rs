@@ -521,9 +521,9 @@ pub struct CompareArguments {
     /// Print a row for every case, also for unchanged ones.
     #[arg(long, short, conflicts_with_all = ["reference", "json"])]
     pub all: bool,
-    /// Seed the bootstrap.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
-    pub seed: u64,
+    /// Seed the bootstrap [default: 1].
+    #[arg(long, value_name = "N", value_parser = seed)]
+    pub seed: Option<u64>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

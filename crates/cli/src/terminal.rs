@@ -40,6 +40,8 @@ pub struct TerminalOutput {
     closed: bool,
     error: Option<SystemCause>,
     bar: Option<ProgressBar>,
+    /// The largest share that was shown as done.
+    done: f64,
 }
 
 impl TerminalOutput {
@@ -48,7 +50,7 @@ impl TerminalOutput {
         let stream = anstream::AutoStream::auto(io::stdout());
         let closed = || SystemCause { text: "it is closed".into(), remedy: None, is_limit: false };
         let error = was_closed().then(closed);
-        Self { stream, closed: false, error, bar: None }
+        Self { stream, closed: false, error, bar: None, done: 0.0 }
     }
 
     /// The progress bar; `None` without a terminal. The caller ticks it, because a ticking thread
@@ -64,9 +66,13 @@ impl TerminalOutput {
     }
 
     /// Draws the bar with the share that is done and a message, cut so that its line never wraps.
+    /// The share never falls: an estimate of the time left may grow, a part may be repeated, and
+    /// who joins late, or is lost, has done less.
     pub fn progress(&mut self, template: &str, done: f64, message: &str) {
         let terminal = terminal_size::terminal_size_of(io::stderr());
         let width = terminal.map_or(usize::MAX, |(width, _)| usize::from(width.0)).min(width());
+        self.done = self.done.max(done.min(1.0));
+        let done = self.done;
         let Some(bar) = self.bar(template) else { return };
         bar.set_length(1000);
         bar.set_position((1000.0 * done) as u64);
@@ -201,6 +207,16 @@ mod tests {
         let line = warning(&"\u{1b}[2JΩ".repeat(1_000_000));
         assert!(line.chars().count() < WARNING_CHARS_MAX + 20 && !line.contains('\u{1b}'));
         assert!(line.starts_with("fathom: ") && line.ends_with("…\n"), "{line}");
+    }
+
+    #[test]
+    fn progress_never_falls() {
+        let mut output = TerminalOutput::new();
+        let shown = [0.2, 0.1, 0.5, 0.0, 1.5, 0.9].map(|done| {
+            output.progress("{msg}", done, "");
+            output.done
+        });
+        assert_eq!(shown, [0.2, 0.2, 0.5, 0.5, 1.0, 1.0]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fathom_record::{Activity, SystemCause, system_cause};
+use fathom_record::{Activity, SystemCause, escaped, system_cause};
 use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::io::Errno;
 
@@ -52,6 +52,20 @@ pub fn named(given: Option<&Path>) -> Option<PathBuf> {
 }
 
 impl Folder {
+    /// The given folder, else that of FATHOM_FOLDER, else a usual one.
+    ///
+    /// # Errors
+    /// Why there is none, with the `option` that names one.
+    pub fn chosen(given: Option<&Path>, option: &str) -> Result<Self, String> {
+        let by = if given.is_some() { option } else { "FATHOM_FOLDER" };
+        match named(given) {
+            Some(path) => Self::at(&path)
+                .and_then(|folder| folder.keeping_files(true))
+                .map_err(|why| format!("{by} {}: {why}", escaped(&path.display().to_string()))),
+            None => Self::usual().map_err(|why| format!("{why}; name one by {option}")),
+        }
+    }
+
     pub fn at(path: &Path) -> Result<Self, FolderError> {
         match inspect(path) {
             Ok(PathInfo { kind: FileKind::Directory, file_system, .. }) => {
@@ -86,7 +100,7 @@ impl Folder {
                 return Err(FolderError::InMemory("this overlay"));
             }
             FilesystemClass::Kernel => {
-                return Err(FolderError::Unusable(format!("{name} keeps no files")));
+                return Err(FolderError::Unusable(format!("{name} keeps no files: name a folder on a disk")));
             }
             _ => {}
         }

@@ -74,6 +74,12 @@ impl Capacities {
         all.into_iter().filter_map(|(of, rate)| Some((of, rate?))).collect()
     }
 
+    /// The time of a request on the network, if nothing else limited the measurement of that.
+    pub fn network_demand_s(&self) -> Option<f64> {
+        let network = self.network.filter(|_| self.network_under.is_none());
+        Some(self.request_bytes? / self.paced.or(network)?.bytes_s)
+    }
+
     /// A record for each resource.
     pub fn measured(&self, params: &Params) -> Vec<Measured> {
         let measured = |(of, rate): (&'static str, Rate)| {

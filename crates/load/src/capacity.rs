@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::load::{BUSY, Resource};
 use fathom_metric::{ProcedureError, Recorder};
-use fathom_record::{LoadWindow, ServerUse};
+use fathom_record::{LoadSlot, LoadWindow, ServerUse};
 
 use crate::capacities::{Capacities, Rate};
 use crate::engine::{Body, EngineChoice, Pause, Timing, Workload};
@@ -28,9 +28,6 @@ const TIME_NS: [u64; 2] = [300_000_000, 3_000_000_000];
 /// A quota gives bytes of a disk in slices of 100 ms: in a shorter time their scatter hides the
 /// rate.
 const DISK_NS: u64 = TIME_NS[1];
-/// About the head of a response; below so many complete responses their length is not measured.
-const HEAD_BYTES: f64 = 250.0;
-const COMPLETED_FEW: f64 = 100.0;
 /// Warm files.
 const FILES_MAX: usize = 16;
 const BYTES_MAX: u64 = 64 << 20;
@@ -218,12 +215,16 @@ impl Capacities {
         if completed == 0.0 {
             return;
         }
-        // By bytes, of which those of incomplete responses count: few may be complete.
-        let wire: u64 = window.slots.iter().map(|slot| slot.received_bytes).sum();
-        let wire = Some(wire).filter(|&it| it > 0);
-        let known = self.file_bytes.map(|bytes| bytes + HEAD_BYTES);
-        let few = if completed < COMPLETED_FEW { known } else { None };
-        let request_bytes = few.or_else(|| wire.map(|bytes| bytes as f64 / completed));
+        // By bytes, of which those of incomplete responses count. Divided by the complete ones they
+        // would be off by one of each connection: only heads are, which are short.
+        let sum = |of: fn(&LoadSlot) -> u64| window.slots.iter().map(of).sum::<u64>();
+        let wire = Some(sum(|slot| slot.received_bytes)).filter(|&it| it > 0);
+        let request_bytes = wire.map(|wire| match self.file_bytes {
+            Some(bytes) => {
+                bytes + wire.saturating_sub(sum(|slot| slot.body_bytes)) as f64 / completed
+            }
+            None => wire as f64 / completed,
+        });
         let completed = wire.zip(request_bytes).map_or(completed, |(sum, one)| sum as f64 / one);
         let client_ns: u64 = window.threads.iter().map(|thread| thread.cpu_ns).sum();
         self.client_ns = Some(client_ns as f64 / completed);
@@ -330,13 +331,15 @@ mod tests {
 
     #[test]
     fn cpu_time_of_a_request_is_by_completed_bytes() {
-        let of = |counts, wire_bytes: u64, known: Option<f64>, (threads, quota)| {
+        let of = |counts, partial: Option<u64>, known: Option<f64>, (threads, quota)| {
             let server = Some(between(&fixture::telemetry(0), &fixture::telemetry(1)));
             let mut all = Capacities { file_bytes: known, ..Capacities::default() };
             let window = fixture::outcome(counts, 1e6).tally.window;
             let mut window = LoadWindow { server, ..window };
-            window.slots.iter_mut().for_each(|slot| slot.received_bytes = 0);
-            window.slots[0].received_bytes = wire_bytes;
+            let of_wire = |slot: &mut LoadSlot| slot.received_bytes *= partial.map_or(0, |_| 1);
+            window.slots.iter_mut().for_each(of_wire);
+            window.slots[0].received_bytes += partial.unwrap_or(0);
+            window.slots[0].body_bytes += partial.unwrap_or(0);
             all.add_cpus(window, "warm files", (threads, quota));
             let bytes = all.request_bytes;
             let numbers = [all.server_ns, all.client_ns, bytes].map(|it| it.map(f64::round));
@@ -344,7 +347,7 @@ mod tests {
             (numbers, [all.server_cpus, all.client_cpus], methods.collect::<Vec<_>>())
         };
         // 500 ms of the server and 250 ms of the client, within 1.25 s.
-        let (numbers, cpus, methods) = of([15; SLOTS], 9_900_000, Some(64e3), (2, None));
+        let (numbers, cpus, methods) = of([15; SLOTS], Some(0), Some(64e3), (2, None));
         let per_request = [500e6 / 150.0, 250e6 / 150.0].map(|ns: f64| Some(ns.round()));
         assert_eq!(numbers, [per_request[0], per_request[1], Some(66_000.0)]);
         assert_eq!(cpus, [2.0, 2.0], "of four CPUs two reactors");
@@ -354,19 +357,19 @@ mod tests {
              that",
         ];
         assert_eq!(methods, expected);
-        // Of few complete ones the length is known: 9.9 MB are 154 files with their heads.
-        let (numbers, cpus, methods) = of([5; SLOTS], 9_900_000, Some(64e3), (1, Some(0.25)));
-        let completed = 9_900_000.0 / 64_250.0;
+        // One and a half more arrived that were not complete.
+        let (numbers, cpus, methods) = of([5; SLOTS], Some(96_000), Some(64e3), (1, Some(0.25)));
+        let completed = 50.0 + 96.0 / 66.0;
         let per_request = [500e6 / completed, 250e6 / completed].map(|ns: f64| Some(ns.round()));
-        assert_eq!(numbers, [per_request[0], per_request[1], Some(64_250.0)]);
+        assert_eq!(numbers, [per_request[0], per_request[1], Some(66_000.0)]);
         assert_eq!(
             (cpus, &methods[0][..]),
-            ([2.0, 0.25], "client: warm files: 1622.5 µs per request of 0.25 CPUs, 80 % in use")
+            ([2.0, 0.25], "client: warm files: 4858.7 µs per request of 0.25 CPUs, 80 % in use")
         );
         // Nothing on the wire is not measured.
-        let (numbers, ..) = of([15; SLOTS], 0, Some(64e3), (2, None));
+        let (numbers, ..) = of([15; SLOTS], None, Some(64e3), (2, None));
         assert_eq!((numbers[0], numbers[2]), (Some((500e6_f64 / 150.0).round()), None));
-        assert_eq!(of([0; SLOTS], 5, None, (1, None)).0, [None; 3]);
+        assert_eq!(of([0; SLOTS], Some(5), None, (1, None)).0, [None; 3]);
     }
 
     #[test]

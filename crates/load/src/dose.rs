@@ -223,7 +223,27 @@ pub fn prove(
         let text = "an added load had no effect that can be estimated".to_owned();
         return Ok(Proof::Inconclusive(text));
     }
-    Ok(fathom_analysis::load::prove(suspect, &found, contention.as_deref()))
+    let untried = untried(&doses, limit, request_s);
+    Ok(fathom_analysis::load::prove(suspect, &found, untried.as_deref(), contention.as_deref()))
+}
+
+/// Resources without an added load that may limit, and why: what is not used at all does not.
+fn untried(doses: &[LoadDose], limit: &Limit, request_s: f64) -> Option<String> {
+    let is_idle = |of: &str| {
+        let own = limit.uses.iter().filter(|one| id(one.resource) == of);
+        own.filter_map(|one| one.utilisation).any(|share| share.value == 0.0)
+    };
+    let is_tried = |of: &str| {
+        let is_link = of == "network" && doses.iter().any(|dose| dose.of == "pacing");
+        is_link || doses.iter().any(|dose| dose.of == of)
+    };
+    let all = ["network", "disk", "server-cpu", "client", "serial"];
+    let missing: Vec<&str> = all.into_iter().filter(|of| !is_tried(of) && !is_idle(of)).collect();
+    let why = match request_s < LANE_REQUEST_S {
+        true => "requests are shorter than 200 µs",
+        false => "capacity unknown",
+    };
+    (!missing.is_empty()).then(|| format!("{} ({why})", missing.join(", ")))
 }
 
 /// Whether rounds are missing: those beside other programs are made again.
@@ -464,7 +484,8 @@ mod tests {
                 measured_under: None,
             };
             let uses = vec![demand(resource, 0.007), demand(Resource::Client, 0.003)];
-            let doses = doses(&Limit::named(name, uses), all, request_s);
+            let limit = Limit::named(name, uses);
+            let doses = doses(&limit, all, request_s);
             let line = |it: &LoadDose| {
                 let [demand, dose] =
                     [it.demand_s, it.dose_s].map(|s| quantity(1e9 * s, Unit::Nanoseconds));
@@ -472,7 +493,9 @@ mod tests {
                 let more = format!("{} bytes, spin {} ns", it.more_bytes, it.spin_ns);
                 format!("  {}: {demand} + {dose}, {field}, {more}; {}\n", it.of, it.words)
             };
-            doses.iter().map(line).collect::<String>()
+            let untried = untried(&doses, &limit, request_s);
+            let untried = untried.map_or(String::new(), |it| format!("  untried: {it}\n"));
+            doses.iter().map(line).collect::<String>() + &untried
         };
         let (network, pacing) = (Resource::Network, Resource::Pacing);
         let none = Capacities { disk: Some(Err(String::new())), ..Capacities::default() };

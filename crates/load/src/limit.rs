@@ -26,10 +26,11 @@ const DISK_SHARE_MIN: f64 = 0.01;
 /// An end that lacks a CPU, and is busy or waits for more than this share of the time, may be
 /// limited by the CPU.
 const SHARED_MIN: f64 = 0.75;
-/// The lower limit of a use that still agrees with its capacity.
+/// Scatter of the response times of N clients and of one.
+const DEMAND_MAX: f64 = 1.25;
+/// A use that still agrees with its capacity. Pacing that is exceeded by more is no limit: it was
+/// measured in a bad moment.
 const AGREES_MAX: f64 = 1.05;
-/// Pacing that is exceeded by more is no limit: it was measured in a bad moment.
-const EXCEEDED: f64 = 1.15;
 
 /// Bytes per second.
 type LimitUsed = Vec<(Resource, f64)>;
@@ -48,7 +49,7 @@ pub struct Limit {
     /// Steps that are no points of the curve, and why.
     left_out: Vec<(u32, LeftOut)>,
     /// Of a curve that is not saturated, with a think time: (D + Z) ÷ D, where D is the response
-    /// time of one client.
+    /// time of one client, or what the network needs for a request if that is longer.
     knee: Option<ShapeEstimate>,
     /// Whether a step at saturation is.
     is_noisy: bool,
@@ -74,9 +75,11 @@ impl Limit {
         let shape = shape(&curve);
         // A step with too few responses for an interval of its own is enough.
         let alone = both().find(|(step, judged)| step.clients == 1 && judged.shows());
-        let knee = alone.filter(|_| think_s > 0.0).and_then(|(step, _)| {
-            let knee =
-                |sweep: &MeasuredSweep| (sweep.point.response_s + think_s) / sweep.point.response_s;
+        let alone = alone.filter(|(step, _)| think_s > 0.0 && is_demand(step, valid()));
+        let knee = alone.and_then(|(step, _)| {
+            // A burst of a token bucket serves one client faster than the link carries.
+            let least_s = all.network_demand_s().unwrap_or(0.0);
+            let knee = |sweep: &MeasuredSweep| 1.0 + think_s / sweep.point.response_s.max(least_s);
             ShapeEstimate::of_sweeps(&step.by_sweep.iter().map(knee).collect::<Vec<f64>>())
         });
         // The generator itself is the limit of what follows the last valid step, or of all but one.
@@ -355,6 +358,19 @@ impl Limit {
     }
 }
 
+/// Whether the response time of one client can be the demand of a request: N clients that wait for
+/// each other wait at most N times as long. It is not behind a bucket of tokens or a cache, which
+/// serve the first requests faster.
+fn is_demand<'s>(alone: &MeasuredStep, others: impl Iterator<Item = &'s MeasuredStep>) -> bool {
+    let response_s = |step: &MeasuredStep| {
+        mean(&step.by_sweep.iter().map(|it| it.point.response_s).collect::<Vec<f64>>())
+    };
+    let alone_s = response_s(alone);
+    others
+        .into_iter()
+        .all(|step| response_s(step) <= DEMAND_MAX * f64::from(step.clients) * alone_s)
+}
+
 fn interval(limits: [f64; 2]) -> Interval {
     Interval::new(limits, 0.95, Basis::WithinRun)
 }
@@ -391,10 +407,13 @@ fn uses(sweeps: &[&MeasuredSweep], all: &Capacities) -> (Vec<Use>, LimitUsed) {
     let wire: Vec<f64> = sweeps.iter().map(|sweep| sweep.received_s).collect();
     let read = of_server(&|it| it.per_second(it.disk_bytes));
     let of_use = |resource, share| of_share(resource, share, throughput);
-    let network = of_use(Resource::Network, all.network.and_then(|rate| share(&wire, rate)));
+    // A member of an earlier version did not count them.
+    let is_counted = sweeps.iter().all(|it| it.received_s > 0.0 || it.point.throughput == 0.0);
+    let network = all.network.filter(|_| is_counted).and_then(|rate| share(&wire, rate));
+    let network = of_use(Resource::Network, network);
     let mut uses = vec![Use { measured_under: all.network_under, ..network }];
-    if let Some(paced) = all.paced
-        && mean(&wire) <= EXCEEDED * paced.bytes_s
+    if let Some(paced) = all.paced.filter(|_| is_counted)
+        && mean(&wire) <= AGREES_MAX * paced.bytes_s
     {
         uses.push(of_use(Resource::Pacing, share(&wire, paced)));
     }
@@ -415,7 +434,8 @@ fn uses(sweeps: &[&MeasuredSweep], all: &Capacities) -> (Vec<Use>, LimitUsed) {
     let client: Vec<f64> = sweeps.iter().map(|sweep| sweep.client_share).collect();
     uses.push(of_use(Resource::Client, exact(&client)));
     let wire = [Resource::Network, Resource::Pacing].map(|of| (of, mean(&wire)));
-    let used = wire.into_iter().chain(read.map(|read| (Resource::Disk, mean(&read))));
+    let wire = wire.into_iter().filter(|_| is_counted);
+    let used = wire.chain(read.map(|read| (Resource::Disk, mean(&read))));
     // Without a step there is no mean.
     let used = used.filter(|(_, mean)| mean.is_finite());
     (uses, used.collect())
@@ -469,14 +489,13 @@ fn exact(shares: &[f64]) -> Option<ShapeEstimate> {
     share(shares, Rate { bytes_s: 1.0, half: 0.0 })
 }
 
-/// What was used of a rate, with the scatter of both: at most all of it. Unknown if more was used
-/// than both intervals allow: then the capacity was measured in a bad moment.
+/// What was used of a rate, with the scatter of both: at most all of it. Unknown if more was used,
+/// however wide the interval of the rate is: then it was measured in a bad moment.
 fn share(used: &[f64], rate: Rate) -> Option<ShapeEstimate> {
     let value = mean(used) / rate.bytes_s;
     let half = mean_half_width(used).map(|half| (half / rate.bytes_s).hypot(value * rate.half));
     let interval = half.map(|half| [value - half, value + half].map(|end| end.clamp(0.0, 1.0)));
-    let agrees = value - half.unwrap_or(0.0) <= AGREES_MAX;
-    agrees.then_some(ShapeEstimate { value: value.min(1.0), interval })
+    (value <= AGREES_MAX).then_some(ShapeEstimate { value: value.min(1.0), interval })
 }
 
 pub fn mean(values: &[f64]) -> f64 {
@@ -487,8 +506,7 @@ pub fn mean(values: &[f64]) -> f64 {
 pub fn proof_words(proof: &Proof) -> String {
     match proof {
         Proof::Confirmed => load_facts::CONFIRMED.to_owned(),
-        // The reason is one of the verdict.
-        Proof::Refuted(_) => "refuted".to_owned(),
+        Proof::Refuted(_) => load_facts::REFUTED.to_owned(),
         Proof::Inconclusive(why) => format!("inconclusive: {why}"),
         Proof::NotDone(why) => format!("not done: {why}"),
     }

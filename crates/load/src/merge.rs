@@ -7,7 +7,7 @@ use fathom_analysis::load::{
 };
 use fathom_metric::{Ending, ProcedureError, Recorder};
 use fathom_record::quantity::{percent, quantity};
-use fathom_record::{Cause, LoadWindow, Reason, Record, Unit};
+use fathom_record::{Cause, LoadWindow, Reason, Record, Remedy, Unit};
 
 use crate::capacities::Capacities;
 use crate::engine::Heat;
@@ -136,7 +136,7 @@ impl<'m> Merge<'m> {
             step.measured.add(&whole(windows));
         }
         let busy = complete().filter_map(|(part, windows)| Some((part, busy(part, windows)?)));
-        let busy: Vec<(&MergePart<'_>, String)> = busy.collect();
+        let busy: Vec<(&MergePart<'_>, Busy)> = busy.collect();
         let skew = skew(sweeps, &complete().collect::<Vec<_>>());
         step.measured.members = OfMembers {
             is_client_bound: !busy.is_empty(),
@@ -158,17 +158,28 @@ fn windows(record: Option<&Record>) -> Result<&[LoadWindow], String> {
     }
 }
 
-/// Why the generator of a member was the limit, if it was.
-fn busy(part: &MergePart<'_>, windows: &[LoadWindow]) -> Option<String> {
+/// Why a generator was the limit, and whether others took its CPUs.
+type Busy = (String, bool);
+
+fn busy(part: &MergePart<'_>, windows: &[LoadWindow]) -> Option<Busy> {
     let mut step = MeasuredStep::new(part.clients);
     windows.iter().for_each(|window| step.add(window));
-    busy_generator(&step).or_else(|| late_generator(&step))
+    let what = busy_generator(&step).or_else(|| late_generator(&step))?;
+    Some(match step.taken_by_others() {
+        Some(by) => (format!("{by}; {what}"), true),
+        None => (what, false),
+    })
 }
 
 /// One generator at its limit makes the throughput of all that of less load than was asked for.
-fn limit(busy: &[(&MergePart<'_>, String)]) -> Option<Reason> {
-    let (first, what) = busy.first()?;
+fn limit(busy: &[(&MergePart<'_>, Busy)]) -> Option<Reason> {
+    let (first, (what, _)) = busy.first()?;
     let names = fold(busy.iter().map(|(part, _)| part.member.name.as_str()));
+    if busy.iter().all(|(_, (_, is_taken))| *is_taken) {
+        let first = &first.member.name;
+        let text = format!("other programs took the CPUs of {names}; {first}: {what}");
+        return Some(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));
+    }
     let text = match busy.len() {
         1 => format!("the generator of {names} was the limit: {what}"),
         _ => {

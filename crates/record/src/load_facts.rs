@@ -27,6 +27,8 @@ pub const CLIENT_BOUND_FROM: &str = "client-bound from clients";
 pub const PROOF: &str = "proof";
 /// The text of a proof by which the bottleneck stands.
 pub const CONFIRMED: &str = "confirmed";
+/// The reason is one of the verdict.
+pub const REFUTED: &str = "refuted";
 /// Of an added load.
 pub const PREDICTED: &str = "predicted";
 pub const DOSE: &str = "dose";

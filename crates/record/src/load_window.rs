@@ -147,7 +147,7 @@ pub struct LoadSlot {
     pub partial: f64,
     /// Bytes of bodies that arrived in it, also of responses that were not complete then.
     pub body_bytes: u64,
-    /// The same with heads.
+    /// The same with heads; 0 beside bytes of bodies if it was not counted (before version 0.3).
     #[serde(default)]
     pub received_bytes: u64,
     /// Sum of their times, in nanoseconds.
@@ -164,8 +164,11 @@ impl LoadSlot {
         self.ns += other.ns;
         self.completed += other.completed;
         self.partial += other.partial;
+        let is_known = |it: &Self| it.received_bytes > 0 || it.body_bytes == 0;
+        let are_known = is_known(self) && is_known(other);
+        self.received_bytes =
+            if are_known { self.received_bytes + other.received_bytes } else { 0 };
         self.body_bytes += other.body_bytes;
-        self.received_bytes += other.received_bytes;
         self.sum_ns += other.sum_ns;
         self.times.merge(&other.times);
         merge(&mut self.times_from_send, other.times_from_send.as_ref());

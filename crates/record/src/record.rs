@@ -57,6 +57,10 @@ pub struct Record {
     /// Where published machines of the same kind lie; not stored, since the collection grows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typical: Option<Typical>,
+    /// Why the number says nothing of the machine, by all that its run knows; not stored, since it
+    /// is judged when a view reads the run.
+    #[serde(skip)]
+    pub not_judged: Option<String>,
     /// Whether the number can be trusted.
     pub verdict: Verdict,
     /// The probe's checks of its own work: name → result.

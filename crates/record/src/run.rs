@@ -184,6 +184,9 @@ pub enum ReferenceBasis {
     ThisRun,
 }
 
+/// The fastest state of the core with this share of the visits is reported.
+pub const REPORTED_MIN: f64 = 0.3;
+
 impl Reference {
     /// The share of the visits that had the core to themselves.
     pub fn clean_share(&self) -> f64 {
@@ -193,7 +196,7 @@ impl Reference {
     /// Whether too few visits had it to be the state that is reported: what is over all visits is
     /// of a shared core.
     pub fn is_shared(&self) -> bool {
-        self.visits > 0 && self.clean_share() < 0.3
+        self.visits > 0 && self.clean_share() < REPORTED_MIN
     }
 }
 

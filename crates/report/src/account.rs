@@ -40,8 +40,7 @@ pub fn answer(records: &[Record], document: &Document, width: usize) -> String {
             format!("{} in {counts}", family.number(LIMITS_WIDTH).0.trim())
         }
     };
-    let core = run.reference.as_ref();
-    let reasons: Vec<String> = records.iter().filter_map(|it| not_judged(it, core)).collect();
+    let reasons: Vec<String> = records.iter().filter_map(not_judged).collect();
     let groups = grouped(reasons.iter().map(|why| (why, ())));
     let say = records.len() - reasons.len();
     let trust = match (say, records.len()) {

@@ -1,17 +1,15 @@
 //! The answer that a page begins with: a verdict in words; then what to ignore, what is unusual,
 //! and what to do next. All of it is from the records.
 
-use fathom_analysis::evidence::shown_agreement;
+use fathom_analysis::evidence::{NOISY_MAX, shown_agreement};
 use fathom_record::quantity::percent;
-use fathom_record::{
-    Agreement, Better, Cause, Class, Document, Record, Reference, State, Stratum, causes,
-};
+use fathom_record::{Agreement, Better, Class, Document, Record, State, Stratum, causes};
 use serde::Serialize;
 
 use crate::by_hand;
 use crate::case::counted;
 use crate::closing::{progress, run_verdict};
-use crate::core_state::{core_state, left_out};
+use crate::core_state::{DISTURBANCES, busy, core_state, left_out};
 use crate::counts::{agreements, cause_words};
 use crate::distinct::distinct;
 use crate::findings::{self, beside_typical, furthest_outside, furthest_worse, sentence, short};
@@ -20,7 +18,7 @@ use crate::paint::{BAD, CARE, PLAIN, paint_lines};
 use crate::remarks::meaning;
 use crate::remedy;
 use crate::tiles::Tile;
-use crate::wrap::{capitalised, glued, wrapped};
+use crate::wrap::{capitalised, wrapped};
 
 /// Results named at most in each kind of what is unusual.
 const NAMED: usize = 3;
@@ -30,23 +28,7 @@ const WORST_NAMED: usize = 2;
 const REMEDIES: usize = 3;
 /// What to do next, as named on a terminal.
 const NEXT: usize = 3;
-/// With more noisy results than this share nothing is concluded from the others.
-const NOISY_MAX: f64 = 0.5;
 const DOCTOR: &str = "`fathom doctor`: what disturbs this machine now";
-/// Disturbances of the machine, which the doctor looks for.
-const DISTURBANCES: [Cause; 11] = [
-    Cause::Throttled,
-    Cause::Steal,
-    Cause::Contention,
-    Cause::NotRunning,
-    Cause::Interrupts,
-    Cause::Migration,
-    Cause::MajorFaults,
-    Cause::SlowCore,
-    Cause::SlowMemory,
-    Cause::SlowDevice,
-    Cause::MachineDrift,
-];
 
 /// The answer of a run.
 #[derive(Serialize)]
@@ -182,7 +164,7 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         verdict.push(without_numbers(records));
         return (Mood::Bad, verdict);
     }
-    let busy = busy(document, numbers).filter(|_| run.procedure.is_none());
+    let busy = busy(document).filter(|_| run.procedure.is_none());
     let mostly_noisy = noisy as f64 > NOISY_MAX * numbers as f64;
     let (mut mood, sentences) = match signs.sentence() {
         _ if busy.is_some() || mostly_noisy => (Mood::Care, Vec::new()),
@@ -209,7 +191,7 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
     verdict.extend(sentences.into_iter().filter(|_| is_said));
     let share = percent(noisy as f64 / all.max(1) as f64);
     let core = run.reference.filter(|_| busy.is_none() && run.procedure.is_none());
-    let core = core.map_or(String::new(), |it| capitalised(&core_state(&it)) + "; ");
+    let core = core.map_or(String::new(), |it| capitalised(&core_state(&it, false)) + "; ");
     match noisy {
         0 if is_alone => {
             let one = if valid == 1 { "is" } else { "are" };
@@ -249,25 +231,6 @@ fn without_numbers(records: &[Record]) -> String {
     }
 }
 
-/// That the core was shared, or that others disturbed most results, in words.
-fn busy(document: &Document, numbers: usize) -> Option<String> {
-    let Document { records, run, .. } = document;
-    if let Some(core) = run.reference.filter(Reference::is_shared) {
-        let share = glued(&percent(core.clean_share()));
-        return Some(format!("shared machine: core to itself in {share} of processes"));
-    }
-    let causes = causes(records, State::Noisy).into_iter();
-    let causes: Vec<(Cause, usize)> = causes.filter(|(it, _)| DISTURBANCES.contains(it)).collect();
-    let disturbed: usize = causes.iter().map(|(_, count)| count).sum();
-    let named = causes.iter().take(WORST_NAMED);
-    let named: Vec<String> =
-        named.map(|(cause, count)| format!("{} {count}", cause_words(*cause))).collect();
-    (disturbed as f64 > NOISY_MAX * numbers as f64).then(|| {
-        let of = counted(records.len(), "result");
-        format!("busy machine: others disturbed {disturbed} of {of} ({})", named.join(", "))
-    })
-}
-
 /// What predictions and published machines say; `unusual`: what does not fit them.
 fn judged(document: &Document, signs: &Signs<'_>, unusual: String) -> (Mood, Vec<String>) {
     let Document { records, run, .. } = document;
@@ -287,9 +250,13 @@ fn judged(document: &Document, signs: &Signs<'_>, unusual: String) -> (Mood, Vec
         checks.push(format!("{} no interval to judge by", have(open_ended)));
     }
     let is_battery = run.procedure.is_none() && run.asked.is_empty();
-    let good = groups(findings::judged(document).filter(|it| {
-        it.agreement.is_some_and(Agreement::holds) && !signs.groups.contains(&group(it))
-    }));
+    // Most of the values of a group: a bound that is met says that it is not bad.
+    let mut good = groups(findings::judged(document));
+    good.retain(|name| {
+        let own = records.iter().filter(|it| group(it) == *name);
+        let [within, outside, open] = agreements(own, Class::Value);
+        within > outside + open && !signs.groups.contains(name)
+    });
     let (mood, start) = match values + bounds {
         0 if unusual.is_empty() => return (Mood::Good, Vec::new()),
         0 => return (Mood::Care, vec![unusual]),
@@ -368,7 +335,7 @@ fn ignore(document: &Document) -> Vec<AnswerItem> {
         }));
     }
     if let Some(reference) = run.reference.filter(|it| it.state != Some(Stratum::ToItself)) {
-        items.push(AnswerItem::new(core_state(&reference)));
+        items.push(AnswerItem::new(core_state(&reference, false)));
     }
     items.extend(left_out(run).map(AnswerItem::new));
     if run.verdict.state == State::Noisy {
@@ -425,7 +392,7 @@ fn unusual<'r>(document: &'r Document, tiles: &[Tile]) -> (Vec<AnswerItem>, Sign
 
 /// Whether a number is on the worse side of its prediction.
 fn is_slow(record: &Record) -> bool {
-    let fails = record.agreement.is_some_and(Agreement::fails);
+    let fails = shown_agreement(record).is_some_and(Agreement::fails);
     let limits = record.prediction.as_ref().map(|it| (it.low, it.high)).filter(|_| fails);
     let (Some((low, high)), Some(summary)) = (limits, &record.summary) else { return false };
     match record.better {
@@ -444,8 +411,7 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
             items.push(AnswerItem::new(text));
         }
     };
-    let numbers = records.iter().filter(|record| record.verdict.shows_number()).count();
-    if busy(document, numbers).is_some() {
+    if busy(document).is_some() {
         add(DOCTOR.to_owned());
     }
     if let Some(furthest) = signs.furthest {

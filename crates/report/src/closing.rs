@@ -5,7 +5,7 @@ use fathom_record::{Agreement, Class, Document, Record, RunState, State, causes}
 use serde::Serialize;
 
 use crate::case::counted;
-use crate::core_state::{basis_words, core_state, left_out};
+use crate::core_state::{basis_words, busy, core_state, left_out};
 use crate::counts::{
     agreements, cause_words, counts_of, median_tolerance, states, without_prediction,
 };
@@ -139,16 +139,17 @@ fn mostly(records: &[Record], state: State) -> String {
 }
 
 /// Agreement with predictions in a sentence, by class.
-pub(crate) fn agreement(records: &[Record]) -> String {
+pub(crate) fn agreement<'a>(records: impl IntoIterator<Item = &'a Record> + Clone) -> String {
     let clause = |class: Class, kind: &str| {
-        let counts = agreements(records, class);
+        let counts = agreements(records.clone(), class);
         let all: usize = counts.iter().sum();
         let [holds, fails] = match class {
             Class::Bound => [Agreement::Met, Agreement::Violated],
             Class::Value | Class::SelfConsistency => [Agreement::Within, Agreement::Outside],
         };
         let mut text = format!("{} of {} {}", counts[0], counted(all, kind), holds.word());
-        if let Some(tolerance) = median_tolerance(records).filter(|_| class == Class::Value) {
+        let tolerance = median_tolerance(records.clone()).filter(|_| class == Class::Value);
+        if let Some(tolerance) = tolerance {
             text += &format!(" (median tolerance ± {})", glued(&percent(tolerance)));
         }
         for (count, agreement) in counts[1..].iter().zip([fails, Agreement::Inconclusive]) {
@@ -158,7 +159,7 @@ pub(crate) fn agreement(records: &[Record]) -> String {
         }
         (all > 0).then_some(text)
     };
-    let (without, noisy) = without_prediction(records);
+    let (without, noisy) = without_prediction(records.clone());
     let without = (without > 0).then(|| format!("{without} without a model"));
     let noisy = (noisy > 0).then(|| format!("{noisy} with a noisy input"));
     let clauses: Vec<String> = [
@@ -201,7 +202,7 @@ fn whole_run(document: &Document) -> Vec<String> {
         sentences.push(format!("Duration: {duration}."));
     }
     sentences.extend(run.reference.map(|reference| {
-        let state = format!("Reference loop: {}", core_state(&reference));
+        let state = format!("Reference loop: {}", core_state(&reference, busy(document).is_some()));
         sentence(format!("{state}; to itself it was {}", basis_words(&reference)))
     }));
     sentences.extend(left_out(run).map(sentence));

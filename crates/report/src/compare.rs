@@ -113,7 +113,7 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
     if !comparison.rows.is_empty() {
         let foot = match groups {
             Some(groups) => groups::foot(groups, columns.line),
-            None => foot(comparison, &lines, columns),
+            None => foot(comparison, &lines, (columns, layout.all)),
         };
         text += &paint_lines(FAINT, &foot);
     }
@@ -417,8 +417,12 @@ pub(crate) fn style(word: ComparisonWord) -> Style {
     }
 }
 
-/// What is special in this comparison, in [`NOTES`] lines.
-fn foot(comparison: &Comparison, lines: &[FamilyLine<'_>], columns: &Lines) -> String {
+/// What is special in this comparison, in [`NOTES`] lines unless `all` is asked for.
+fn foot(
+    comparison: &Comparison,
+    lines: &[FamilyLine<'_>],
+    (columns, all): (&Lines, bool),
+) -> String {
     let mut notes = state_notes(comparison);
     notes.extend(noise_notes(comparison));
     let within = comparison.rows.iter().filter(|row| row.ratio.is_some() && is_single(row)).count();
@@ -432,18 +436,22 @@ fn foot(comparison: &Comparison, lines: &[FamilyLine<'_>], columns: &Lines) -> S
         let values = if lines.is_empty() { "; `--all` prints the values of both runs" } else { "" };
         notes.push(format!("one process on a side: no ratio and no interval{values}"));
     }
-    notes.push("all words: `fathom compare --help`".to_owned());
-    noted(notes, columns.line)
+    noted(&notes, if all { usize::MAX } else { NOTES }, columns.line)
 }
 
-/// The first of these notes that fit into [`NOTES`] lines.
-fn noted(mut notes: Vec<String>, width: usize) -> String {
-    loop {
-        let text = wrapped(&notes.join("; "), width, "", "  ");
-        if text.lines().count() <= NOTES || notes.pop().is_none() {
-            return text;
-        }
-    }
+/// The first of these notes that fit into so many lines, and how many do not.
+fn noted(notes: &[String], lines: usize, width: usize) -> String {
+    let with = |kept: usize, last: String| {
+        let notes = [&notes[..kept], &[last][..]].concat();
+        Some(wrapped(&notes.join("; "), width, "", "  ")).filter(|it| it.lines().count() <= lines)
+    };
+    let more = |kept: usize| {
+        let more = counted(notes.len() - kept, "more note");
+        with(kept, glued(&format!("{more}: `--all`")))
+    };
+    let whole = with(notes.len(), "all words: `fathom compare --help`".to_owned());
+    let bare = || notes.split_last().and_then(|(last, rest)| with(rest.len(), last.clone()));
+    whole.or_else(bare).or_else(|| (0..notes.len()).rev().find_map(more)).unwrap_or_default()
 }
 
 /// Where B and A were not measured alike.

@@ -1,17 +1,39 @@
 //! The state of the core over a run, in words: said once for all results.
 
+use fathom_analysis::evidence::NOISY_MAX;
 use fathom_record::quantity::percent;
-use fathom_record::{Reference, ReferenceBasis, Run, RunState, Stratum, shell_word};
+use fathom_record::{
+    Cause, Document, Reference, ReferenceBasis, Run, RunState, State, Stratum, causes, shell_word,
+};
 
+use crate::case::counted;
+use crate::counts::cause_words;
 use crate::wrap::glued;
 
 /// So many of what did not fit into the time are named, if they are too many for a command.
 const NAMED_MAX: usize = 8;
+/// Causes named of a busy machine.
+const CAUSES_NAMED: usize = 2;
+/// Disturbances of the machine, which the doctor looks for.
+pub(crate) const DISTURBANCES: [Cause; 11] = [
+    Cause::Throttled,
+    Cause::Steal,
+    Cause::Contention,
+    Cause::NotRunning,
+    Cause::Interrupts,
+    Cause::Migration,
+    Cause::MajorFaults,
+    Cause::SlowCore,
+    Cause::SlowMemory,
+    Cause::SlowDevice,
+    Cause::MachineDrift,
+];
 /// A smaller drift of the core's speed is not said.
 const DRIFT_MIN: f64 = 0.01;
 
-/// `core shared (SMT sibling busy) in 98 % of processes: ± 6.1 % from second to second`.
-pub(crate) fn core_state(reference: &Reference) -> String {
+/// `core shared (SMT sibling busy) in 98 % of processes: ± 6.1 % from second to second`. A CPU that
+/// other programs use (`is_busy`) is not to itself, though its sibling is idle.
+pub(crate) fn core_state(reference: &Reference, is_busy: bool) -> String {
     let Reference { visits, clean, shared, slower_clock, deviation, .. } = *reference;
     let share = |count: u32| glued(&percent(f64::from(count) / f64::from(visits.max(1))));
     let spread =
@@ -23,7 +45,8 @@ pub(crate) fn core_state(reference: &Reference) -> String {
     match reference.state {
         // Runs up to version 0.2.0 counted those on a core to itself only.
         None | Some(Stratum::ToItself | Stratum::CoreAtFullSpeed) => {
-            format!("core to itself in {} of processes{drift}", share(clean))
+            let what = if is_busy { "SMT sibling idle" } else { "core to itself" };
+            format!("{what} in {} of processes{drift}", share(clean))
         }
         Some(Stratum::Shared) => {
             format!("core shared (SMT sibling busy) in {} of processes{}", share(shared), spread())
@@ -33,6 +56,26 @@ pub(crate) fn core_state(reference: &Reference) -> String {
         }
         Some(Stratum::AsFound) => format!("speed of the core varies without steps{}", spread()),
     }
+}
+
+/// That the core was shared, or that others disturbed most results, in words.
+pub(crate) fn busy(document: &Document) -> Option<String> {
+    let Document { records, run, .. } = document;
+    let numbers = records.iter().filter(|it| it.verdict.shows_number()).count();
+    if let Some(core) = run.reference.filter(Reference::is_shared) {
+        let share = glued(&percent(core.clean_share()));
+        return Some(format!("shared machine: core to itself in {share} of processes"));
+    }
+    let causes = causes(records, State::Noisy).into_iter();
+    let causes: Vec<(Cause, usize)> = causes.filter(|(it, _)| DISTURBANCES.contains(it)).collect();
+    let disturbed: usize = causes.iter().map(|(_, count)| count).sum();
+    let named = causes.iter().take(CAUSES_NAMED);
+    let named: Vec<String> =
+        named.map(|(cause, count)| format!("{} {count}", cause_words(*cause))).collect();
+    (disturbed as f64 > NOISY_MAX * numbers as f64).then(|| {
+        let of = counted(records.len(), "result");
+        format!("busy machine: others disturbed {disturbed} of {of} ({})", named.join(", "))
+    })
 }
 
 /// The evidence that a core to itself was at full speed.
@@ -74,11 +117,11 @@ mod tests {
     #[test]
     fn state_of_a_run_has_its_share_and_its_spread() {
         let one = Reference { visits: 200, clean: 190, shared: 10, ..Reference::default() };
-        assert_eq!(core_state(&one), "core to itself in 95\u{a0}% of processes");
+        assert_eq!(core_state(&one, false), "core to itself in 95\u{a0}% of processes");
         let of = |state, clean, shared, slower_clock| {
             let deviation = 0.061;
             let state = Some(state);
-            core_state(&Reference { state, clean, shared, slower_clock, deviation, ..one })
+            core_state(&Reference { state, clean, shared, slower_clock, deviation, ..one }, false)
         };
         let shared = of(Stratum::Shared, 2, 198, 0).replace('\u{a0}', " ");
         let words =

@@ -35,8 +35,10 @@ impl RecordCounters {
                 Some(0) if TICKING.contains(&name) => all.ticking.push(name),
                 Some(ns) if (ns as f64) < 0.0005 * seen.wall_ns as f64 => all.still.push(name),
                 Some(ns) => {
-                    let share = percent(ns as f64 / seen.wall_ns as f64);
-                    all.moved.push(format!("{name} {share} of the time"));
+                    let share = ns as f64 / seen.wall_ns as f64;
+                    // Of several threads or children.
+                    let sum = if share > 1.0 { ", summed over threads" } else { "" };
+                    all.moved.push(format!("{name} {} of the time{sum}", percent(share)));
                 }
             }
         }

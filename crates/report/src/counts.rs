@@ -19,14 +19,15 @@ pub(crate) fn states(counts: &Counts) -> impl Iterator<Item = (u32, State)> {
     all.into_iter().filter(|(count, _)| *count > 0)
 }
 
-/// Records with a valid or noisy number and a prediction of this class.
+/// Records with a valid or noisy number and a prediction of this class that says something
+/// (METHOD 26a).
 fn of_class<'a>(
     records: impl IntoIterator<Item = &'a Record>,
     class: Class,
 ) -> impl Iterator<Item = &'a Record> {
     records.into_iter().filter(move |record| {
         let is_class = record.prediction.as_ref().is_some_and(|it| it.class() == class);
-        is_class && record.verdict.shows_number()
+        is_class && record.verdict.shows_number() && !record.is_loosely_bound()
     })
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn agreements<'a>(
 }
 
 /// The median tolerance of predicted values.
-pub(crate) fn median_tolerance(records: &[Record]) -> Option<f64> {
+pub(crate) fn median_tolerance<'a>(records: impl IntoIterator<Item = &'a Record>) -> Option<f64> {
     let of = |record: &Record| record.prediction.as_ref()?.tolerance();
     let mut all: Vec<f64> = of_class(records, Class::Value).filter_map(of).collect();
     all.sort_by(f64::total_cmp);

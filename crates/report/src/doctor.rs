@@ -12,6 +12,8 @@ use crate::wrap::{GLUE, NARROWEST, clean, glued, wrapped};
 
 /// A wider line would be hard to read.
 const WIDEST: usize = 140;
+/// A CPU with less to do is idle.
+const IDLE_MAX: f64 = 0.1;
 /// Indentation of a finding, of its details, and of their further lines.
 const INDENT: &str = "  ";
 const FURTHER: &str = "    ";
@@ -59,11 +61,13 @@ fn taken(diagnosis: &Diagnosis, width: usize) -> String {
     };
     let is_good =
         |id: &str| diagnosis.findings.iter().any(|it| it.id == id && it.severity == Severity::Good);
-    let busiest = diagnosis.condition.look.as_ref().map(|look| {
+    let busiest = diagnosis.condition.look.as_ref().and_then(|look| {
         let used = |one: &BusyProgram| glued(&format!("{} {:.1} CPUs", clean(&one.name), one.cpus));
-        match look.busiest.iter().map(used).collect::<Vec<String>>().join(", ") {
-            none if none.is_empty() => "none takes 0.1 CPUs".to_owned(),
-            some => some,
+        let named: Vec<String> = look.busiest.iter().map(used).collect();
+        let is_idle = look.cpus.iter().all(|one| one.busy < IDLE_MAX);
+        match named.is_empty() {
+            true => is_idle.then(|| "none takes 0.1 CPUs".to_owned()),
+            false => Some(named.join(", ")),
         }
     });
     [

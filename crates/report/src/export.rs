@@ -10,7 +10,7 @@ pub use go::go;
 pub use openmetrics::{Additions, findings, openmetrics};
 pub use samples::SampleTable;
 
-use fathom_analysis::evidence::shown_agreement;
+use fathom_analysis::evidence::{shown_agreement, shown_state};
 use fathom_analysis::limits::UserLimit;
 use fathom_record::quantity::percent;
 use fathom_record::{Document, Fact, FactValue, Headline, Protocol, Record, Typical, fact};
@@ -73,7 +73,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         host.cpu.model.clone(),
         document.tool.version.clone(),
         run.effort.word().to_owned(),
-        run.verdict.state.word().to_owned(),
+        shown_state(document).word().to_owned(),
         run.label.clone().unwrap_or_default(),
         record.metric.to_string(),
         record.params.to_string(),

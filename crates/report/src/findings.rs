@@ -1,7 +1,7 @@
 //! The most remarkable facts about a run, at most three, as sentences with numbers.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_analysis::evidence::not_judged;
+use fathom_analysis::evidence::{not_judged, shown_agreement};
 use fathom_analysis::typical::distance as beyond_typical;
 use fathom_record::quantity::{bare, percent, quantity};
 use fathom_record::{
@@ -35,8 +35,7 @@ pub(crate) fn findings(document: &Document) -> Vec<String> {
 
 /// The records that say something of the machine.
 pub(crate) fn judged(document: &Document) -> impl Iterator<Item = &Record> {
-    let core = document.run.reference.as_ref();
-    document.records.iter().filter(move |it| not_judged(it, core).is_none())
+    document.records.iter().filter(|it| not_judged(it).is_none())
 }
 
 /// The records with the largest distances, one per metric.
@@ -65,7 +64,7 @@ pub(crate) fn outside(document: &Document, count: usize) -> Vec<String> {
 /// The results outside their prediction that say something of the machine, the furthest first, one
 /// per metric, and how many there are.
 pub(crate) fn furthest_outside(document: &Document, count: usize) -> (Vec<&Record>, usize) {
-    let fails = |it: &&Record| it.agreement.is_some_and(Agreement::fails);
+    let fails = |it: &&Record| shown_agreement(it).is_some_and(Agreement::fails);
     let far: Vec<(f64, &Record)> = judged(document)
         .filter(fails)
         .map(|record| (ratio(record).map_or(0.0, |it| it.ln().abs()), record))
@@ -141,7 +140,7 @@ pub(crate) fn short(record: &Record) -> Option<String> {
 /// |ln(measured ÷ predicted)| of a valid number with a narrow interval outside its prediction; for
 /// a violated bound, the distance from the bound.
 fn distance(record: &Record) -> Option<f64> {
-    record.agreement.filter(|it| it.fails())?;
+    shown_agreement(record).filter(|it| it.fails())?;
     let half_width = record.summary.as_ref()?.relative_half_width()?;
     ratio(record).filter(|_| half_width <= HALF_WIDTH_MAX).map(|ratio| ratio.ln().abs())
 }

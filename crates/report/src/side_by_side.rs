@@ -4,7 +4,7 @@ use fathom_analysis::side_by_side::{SideBySide, SideHost, SideNumber, SideRow};
 use fathom_record::quantity::{percent, quantity, quantity_within};
 use fathom_record::{Document, Position, State, Unit};
 
-use crate::case::counted;
+use crate::case::{counted, named};
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::overview::labelled_cases;
@@ -28,7 +28,7 @@ struct NamedSideRow<'r> {
 /// published machines if that is outside their range.
 pub fn render(sides: &SideBySide, runs: &[&Document], layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
-    let rows = rows(sides, runs);
+    let mut rows = rows(sides, runs);
     let mut text = wrapped(&conclusion(sides, &rows), line, "", "  ");
     for host in &sides.hosts {
         text += &labelled(&cut(&host.host, 8), &host_words(host), line);
@@ -42,12 +42,24 @@ pub fn render(sides: &SideBySide, runs: &[&Document], layout: &Layout) -> String
             let blanks = " ".repeat(width - width_of(&text) + 1);
             blanks + &paint(style, &text)
         };
-        let name = cut(name, NAME);
-        let blanks = " ".repeat(NAME - width_of(&name));
+        // A name that has no room stands above its numbers.
+        let (above, name) = match width_of(name) > NAME {
+            true => (format!("{name}\n"), ""),
+            false => (String::new(), name),
+        };
+        let blanks = " ".repeat(NAME - width_of(name));
         let cells: String = cells.into_iter().map(cell).collect();
-        format!("{name}{blanks}{cells}").trim_end().to_owned() + "\n"
+        above + format!("{name}{blanks}{cells}").trim_end() + "\n"
     };
     text += &cells("", sides.hosts.iter().map(|it| (it.host.clone(), STRONG)).collect());
+    if layout.all {
+        let known = rows.len();
+        for row in &sides.rows {
+            if rows[..known].iter().all(|known| !std::ptr::eq(known.row, row)) {
+                rows.push(NamedSideRow { name: named(&row.metric, &row.params), row });
+            }
+        }
+    }
     for NamedSideRow { name, row } in &rows {
         let numbers = (0..).zip(&row.numbers);
         let cell = |(at, number)| value(row, at, number, width);

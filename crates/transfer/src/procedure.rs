@@ -330,13 +330,16 @@ impl TransferRun {
                             *place = Some(*one);
                         }
                     }
-                    SenderLine::Failed { cell, why } => return Ok(TransferPair::Failed(cell, why)),
+                    SenderLine::Failed { cell, why, disturbance } => {
+                        add(disturbed, disturbance, FarEnd::default());
+                        return Ok(TransferPair::Failed(cell, why));
+                    }
                     SenderLine::Broken { why, is_gone } => {
                         return Ok(TransferPair::Broken(why, is_gone));
                     }
                     SenderLine::End(ends) => {
-                        // After a failure the last pair has most of the block.
-                        *disturbed = Some(*ends);
+                        let (near, far) = *ends;
+                        add(disturbed, near, far);
                         return Ok(TransferPair::Done);
                     }
                 }
@@ -366,6 +369,12 @@ impl TransferRun {
             }
         }
     }
+}
+
+/// Adds what disturbed a pair of a block. The other end of a pair that failed does not say.
+fn add(block: &mut Option<(Disturbance, FarEnd)>, near: Disturbance, far: FarEnd) {
+    let near = block.take().map_or_else(|| near.clone(), |(known, _)| known.plus(&near));
+    *block = Some((near, far));
 }
 
 /// Fisher–Yates. The modulo bias is below 2^-50.

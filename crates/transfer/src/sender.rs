@@ -63,6 +63,8 @@ pub enum SenderLine {
     Failed {
         cell: usize,
         why: String,
+        /// What disturbed this end until then.
+        disturbance: Disturbance,
     },
     /// There can be no transfer at all.
     Broken {
@@ -134,7 +136,9 @@ pub fn run() -> std::io::Result<()> {
         match done {
             Ok(done) => print(&SenderLine::Done(Box::new(SenderDone { cell: *number, ..done })))?,
             Err(error) => {
-                return print(&SenderLine::Failed { cell: *number, why: error.to_string() });
+                let (cell, why) = (*number, error.to_string());
+                let disturbance = counters.since_mark();
+                return print(&SenderLine::Failed { cell, why, disturbance });
             }
         }
     }

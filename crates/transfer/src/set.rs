@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use fathom_far::files::{BYTES_MAX, FILES_MAX, FileSum, sum};
-use fathom_fileio::folder::{self, Folder, space, write_cause};
+use fathom_fileio::folder::{Folder, space, write_cause};
 use fathom_fileio::residency::{self, ResidencyState};
 use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{FileGenerator, XorSum};
@@ -125,14 +125,7 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> ProcedureError {
 
 /// The folder for files that are made or received.
 pub fn folder(option: Option<&Path>) -> SetOutcome<PathBuf> {
-    let by = if option.is_some() { "--folder" } else { "FATHOM_FOLDER" };
-    let found = match folder::named(option) {
-        Some(path) => Folder::at(&path)
-            .and_then(|folder| folder.keeping_files(true))
-            .map_err(|why| format!("{by} {}: {why}", path.display())),
-        None => Folder::usual().map_err(|why| format!("{why}; name one by --folder")),
-    };
-    found.map(|folder| folder.path).map_err(ProcedureError::failed)
+    Folder::chosen(option, "--folder").map(|folder| folder.path).map_err(ProcedureError::failed)
 }
 
 /// Fails if the sets, once sent and once received, do not fit.

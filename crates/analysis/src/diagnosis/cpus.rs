@@ -1,5 +1,6 @@
 //! CPU topology: SMT siblings, kinds of core, isolated CPUs, NUMA nodes; mitigations.
 
+use super::load::BUSY_WARNING;
 use super::rule::{Rule, RuleOutcome, Subject, list, percent};
 use fathom_record::Fix;
 use fathom_record::diagnosis::Acceptable;
@@ -38,9 +39,6 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// As `BUSY_WARNING` of [`super::load`].
-const SIBLING_BUSY: f64 = 0.2;
-
 fn smt(subject: &Subject<'_>) -> RuleOutcome {
     let (cpu, paths) = (&subject.host.cpu, ["cpu.smt", "cpu.siblings"]);
     let Some(on) = cpu.smt else {
@@ -64,7 +62,7 @@ fn smt(subject: &Subject<'_>) -> RuleOutcome {
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let siblings = format!("CPU {measured} shares its core with CPU {}", list(&others));
     let outcome = match busiest {
-        Some((share, other)) if share > SIBLING_BUSY => {
+        Some((share, other)) if share > BUSY_WARNING => {
             RuleOutcome::warning(format!("{siblings}; CPU {other} is {} busy", percent(share)))
         }
         Some((share, _)) => RuleOutcome::note(format!("{siblings}, {} busy", percent(share))),

@@ -47,9 +47,9 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// The share at which a run warns of noise, too.
-const BUSY_WARNING: f64 = 0.2;
+pub(super) const BUSY_WARNING: f64 = 0.2;
 /// The worker gets less than half of the CPU.
-const BUSY_SEVERE: f64 = 0.5;
+pub const BUSY_SEVERE: f64 = 0.5;
 /// Up to two ticks of 10 ms within the sampling interval may be chance.
 const TICKS_MIN: f64 = 2.5;
 /// Above this share numbers become noisy (METHOD 22).

@@ -85,11 +85,7 @@ fn strip(
         better: first.record.better,
         states: found.iter().map(|one| Some(one.as_ref()?.record.verdict.state)).collect(),
         median: row.and_then(AnalysisRow::median).or_else(|| median(&known))?,
-        typical: typical::typical_of(
-            first.record,
-            &first.run.host,
-            first.run.run.reference.as_ref(),
-        ),
+        typical: typical::typical_of(first.record, &first.run.host),
         numbers,
     })
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::numbers::AnalysisRow;
 use super::{FleetMember, HOSTS_MIN};
 use crate::compare::RunRecord;
+use crate::evidence::not_judged;
 use crate::statistics::{median, median_interval};
 use crate::typical;
 
@@ -52,7 +53,12 @@ pub(super) fn uniform(rows: &[AnalysisRow<'_>], members: &[&FleetMember<'_>]) ->
 fn of_row(row: &AnalysisRow<'_>, members: &[&FleetMember<'_>]) -> Option<Uniform> {
     let (first, one) = row.found.first()?;
     let record = one.record;
-    let values: Vec<f64> = row.sides.iter().map(|side| side.ln.exp()).collect();
+    // Of the hosts whose number says something of them.
+    let is_judged = |at: usize| {
+        row.found.iter().any(|(member, it)| *member == at && not_judged(it.record).is_none())
+    };
+    let sides = row.sides.iter().filter(|side| is_judged(side.member));
+    let values: Vec<f64> = sides.map(|side| side.ln.exp()).collect();
     if values.len() < HOSTS_MIN || record.better == Better::Neither {
         return None;
     }
@@ -65,10 +71,8 @@ fn of_row(row: &AnalysisRow<'_>, members: &[&FleetMember<'_>]) -> Option<Uniform
         stratum: row.stratum,
         ..Summary::default()
     });
-    // Of the valid numbers of all hosts.
-    of_group.verdict = Verdict::default();
-    let core = one.run.run.reference.as_ref();
-    let typical = typical::typical_of(&of_group, members[*first].host(), core);
+    (of_group.verdict, of_group.not_judged) = (Verdict::default(), None);
+    let typical = typical::typical_of(&of_group, members[*first].host());
     let typical = typical.filter(|it| it.position == Position::Worse);
     let predicted = missed(row, record.better == Better::Lower);
     (typical.is_some() || predicted.is_some()).then(|| Uniform {

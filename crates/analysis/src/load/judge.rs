@@ -280,13 +280,7 @@ fn verdict(step: &MeasuredStep, unasked: Vec<Reason>, noise_limit: f64) -> Verdi
         return because(State::Invalid, Reason::new(Cause::WrongWork, text));
     }
     if let Some(what) = busy_generator(step) {
-        let bound = if step.is_open {
-            "not sustained, the generator was the limit"
-        } else {
-            "client-bound"
-        };
-        let text = format!("{bound}: {what}");
-        return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
+        return because(State::Invalid, late_client(step, &what));
     }
     if let Some(reason) = open_loop::not_sustained(step) {
         return because(State::Invalid, reason);
@@ -298,11 +292,17 @@ fn verdict(step: &MeasuredStep, unasked: Vec<Reason>, noise_limit: f64) -> Verdi
     }
     let mut doubts = unasked;
     doubts.extend(step.members.doubts.iter().cloned());
-    if lag(step) > LAG_NOISY {
-        let text = format!("{}: they include it", lag_words(step));
-        doubts.push(Reason::new(Cause::LoadGenerator, text));
+    let lag = (lag(step) > LAG_NOISY).then(|| format!("{}: they include it", lag_words(step)));
+    let late = lag.into_iter().chain(open_loop::sent_late(step));
+    match step.taken_by_others() {
+        // One cause.
+        Some(by) => {
+            let text = std::iter::once(by).chain(late).collect::<Vec<String>>().join("; ");
+            doubts.push(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));
+        }
+        None => doubts.extend(late.map(|text| Reason::new(Cause::LoadGenerator, text))),
     }
-    doubts.extend(open_loop::doubts(step));
+    doubts.extend(open_loop::unanswered(step));
     doubts.extend(self::doubts(step, &faults));
     // The throughput of an open loop scatters as its arrivals do.
     if !step.is_open && !doubts.iter().any(|reason| EXPLAINS.contains(&reason.cause)) {
@@ -311,6 +311,21 @@ fn verdict(step: &MeasuredStep, unasked: Vec<Reason>, noise_limit: f64) -> Verdi
     // Without doubts the number is valid: the judge of visits does not apply.
     let state = if doubts.is_empty() { State::Valid } else { State::Noisy };
     Verdict { state, reasons: doubts }
+}
+
+/// What a late client is due to: others that took the CPU, or itself.
+fn late_client(step: &MeasuredStep, what: &str) -> Reason {
+    if let Some(by) = step.taken_by_others() {
+        let start = if step.is_open { "not sustained: " } else { "" };
+        let reason = Reason::new(Cause::Contention, format!("{start}{by}; {what}"));
+        return reason.with_remedy(Remedy::QuietCpu);
+    }
+    let bound = match step.is_open {
+        true => "not sustained, the generator was the limit",
+        false => "client-bound",
+    };
+    let reason = Reason::new(Cause::LoadGenerator, format!("{bound}: {what}"));
+    reason.with_remedy(step.is_open.then_some(Remedy::LowerRateOrOwnCpu))
 }
 
 /// Failed requests: a limit of this machine is not work of the server.
@@ -338,9 +353,6 @@ fn spread(step: &MeasuredStep, noise_limit: f64) -> Option<Reason> {
 /// Why a number of a step may not be what it should, beside a late client.
 fn doubts(step: &MeasuredStep, faults: &str) -> Vec<Reason> {
     let mut doubts = Vec::new();
-    if let Some(text) = step.contention() {
-        doubts.push(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));
-    }
     if step.counts.failed() > 0 {
         let text =
             format!("{} failed: {faults}", counted(step.counts.failed() as usize, "request"));

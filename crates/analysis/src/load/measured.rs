@@ -277,6 +277,11 @@ impl MeasuredStep {
         })
     }
 
+    /// How others kept the generator from its CPUs, if it did not use one of its own up.
+    pub fn taken_by_others(&self) -> Option<String> {
+        self.contention().filter(|_| self.busiest() <= BUSY_MAX)
+    }
+
     /// The share of the time in which a thread of the generator ran or was ready to, on average.
     pub fn wants_cpu(&self) -> f64 {
         let wants = self.by_sweep.iter().map(|sweep| sweep.client_share + sweep.client_waiting);

@@ -68,10 +68,15 @@ impl LoadEffect {
 }
 
 /// Confirms a suspect if its load has the effect of one that is added to a bottleneck, and the
-/// interval of each other effect excludes that. `contention`: what disturbed the windows, which
-/// then refute nothing.
+/// interval of each other effect excludes that. `untried`: resources without an added load, which
+/// are not excluded. `contention`: what disturbed the windows, which then refute nothing.
 #[must_use]
-pub fn prove(suspect: &str, found: &[LoadEffect], contention: Option<&str>) -> Proof {
+pub fn prove(
+    suspect: &str,
+    found: &[LoadEffect],
+    untried: Option<&str>,
+    contention: Option<&str>,
+) -> Proof {
     let Some(own) = found.iter().find(|effect| effect.of == suspect) else {
         return Proof::NotDone("no load can be added to it".to_owned());
     };
@@ -95,7 +100,12 @@ pub fn prove(suspect: &str, found: &[LoadEffect], contention: Option<&str>) -> P
         None if others().next().is_none() => {
             because("no load was added to another resource".to_owned())
         }
-        None if open.is_empty() => Proof::Confirmed,
+        None if open.is_empty() => match untried {
+            None => Proof::Confirmed,
+            Some(untried) => because(format!(
+                "of the added loads only its own lowers the throughput; none was added to {untried}"
+            )),
+        },
         None => because(format!("not excluded: {}", open.join("; "))),
     }
 }
@@ -112,7 +122,7 @@ mod tests {
 
     fn proof(own: [f64; 3], cpu: [f64; 3]) -> Proof {
         let becomes = effect("becomes", [0.78, 0.8, 0.82]);
-        prove("disk", &[effect("disk", own), effect("server-cpu", cpu), becomes], None)
+        prove("disk", &[effect("disk", own), effect("server-cpu", cpu), becomes], None, None)
     }
 
     const FALLS: [f64; 3] = [0.63, 0.67, 0.71];
@@ -127,15 +137,19 @@ mod tests {
             assert!(why.starts_with("not excluded: server-cpu: added load leaves"), "{why}");
         }
         assert!(matches!(proof([0.5, 0.7, 0.9], STAYS), Proof::Inconclusive(_)), "too wide");
-        let alone = prove("disk", &[effect("disk", FALLS)], None);
+        let alone = prove("disk", &[effect("disk", FALLS)], None, None);
         assert!(matches!(alone, Proof::Inconclusive(_)), "nothing else was tried: {alone:?}");
+        let both = [effect("disk", FALLS), effect("server-cpu", STAYS)];
+        let part = prove("disk", &both, Some("serial"), None);
+        let Proof::Inconclusive(why) = part else { panic!("a lock is not excluded: {part:?}") };
+        assert!(why.ends_with("none was added to serial"), "{why}");
     }
 
     #[test]
     fn missing_effect_and_that_of_another_load_refute() {
         assert!(matches!(proof(STAYS, STAYS), Proof::Refuted(_)), "none of its own");
         assert!(matches!(proof(FALLS, FALLS), Proof::Refuted(_)), "of any load");
-        let none = prove("undetermined", &[effect("disk", FALLS)], None);
+        let none = prove("undetermined", &[effect("disk", FALLS)], None, None);
         assert!(matches!(none, Proof::NotDone(_)));
     }
 
@@ -143,14 +157,15 @@ mod tests {
     fn contended_windows_refute_nothing() {
         let [disk, cpu] = ["disk", "server-cpu"].map(|of| effect(of, FALLS));
         for own in [disk.clone(), effect("disk", STAYS)] {
-            let Proof::Inconclusive(why) = prove("disk", &[own, cpu.clone()], Some("CPU busy"))
+            let Proof::Inconclusive(why) =
+                prove("disk", &[own, cpu.clone()], None, Some("CPU busy"))
             else {
                 panic!("refuted")
             };
             assert!(why.starts_with("CPU busy; "), "{why}");
         }
         let stays = effect("server-cpu", STAYS);
-        assert_eq!(prove("disk", &[disk, stays], Some("CPU busy")), Proof::Confirmed);
+        assert_eq!(prove("disk", &[disk, stays], None, Some("CPU busy")), Proof::Confirmed);
     }
 
     #[test]
@@ -162,11 +177,11 @@ mod tests {
             ..effect("server-cpu", [0.096, 0.097, 0.098])
         };
         let disk = effect("disk", FALLS);
-        let refuted = prove("disk", &[disk.clone(), took(0.67, 1.0)], None);
+        let refuted = prove("disk", &[disk.clone(), took(0.67, 1.0)], None, None);
         assert!(matches!(refuted, Proof::Refuted(_)), "by the plan");
-        let by_time = prove("disk", &[disk.clone(), took(0.095, 0.105)], None);
+        let by_time = prove("disk", &[disk.clone(), took(0.095, 0.105)], None, None);
         assert!(matches!(by_time, Proof::Inconclusive(_)), "{by_time:?}");
-        let nothing = prove("disk", &[disk, took(1.0, 1.0)], None);
+        let nothing = prove("disk", &[disk, took(1.0, 1.0)], None, None);
         assert!(matches!(nothing, Proof::Inconclusive(_)), "it took nothing: {nothing:?}");
     }
 
@@ -175,9 +190,9 @@ mod tests {
         // At most 16 MB of the disk, which are 4 % of a request that takes 167 ms of a slow link.
         let small = |interval| LoadEffect { if_limit: 0.96, ..effect("disk", interval) };
         let link = effect("network", FALLS);
-        let narrow = prove("network", &[link.clone(), small([0.997, 1.008, 1.02])], None);
+        let narrow = prove("network", &[link.clone(), small([0.997, 1.008, 1.02])], None, None);
         assert_eq!(narrow, Proof::Confirmed);
-        let wide = prove("network", &[link, small([0.95, 1.0, 1.05])], None);
+        let wide = prove("network", &[link, small([0.95, 1.0, 1.05])], None, None);
         assert!(matches!(wide, Proof::Inconclusive(_)), "{wide:?}");
     }
 }

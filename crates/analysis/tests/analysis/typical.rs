@@ -3,10 +3,11 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use fathom_analysis::evidence;
 use fathom_analysis::typical::{self, GROUP_MIN, machines};
 use fathom_record::{
-    BETWEEN_LEVELS, Basis, Cause, Fact, Host, Interval, Params, Position, Record, Reference, State,
-    Stratum, Unit, Verdict,
+    Agreement, BETWEEN_LEVELS, Basis, Cause, Fact, Host, Interval, Params, Position, Record,
+    Reference, State, Stratum, Unit, Verdict,
 };
 
 fn host(family: u32, model: u32, cpus: u32) -> Host {
@@ -48,8 +49,7 @@ fn record(metric: &str, unit: Unit, value: f64) -> Record {
 /// Known from the published rows: 49 machine types, the slowest 139.8 ns.
 #[test]
 fn slow_memory_of_a_genoa_is_worse_than_all() {
-    let found =
-        typical::typical_of(&latency(128 << 20, 153.0), &genoa(), None).expect("a typical range");
+    let found = typical::typical_of(&latency(128 << 20, 153.0), &genoa()).expect("a typical range");
     assert_eq!((found.n, found.better, found.worse), (49, 49, 0));
     assert_eq!(found.position, Position::Worse);
     assert_eq!(found.words(), "worse than all 49");
@@ -63,13 +63,13 @@ fn slow_memory_of_a_genoa_is_worse_than_all() {
 #[test]
 fn position_follows_the_number_and_the_direction() {
     let position =
-        |record: &Record| typical::typical_of(record, &genoa(), None).expect("a range").position;
+        |record: &Record| typical::typical_of(record, &genoa()).expect("a range").position;
     assert_eq!(position(&latency(128 << 20, 109.6)), Position::Typical);
     assert_eq!(position(&latency(128 << 20, 109.6 * 1.5)), Position::Worse);
     assert_eq!(position(&latency(128 << 20, 80.0)), Position::Better);
     // The interval reaches into the range.
     assert_eq!(position(&latency(128 << 20, 129.0)), Position::Typical);
-    let middle = typical::typical_of(&read_rate(2, 1e10), &genoa(), None).expect("a range").median;
+    let middle = typical::typical_of(&read_rate(2, 1e10), &genoa()).expect("a range").median;
     assert_eq!(position(&read_rate(2, middle)), Position::Typical);
     assert_eq!(position(&read_rate(2, 10.0 * middle)), Position::Better);
     assert_eq!(position(&read_rate(2, 0.1 * middle)), Position::Worse);
@@ -78,23 +78,32 @@ fn position_follows_the_number_and_the_direction() {
 /// The same slow number is a finding only of a machine that was measured undisturbed.
 #[test]
 fn noisy_and_shared_numbers_are_not_judged() {
-    let slow = || latency(128 << 20, 153.0);
+    let at = |ns| latency(128 << 20, ns).predicted(110.0, 0.0, 0.1);
+    let slow = || at(153.0);
     let of = |record: &Record, clean: u32| {
         let core = Reference { visits: 200, clean, ..Reference::default() };
-        let found = typical::typical_of(record, &genoa(), Some(&core)).expect("a range");
+        let mut record = record.clone();
+        typical::fill_record(&mut record, &genoa(), Some(&core));
+        let agreement = evidence::shown_agreement(&record);
+        let found = record.typical.expect("a range");
+        // One judgement beside published machines and beside the prediction.
+        assert_eq!(agreement == Some(Agreement::Outside), found.position == Position::Worse);
         (found.position, found.words())
     };
     assert_eq!(of(&slow(), 180), (Position::Worse, "worse than all 49".to_owned()));
     let mut noisy = slow();
     noisy.verdict = Verdict::because(State::Noisy, Cause::Spread, "why");
     assert_eq!(of(&noisy, 180), (Position::NotJudged, "not judged: noisy".to_owned()));
+    let mut beside = slow();
+    beside.verdict = Verdict::because(State::Valid, Cause::Steal, "CPU steal 12 %");
+    assert_eq!(of(&beside, 180).1, "not judged: CPU steal 12 %");
     let mut single = slow();
     single.summary.as_mut().expect("a summary").interval = None;
     assert_eq!(of(&single, 180).1, "not judged: no interval");
     // Over all visits of a run whose core was shared.
     assert_eq!(of(&slow(), 1).1, "not judged: core shared, 0.50 % undisturbed");
     // What the range includes is typical, however it was measured.
-    assert_eq!(of(&latency(128 << 20, 109.6), 1).0, Position::Typical);
+    assert_eq!(of(&at(109.6), 1).0, Position::Typical);
     // Of the visits that had the core to themselves, as few as they are.
     let mut selected = slow();
     selected.summary.as_mut().expect("a summary").stratum = Stratum::ToItself;
@@ -103,29 +112,29 @@ fn noisy_and_shared_numbers_are_not_judged() {
 
 #[test]
 fn rates_are_of_all_cores_and_of_machines_with_as_many_cpus() {
-    assert_eq!(typical::typical_of(&read_rate(1, 1e10), &genoa(), None), None);
+    assert_eq!(typical::typical_of(&read_rate(1, 1e10), &genoa()), None);
     let sizes = [2, 4].map(|cpus| {
-        let found = typical::typical_of(&read_rate(cpus.into(), 1e10), &host(25, 17, cpus), None);
+        let found = typical::typical_of(&read_rate(cpus.into(), 1e10), &host(25, 17, cpus));
         found.and_then(|it| it.size).expect("a range of this size")
     });
     assert_eq!(sizes, ["2 CPUs", "4 CPUs"]);
     // Nobody measured one with 3.
-    assert_eq!(typical::typical_of(&read_rate(3, 1e10), &host(25, 17, 3), None), None);
+    assert_eq!(typical::typical_of(&read_rate(3, 1e10), &host(25, 17, 3)), None);
 }
 
 #[test]
 fn limits_between_two_levels_are_not_placed() {
     let mut record = latency(8 << 20, 50.0);
-    assert!(typical::typical_of(&record, &genoa(), None).is_some());
+    assert!(typical::typical_of(&record, &genoa()).is_some());
     record.facts = vec![Fact::text(BETWEEN_LEVELS, "L3 and memory")];
     let summary = record.summary.as_mut().expect("a summary");
     summary.interval = Some(Interval::new([20.0, 120.0], 0.95, Basis::Processes));
-    assert_eq!(typical::typical_of(&record, &genoa(), None), None);
+    assert_eq!(typical::typical_of(&record, &genoa()), None);
 }
 
 #[test]
 fn only_what_is_alike_is_placed() {
-    let none = |record: &Record| assert_eq!(typical::typical_of(record, &genoa(), None), None);
+    let none = |record: &Record| assert_eq!(typical::typical_of(record, &genoa()), None);
     none(&latency(2 << 20, 10.0));
     none(&latency(100 << 20, 150.0));
     let mut small_pages = latency(128 << 20, 150.0);
@@ -139,7 +148,7 @@ fn only_what_is_alike_is_placed() {
 #[test]
 fn cpu_and_size_choose_the_group() {
     let record = latency(64 << 20, 100.0);
-    let group = |host: &Host| typical::typical_of(&record, host, None).map(|it| (it.cpu, it.size));
+    let group = |host: &Host| typical::typical_of(&record, host).map(|it| (it.cpu, it.size));
     let some = |cpu: &str, size: Option<&str>| Some((cpu.to_owned(), size.map(str::to_owned)));
     assert_eq!(group(&genoa()), some("AMD EPYC Genoa", Some("up to 4 CPUs")));
     assert_eq!(group(&host(25, 17, 16)), some("AMD EPYC Genoa", Some("5 to 16 CPUs")));
@@ -257,7 +266,7 @@ fn ranges_agree_with_an_independent_computation() {
             "dram" | "l3" => level(what),
             _ => panic!("{line}"),
         };
-        let found = typical::typical_of(&record, &host, None).expect(line);
+        let found = typical::typical_of(&record, &host).expect(line);
         assert_eq!(f64::from(found.n), number(n), "{line}");
         for (ours, theirs) in [(found.low, low), (found.median, median), (found.high, high)] {
             assert!((ours / number(theirs) - 1.0).abs() < 1e-9, "{line}: {ours}");
@@ -276,7 +285,7 @@ fn a_machine_is_where_counting_puts_it() {
     for machine in machines().iter().filter(|one| one.kind == "AMD EPYC Genoa" && one.cpus <= 4) {
         let ns = typical::value_of(machine, &latency(set, 1.0), &genoa());
         let Some(ns) = ns else { continue };
-        let found = typical::typical_of(&latency(set, ns), &genoa(), None).expect("a range");
+        let found = typical::typical_of(&latency(set, ns), &genoa()).expect("a range");
         assert!(found.better + found.worse < found.n, "itself is neither");
         seen.push((ns, found.better));
     }

@@ -47,7 +47,7 @@ fn words_of(arg: &Arg, base: &[String]) -> Vec<String> {
         });
         (!is_wrong).then_some(value)
     });
-    let none = || vec![format!("no value for {}", arg.get_id())];
+    let none = || panic!("no value for {} of {base:?}", arg.get_id());
     all.flatten().next().unwrap_or_else(none)
 }
 

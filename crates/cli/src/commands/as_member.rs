@@ -24,30 +24,25 @@ const WAIT_NS_MAX: u64 = 60 * NS;
 pub(super) struct Reports {
     are_wanted: bool,
     last_ns: u64,
-    done: f64,
 }
 
 impl Reports {
     pub(super) fn from_options(options: MemberOptions) -> Self {
-        Self { are_wanted: options.member, last_ns: 0, done: 0.0 }
+        Self { are_wanted: options.member, last_ns: 0 }
     }
 
     pub(super) fn are_wanted(&self) -> bool {
         self.are_wanted
     }
 
-    /// `done` is from 0 to 1. Returns what is to be shown, which never falls: an estimate of the
-    /// time left may grow, and a part may be repeated.
-    pub(super) fn progress(&mut self, done: f64, what: &str) -> f64 {
-        self.done = self.done.max(done.min(1.0));
-        let done = self.done;
+    /// `done` is from 0 to 1.
+    pub(super) fn progress(&mut self, done: f64, what: &str) {
         let now_ns = monotonic_raw_ns();
         if self.are_wanted && now_ns.saturating_sub(self.last_ns) >= EVERY_NS {
             self.last_ns = now_ns;
             // If the member has gone, this process is killed.
             let _ = say(&ChildLine::Progress { done, what: what.to_owned() });
         }
-        done
     }
 }
 
@@ -81,16 +76,4 @@ pub(super) fn wait_for_start(options: MemberOptions) -> anyhow::Result<Option<u6
     std::thread::yield_now();
     say(&ChildLine::Started { started_ns }).context("report to the member")?;
     Ok(Some(started_ns))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_never_falls() {
-        let mut reports = Reports::from_options(MemberOptions::default());
-        let shown = [0.2, 0.1, 0.5, 0.0, 1.5, 0.9].map(|done| reports.progress(done, ""));
-        assert_eq!(shown, [0.2, 0.2, 0.5, 0.5, 1.0, 1.0]);
-    }
 }

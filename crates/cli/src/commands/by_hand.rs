@@ -226,7 +226,8 @@ impl Audience for Printer {
             }
             Event::Plan(text) => self.print(&by_hand::plan(text, self.width)),
             Event::Progress { done, all, what } => {
-                let done = self.reports.progress(done as f64 / all.max(1) as f64, what);
+                let done = done as f64 / all.max(1) as f64;
+                self.reports.progress(done, what);
                 self.output.progress(PERCENT_BAR, done, what);
             }
             Event::Second(second) if self.format == ByHandFormat::JsonLines => {

@@ -7,6 +7,7 @@ use fathom_probes::REGISTRY;
 use fathom_record::Document;
 use fathom_report::Layout;
 use fathom_report::compare::{render, render_groups};
+use fathom_report::side_by_side::render as render_sides;
 use fathom_store::Store;
 
 use super::{group, reference, stored_run, typical};
@@ -18,6 +19,7 @@ use crate::terminal;
 pub(super) const SIDES_MAX: usize = 4;
 /// Run-to-run noise is learned from this many of the newest runs of a host.
 const NOISE_RUNS: u32 = 40;
+const SEED: u64 = 1;
 
 pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     if let Some(name) = &arguments.reference {
@@ -34,8 +36,12 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     if a.iter().any(is_other_host) {
         return side_by_side(&a.iter().chain([&b]).collect::<Vec<_>>(), arguments);
     }
+    if a.iter().any(|run| run.run.id == b.run.id) {
+        terminal::warn("the same run is on both sides");
+    }
     let noise = noise(&a, &b, stored_run::open_store(&arguments.store).ok().as_ref());
-    let mut comparison = compare_to_all(&a.iter().collect::<Vec<_>>(), &b, &noise, arguments.seed);
+    let mut comparison =
+        compare_to_all(&a.iter().collect::<Vec<_>>(), &b, &noise, arguments.seed.unwrap_or(SEED));
     let is_empty = comparison.rows.is_empty();
     if is_empty {
         terminal::warn(&nothing_compared(&comparison));
@@ -82,7 +88,8 @@ fn of_groups(
 ) -> anyhow::Result<Status> {
     let [a, b] = [a, b].map(|runs| runs.iter().collect::<Vec<_>>());
     let names = [0, 1].map(|at| arguments.runs[at].as_str());
-    let mut groups = compare_groups((&a, &b), names, &group::noise_limits(), arguments.seed);
+    let mut groups =
+        compare_groups((&a, &b), names, &group::noise_limits(), arguments.seed.unwrap_or(SEED));
     add_gate(&mut groups.whole, arguments);
     let status = super::print(arguments.json, &groups, |layout| {
         render_groups(&groups, &Layout { all: arguments.all, ..*layout })
@@ -108,16 +115,14 @@ fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Documen
             usage_error!("compare: run {id} is named twice");
         }
     }
-    if a.iter().any(|run| run.run.id == b.run.id) {
-        terminal::warn("the same run is on both sides");
-    }
     Ok((a, b))
 }
 
-/// The runs of several hosts.
+/// The runs of several hosts, one of each.
 fn side_by_side(runs: &[&Document], arguments: &CompareArguments) -> anyhow::Result<Status> {
-    if arguments.fail_on.is_some() {
-        usage_error!("compare: --fail-on is of one host: name its runs, the last one to be judged");
+    if arguments.fail_on.is_some() || arguments.seed.is_some() {
+        let option = if arguments.seed.is_some() { "--seed" } else { "--fail-on" };
+        usage_error!("compare: {option} is of one host: name its runs, the last one to be judged");
     }
     if runs.len() > SIDES_MAX {
         usage_error!(
@@ -126,12 +131,19 @@ fn side_by_side(runs: &[&Document], arguments: &CompareArguments) -> anyhow::Res
             runs.len()
         );
     }
-    print_side_by_side(runs, arguments.json)
-}
-
-pub(super) fn print_side_by_side(runs: &[&Document], json: bool) -> anyhow::Result<Status> {
+    for (at, run) in runs.iter().enumerate() {
+        let is_same = |other: &&&Document| other.host.identity() == run.host.identity();
+        if let Some(other) = runs[..at].iter().find(is_same) {
+            let ([a, b], host) = ([&other.run.id, &run.run.id], &run.host.name);
+            usage_error!(
+                "compare: runs {a} and {b} are both of host {host}: name one of each host"
+            );
+        }
+    }
     let sides = fathom_analysis::side_by_side::side_by_side(runs);
-    super::print(json, &sides, |layout| fathom_report::side_by_side::render(&sides, runs, layout))
+    super::print(arguments.json, &sides, |layout| {
+        render_sides(&sides, runs, &Layout { all: arguments.all, ..*layout })
+    })
 }
 
 /// Why no case is compared.

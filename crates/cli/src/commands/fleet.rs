@@ -17,11 +17,13 @@ mod summary;
 use std::collections::BTreeMap;
 
 use fathom_analysis::fleet::{Judgement, judge};
+use fathom_analysis::side_by_side::{SideBySide, side_by_side};
 use fathom_record::{Document, Host, Prediction, Record};
 use fathom_report::Layout;
 use fathom_report::fleet::render;
+use serde::Serialize;
 
-use super::compare::{SIDES_MAX, print_side_by_side};
+use super::compare::SIDES_MAX;
 use super::{group, stored_run};
 use crate::arguments::StoreArguments;
 use crate::arguments::fleet::{FactsArguments, FleetCommand, FleetOutput};
@@ -49,16 +51,27 @@ fn of_runs(names: &[String], output: &FleetOutput, numbers: bool) -> anyhow::Res
     let runs = runs(names, &output.store, numbers)?;
     let newest = newest_of_hosts(&runs);
     let judgement = judgement(&runs);
-    let is_table = numbers && !output.json && runs.iter().all(|run| run.far.is_empty());
-    if is_table && (2..=SIDES_MAX).contains(&newest.len()) {
-        // Too few to judge each other.
-        let printed = print_side_by_side(&newest, false)?;
-        return Ok(if printed == Status::Success { Status::Undecided } else { printed });
-    }
-    let status = super::print(output.json, &judgement, |layout| {
-        render(&judgement, &Layout { all: output.all, ..*layout })
+    // Too few to judge each other's numbers.
+    let is_table = numbers && runs.iter().all(|run| run.far.is_empty());
+    let is_table = is_table && (2..=SIDES_MAX).contains(&newest.len());
+    let side_by_side = is_table.then(|| side_by_side(&newest));
+    let judged = JudgedFleet { judgement: &judgement, side_by_side };
+    let status = super::print(output.json, &judged, |layout| {
+        let layout = Layout { all: output.all, ..*layout };
+        let sides = judged.side_by_side.as_ref();
+        let sides =
+            sides.map(|it| fathom_report::side_by_side::render(it, &newest, &layout) + "\n");
+        sides.unwrap_or_default() + &render(&judgement, &layout)
     })?;
     Ok(of_judgement(&judgement, numbers, status))
+}
+
+#[derive(Serialize)]
+struct JudgedFleet<'j> {
+    #[serde(flatten)]
+    judgement: &'j Judgement,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    side_by_side: Option<SideBySide>,
 }
 
 /// The newest run of each host, by their names.
@@ -114,7 +127,8 @@ fn bare(run: Document) -> Document {
         far.host = Host { name, id, emulation, ..Host::default() };
     }
     let bare = |record: Record| {
-        let Record { metric, params, unit, better, summary, typical, facts, .. } = record;
+        let Record { metric, params, unit, better, summary, facts, .. } = record;
+        let Record { typical, not_judged, .. } = record;
         let mut verdict = record.verdict;
         verdict.reasons.iter_mut().for_each(|reason| reason.text = String::new());
         let prediction = record.prediction.map(|prediction| Prediction {
@@ -129,6 +143,7 @@ fn bare(run: Document) -> Document {
             summary,
             prediction,
             typical,
+            not_judged,
             verdict,
             facts,
             ..Record::new(metric, params, "", unit, better)

@@ -143,7 +143,9 @@ fn beside(
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use fathom_record::ParamValue;
+    use fathom_load::LoadOptions;
+    use fathom_record::{ParamValue, Params};
+    use fathom_transfer::TransferOptions;
 
     use super::*;
     use crate::arguments::{Arguments, Subcommands};
@@ -181,6 +183,25 @@ mod tests {
                 unit.cases.iter().any(|it| published.is_like(&published.metric, &it.params))
             });
         }
+        let is_of = |params: &Params| {
+            let mut own = published.params.0.iter().filter(|(name, _)| *name != "of");
+            own.all(|(name, value)| params.0.get(name) == Some(value))
+        };
+        if words[1] == "transfer" {
+            let options = TransferOptions::try_parse_from(&words[1..]).expect("a transfer");
+            let cells = options.cells(0, 1, 1, [false; 2]);
+            let sets = ["small", "file", "video"];
+            return cells.iter().any(|it| sets.iter().any(|set| is_of(&it.params(set, true))));
+        }
+        if words[1] == "load" {
+            let options = LoadOptions::try_parse_from(&words[1..]).expect("a load");
+            return options.all_cases().iter().any(|case| {
+                let think_s = case.think.as_secs() as i64;
+                let params = Params::one("mode", case.choice.word()).and("think_s", think_s);
+                let of = |clients: u32| params.clone().and("clients", i64::from(clients));
+                options.closed().into_iter().map(of).any(|it| is_of(&it))
+            });
+        }
         let has = |value: &str| words.iter().any(|word| word.split(',').any(|it| it == value));
         let option = |name: &str| Some(words.iter().skip_while(|it| *it != name).nth(1)?.as_str());
         let is_given = |(name, value): (&String, &ParamValue)| match (name.as_str(), value) {
@@ -198,9 +219,7 @@ mod tests {
             ("state" | "sync", ParamValue::Text(text)) => has(text),
             ("from_ms", value) => has_window(words, |it| it.0 == format!("{value}ms")),
             ("to_ms", value) => has_window(words, |it| it.1 == format!("{value}ms")),
-            ("clients", ParamValue::Integer(clients)) => (1..=10).contains(clients),
-            ("mode" | "think_s" | "of", _) => words[1] == "load",
-            _ => words[1] == "transfer",
+            _ => false,
         };
         published.params.0.iter().all(is_given)
     }

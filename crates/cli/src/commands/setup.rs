@@ -1,5 +1,6 @@
 //! Setup that all measuring commands share.
 
+use fathom_analysis::diagnosis::BUSY_SEVERE;
 use fathom_engine::INJECT;
 use fathom_measure::clock::{self, CalibrationWatch, ClockSource};
 use fathom_measure::{affinity, host};
@@ -47,8 +48,6 @@ pub(super) fn check_environment(host: &Host) -> anyhow::Result<()> {
 
 /// How long CPU load is sampled to find an idle CPU. The kernel counts in steps of 10 ms.
 pub(super) const LOAD_WINDOW: std::time::Duration = std::time::Duration::from_millis(100);
-/// From this share of the CPUs' time on, what is measured is noisy.
-const BUSY: f64 = 0.5;
 
 /// Says that the CPUs are busy before somebody waits for noisy numbers.
 pub(super) fn warn_of_busy_cpus(host: &Host) {
@@ -64,7 +63,7 @@ fn busy_words(busy: &[(u32, f64)], allowed: &[u32]) -> Option<String> {
     let share = sum / f64::from(count.max(1));
     let cpus = if count == 1 { "CPU" } else { "CPUs" };
     let percent = 100.0 * share;
-    (share >= BUSY)
+    (share >= BUSY_SEVERE)
         .then(|| format!("{cpus} {percent:.0} % busy: numbers will be noisy; Ctrl-C, or go on"))
 }
 

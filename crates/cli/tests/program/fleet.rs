@@ -130,12 +130,24 @@ fn fewer_than_five_hosts_are_undecided() {
     let env = env_with_odd_host();
     let few = "4 hosts: nothing judged: no group of equal hardware has 5 hosts";
     // Numbers of so few stand side by side.
-    let sides = ["of 4", "memory latency, L1", "node1", "node4"];
+    let sides = ["of 4", "memory latency, L1", "node1", "node4", few];
     for (command, expected) in [("judge", &sides[..]), ("facts", &[few, "node[1-4]: AMD EPYC"])] {
         let output = env.exec(&format!("fleet {command} {}", files(4)));
         assert_status(&output, 5);
         assert_contains(&text(&output.stdout), expected);
     }
+    let both: Value = json(&env.exec(&format!("fleet judge --json {}", files(4))));
+    assert_eq!(both["side_by_side"]["hosts"].as_array().map(Vec::len), Some(4));
+    assert_eq!(both["groups"][0]["hosts"].as_array().map(Vec::len), Some(4));
+    let all = env.stdout(&format!("compare --all {}", files(3)));
+    assert_contains(&all, &["memory.latency{"]);
+    assert_usage_error(&env.exec(&format!("compare --seed 2 {}", files(3))), &["--seed"]);
+    let mut again = fleet("node", 3);
+    again[2].host.name = "node2".to_owned();
+    env.write_document("again.json", &again[2]);
+    let both =
+        "n000000000000001 and n000000000000002 are both of host node2: name one of each host";
+    assert_usage_error(&env.exec("compare node1.json node2.json again.json"), &[both]);
     // Enough hosts, but no valid number to judge.
     let mut hosts = fleet("node", 6);
     for record in hosts.iter_mut().flat_map(|run| &mut run.records) {

@@ -2,6 +2,8 @@
 
 use fathom_analysis::load::{ReachedLimit, SweepPoint};
 
+use fathom_record::LoadSlot;
+
 use super::*;
 use crate::engine::Fault;
 use crate::fixture;
@@ -131,28 +133,48 @@ fn curve_below_its_knee_has_an_expected_one() {
     // A second each, and 5 s of thinking.
     let steps = steps(|throughput| used(throughput, 0.0));
     let few: Vec<&MeasuredStep> = steps.iter().take(3).collect();
-    let all = capacities(40.0 * MB, 40.0 * MB);
-    let knee = |think_s, steps: &[&MeasuredStep]| {
+    let mut all = capacities(40.0 * MB, 40.0 * MB);
+    let knee_of = |think_s, steps: &[&MeasuredStep], all: &Capacities| {
         let judged = vec![POINT; steps.len()];
-        let curve = Limit::from_steps(steps, &judged, think_s, &all).of_curve(&Params::default());
+        let curve = Limit::from_steps(steps, &judged, think_s, all).of_curve(&Params::default());
         let [saturation, rest @ ..] = &curve[..] else { panic!("no record") };
         assert_eq!(saturation.metric, metrics::SATURATION.0.id);
         rest.first().map(|it| (it.metric, it.headline.expect("a number").0.round()))
     };
+    let knee = |think_s, steps: &[&MeasuredStep]| knee_of(think_s, steps, &all);
     assert_eq!(knee(5.0, &few), Some((metrics::KNEE.0.id, 6.0)));
     assert_eq!(knee(0.0, &few), None, "without a think time one client is the knee");
     assert_eq!(knee(5.0, &few[1..]), None, "no step with one client");
+    // A bucket of tokens: one client finds it full, two wait for it.
+    let mut full = few[0].clone();
+    full.by_sweep.iter_mut().for_each(|sweep| sweep.point.response_s = 0.1);
+    assert_eq!(knee(5.0, &[&full, few[1], few[2]]), None);
+    // By the capacity a request takes 2.5 s.
+    all.request_bytes = Some(100.0 * MB);
+    assert_eq!(knee_of(5.0, &few, &all), Some((metrics::KNEE.0.id, 3.0)));
 }
 
 #[test]
 fn use_above_a_capacity_is_unknown() {
     let rate = |half| Rate { bytes_s: 7.35, half };
     let used = |half| share(&[10.05, 10.1, 10.15], rate(half));
-    assert_eq!(used(0.02), None, "137 %");
-    let wide = used(0.4).expect("both intervals include the other");
-    assert_eq!((wide.value, wide.high()), (1.0, 1.0), "never above all of it");
+    assert_eq!((used(0.02), used(0.4)), (None, None), "137 %, also by a probe that scatters");
     let near = share(&[7.5, 7.6, 7.7], rate(0.0)).expect("3 % more");
     assert_eq!((near.value, near.low() > 0.9), (1.0, true));
+}
+
+#[test]
+fn bytes_that_a_member_did_not_count_are_unknown() {
+    let mut steps = steps(|throughput| used(throughput, 0.0));
+    let slot = |received_bytes| LoadSlot { body_bytes: 9, received_bytes, ..LoadSlot::default() };
+    let mut both = slot(10);
+    both.add(&slot(0));
+    assert_eq!(both.received_bytes, 0);
+    steps.iter_mut().flat_map(|step| &mut step.by_sweep).for_each(|it| it.received_s = 0.0);
+    let limit = limit_of(&steps, &[POINT; 6], &capacities(10.1 * MB, 40.0 * MB));
+    let Name::Undetermined(why) = &limit.name else { panic!("{:?}", limit.name) };
+    assert!(why.contains("utilisation unknown: network"), "{why}");
+    assert!(limit.used.iter().all(|(of, _)| *of == Resource::Disk), "{:?}", limit.used);
 }
 
 #[test]

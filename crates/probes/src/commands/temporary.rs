@@ -29,14 +29,7 @@ pub(super) struct TemporaryFolder(folder::Folder);
 impl TemporaryFolder {
     /// The given folder, that of FATHOM_FOLDER, or a default one that is not in memory.
     pub(super) fn choose(option: Option<&Path>) -> ByHandResult<Self> {
-        let by = if option.is_some() { "--folder" } else { "FATHOM_FOLDER" };
-        let found = match folder::named(option) {
-            Some(path) => {
-                folder::Folder::at(&path).map_err(|why| format!("{by} {}: {why}", printable(&path)))
-            }
-            None => folder::Folder::usual().map_err(|why| format!("{why}; name one by --folder")),
-        };
-        found.map(Self).map_err(ProcedureError::failed)
+        folder::Folder::chosen(option, "--folder").map(Self).map_err(ProcedureError::failed)
     }
 
     /// As [`Folder::choose`], but refuses a given folder in memory too.

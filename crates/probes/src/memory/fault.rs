@@ -24,8 +24,9 @@ static ABOUT: About = About {
     id: "memory.fault",
     title: "page fault",
     timed: "accessing consecutive pages that are not mapped ÷ their number, the median of 8 parts \
-            of a pass; each page faults once, as the kernel's count proves (file_minor: ÷ the \
-            faults counted). Includes the exception, the kernel's work and the access",
+            of a pass (huge, major: the whole pass); each page faults once, as the kernel's count \
+            proves (file_minor: ÷ the faults counted). Includes the exception, the kernel's work \
+            and the access",
     not_timed: "mapping and unmapping; freeing or evicting the pages before each pass",
     model: "lower bounds. zero_read ≥ os.syscall{call=getppid}; anonymous ≥ zero_read; \
             anonymous_first ≥ anonymous; huge ≥ its size ÷ memory.bandwidth{op=read} of the last \

@@ -1,6 +1,7 @@
+use fathom_analysis::typical;
 use fathom_record::{
-    Basis, Fact, Host, Interval, MetricId, Params, Position, Prediction, Reason, Remedy, Run,
-    RunState, Summary, Tool, Typical, Unit, Value, Verdict,
+    Basis, Cause, Fact, Host, Interval, MetricId, Params, Position, Prediction, Reason, Reference,
+    Remedy, Run, RunState, Summary, Tool, Typical, Unit, Value, Verdict,
 };
 
 use super::*;
@@ -130,7 +131,9 @@ fn what_the_measurement_did_is_no_fault_of_the_machine() {
     }
     let mut run = document_of(None, vec![outside, within("os.b")]);
     run.run.reference = Some(Reference { visits: 200, clean: 1, ..Reference::default() });
+    typical::fill(&mut run);
     let verdict = Answer::from_document(&run, &[]).verdict;
+    assert!(verdict[1].starts_with("No number shows"), "{verdict:?}");
     assert_eq!(
         verdict[0].replace('\u{a0}', " "),
         "Measured on a shared machine: core to itself in 0.50 % of processes."
@@ -139,10 +142,25 @@ fn what_the_measurement_did_is_no_fault_of_the_machine() {
 }
 
 #[test]
+fn group_is_good_by_most_of_its_values() {
+    let with = |name, agreement| Record { agreement: Some(agreement), ..within(name) };
+    let mut bound = with("file.a", Agreement::Met);
+    bound.prediction = Some(Prediction::at_most(110.0, "formula", "source"));
+    let [mut bad, open] = [Agreement::Outside, Agreement::Inconclusive].map(|it| with("os.a", it));
+    bad.summary.as_mut().expect("a summary").median = 200.0;
+    let cpu = [within("cpu.a"), within("cpu.b"), within("cpu.c"), within("memory.a")];
+    let memory = Record { metric: MetricId::new("memory.b"), ..open };
+    let all = [&[bad, bound, memory][..], &cpu].concat();
+    let verdict = answer(all).verdict[1].clone();
+    let text = "Good at cpu, as predicted: 4 of 6 predicted values within, 1 of 1 bound met.";
+    assert_eq!(verdict, text, "a bound is met, and half of memory is open");
+}
+
+#[test]
 fn without_a_number_there_is_no_good_verdict() {
     let verdict = Verdict::because(State::Unavailable, Cause::Missing, "no permission");
     let answer = answer(vec![Record { verdict, ..within("os.a") }]);
-    assert_eq!(answer.verdict, ["No result has a number."]);
+    assert_eq!(answer.verdict, ["No result has a number: no permission."]);
     assert_eq!(answer.mood, Mood::Bad);
     let missing = "1 unavailable: permission, limit or missing feature";
     assert_eq!(texts(&answer.ignore), [missing]);

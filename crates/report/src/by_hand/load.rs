@@ -6,7 +6,7 @@ mod limit;
 mod open;
 mod questions;
 
-use fathom_analysis::load::{ERRORS_MAX, whole_seconds};
+use fathom_analysis::load::{ERRORS_MAX, MemoryGrowth};
 use fathom_record::load_facts::{
     CLIENT_CPU, DISK, ERRORS, LONGEST_IN_FLIGHT, LONGEST_RESPONSE, PHASES, REQUESTS, RESOLVE,
     SERVER_CPU, p99_of,
@@ -72,11 +72,10 @@ pub(super) fn group(records: &[Record], earlier: &[Record], width: usize) -> Str
     for bottleneck in of(limit::BOTTLENECK) {
         text += &limit::limit(bottleneck, records, earlier, width);
     }
-    // The last group of a load.
+    // Memory is in the last group; without it the cases of a group stand beside each other.
     let memory = memory(records, width);
-    if !memory.is_empty() {
-        text += &compared(&[earlier, records].concat(), width);
-    }
+    let earlier = if memory.is_empty() { &[] } else { earlier };
+    text += &compared(&[earlier, records].concat(), width);
     text + &memory
 }
 
@@ -376,12 +375,6 @@ fn phases(steps: &[&Record], width: usize) -> String {
     if lines.is_empty() { String::new() } else { facts(&[("phases", text)], width) }
 }
 
-/// Growth of memory that is no leak: less than this share of it per hour.
-const LEAK_MIN: f64 = 0.1;
-const PAGE: f64 = 4096.0;
-/// From when on growth is not that of the start.
-const START_S: u64 = 120;
-
 /// Memory of both ends, and whether it grows.
 fn memory(records: &[Record], width: usize) -> String {
     let lines = memory_words(records);
@@ -398,44 +391,37 @@ fn memory_words(records: &[Record]) -> Vec<(&'static str, String)> {
         let growth = of(format!("load.{end}.resident.slope"));
         let growth = growth.and_then(|record| record.summary.as_ref());
         let measured_s = resident.series.iter().flat_map(|it| it.times_ns.last()).last();
-        let growth =
-            growth.map(|growth| growth_words(growth, bytes, measured_s.map(|ns| ns / 1e9)));
-        let growth = growth.map_or(String::new(), |words| format!("; {words}"));
+        let measured_s = measured_s.map(|ns| ns / 1e9);
+        let growth = growth.map_or(String::new(), |slope| {
+            let growth = MemoryGrowth::from_slope(slope, bytes, measured_s);
+            format!("; {}", growth_words(growth, slope.median))
+        });
         Some((name, format!("{} at the end{growth}", glued(&quantity(bytes, Unit::Bytes)))))
     };
     ends.into_iter().filter_map(words).collect()
 }
 
-/// Whether memory of so many bytes grows, by its slope; of a run of this length.
-fn growth_words(growth: &Summary, bytes: f64, measured_s: Option<f64>) -> String {
+fn growth_words(growth: MemoryGrowth, slope: f64) -> String {
     let hourly = |slope: f64| glued(&quantity(3600.0 * slope, Unit::Bytes));
-    let limit = LEAK_MIN * bytes / 3600.0;
-    match growth.limits() {
-        // Buffers grow to their size while the first connections are made.
-        Some([low, _]) if low > 0.0 && measured_s.is_some_and(|it| it < START_S as f64) => {
-            let needed = time_option(2 * START_S);
-            let slope = hourly(growth.median);
-            format!("undecided: grew by {slope} per hour since the start; measure {needed} in all")
+    let slope = hourly(slope);
+    let undecided = |why: &str, measure_s: Option<u64>| {
+        let time = measure_s.map_or("longer".to_owned(), time_option);
+        format!("undecided: {why}; measure {time} in all")
+    };
+    match growth {
+        MemoryGrowth::Grows([low, high]) => {
+            format!("grows by {slope} per hour ({} to {})", hourly(low), hourly(high))
         }
-        Some([low, high]) if low > 0.0 => format!(
-            "grows by {} per hour ({} to {})",
-            hourly(growth.median),
-            hourly(low),
-            hourly(high)
-        ),
-        Some([_, high]) if high <= limit => {
-            // One page in all cannot be seen.
-            let least = PAGE / measured_s.unwrap_or(f64::INFINITY);
-            format!("no growth shown (≤ {} per hour)", hourly(high.max(least)))
+        MemoryGrowth::NotShown(most) => format!("no growth shown (≤ {} per hour)", hourly(most)),
+        MemoryGrowth::OfStart { measure_s } => {
+            undecided(&format!("grew by {slope} per hour since the start"), Some(measure_s))
         }
-        // Of a longer time the slope is known better by as much.
-        Some([_, high]) => {
-            let needed_s = measured_s.map(|it| whole_seconds(it * high / limit));
-            let needed = needed_s.map_or("longer".to_owned(), time_option);
-            let high = hourly(high);
-            format!("undecided: growth of {high} per hour is not excluded; measure {needed} in all")
+        MemoryGrowth::NotExcluded { slope, measure_s } => {
+            undecided(&format!("growth of {} per hour is not excluded", hourly(slope)), measure_s)
         }
-        None => "undecided: too short for an interval; measure 30s in all, or longer".to_owned(),
+        MemoryGrowth::NoInterval { measure_s } => {
+            undecided("too short for an interval", Some(measure_s))
+        }
     }
 }
 
@@ -480,31 +466,4 @@ fn compared(records: &[Record], width: usize) -> String {
     columns.retain(Column::has_content);
     let left_out = fit(&mut columns, &["saturation", "95 % at", "clients"], width);
     wrapped(&format!("\n{head}:"), width, "\n", "") + &rows(&columns) + &left_out
-}
-
-#[cfg(test)]
-mod tests {
-    use fathom_record::{Basis, Interval};
-
-    use super::*;
-
-    #[test]
-    fn memory_grows_or_does_not_or_needs_a_longer_run() {
-        // Of 36 MB, which are 1 kB/s for a tenth in an hour.
-        let words_in = |seconds: f64, limits: Option<[f64; 2]>| {
-            let interval = limits.map(|limits| Interval::new(limits, 0.95, Basis::WithinRun));
-            let growth = Summary { median: 500.0, interval, ..Summary::default() };
-            growth_words(&growth, 36e6, Some(seconds)).replace('\u{a0}', " ")
-        };
-        let words = |limits| words_in(180.0, limits);
-        let early = words_in(90.0, Some([400.0, 600.0]));
-        let start = "undecided: grew by 1.717 MiB per hour since the start; measure 4min in all";
-        assert_eq!(early, start);
-        assert!(words(Some([400.0, 600.0])).starts_with("grows by 1.717 MiB per hour (1.373 MiB"));
-        assert_eq!(words(Some([-9.0, 600.0])), "no growth shown (≤ 2.060 MiB per hour)");
-        assert_eq!(words(Some([0.0, 0.0])), "no growth shown (≤ 80 KiB per hour)", "a page");
-        let undecided = words(Some([-9.0, 4_000.0]));
-        assert!(undecided.ends_with("is not excluded; measure 12min in all"), "{undecided}");
-        assert!(words(None).starts_with("undecided: too short"));
-    }
 }

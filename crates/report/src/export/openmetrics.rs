@@ -6,7 +6,7 @@
 //! and what has three answers one gauge of 1, 0 or -1: series are what monitoring pays for.
 //! Samples have no time stamps, because text collectors refuse files with time stamps.
 
-use fathom_analysis::evidence::shown_agreement;
+use fathom_analysis::evidence::{shown_agreement, shown_state};
 use fathom_analysis::limits::{LimitAnswer, LimitJudged, LimitJudgement};
 use fathom_record::openmetrics::{END, family, labels, sample};
 use fathom_record::{
@@ -110,7 +110,7 @@ fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
     let info = [
         ("run", run.id.as_str()),
         ("effort", run.effort.word()),
-        ("verdict", run.verdict.state.word()),
+        ("verdict", shown_state(document).word()),
         ("kernel", &host.kernel),
         ("version", &document.tool.version),
     ];

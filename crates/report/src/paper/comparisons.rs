@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use fathom_analysis::evidence::ratio_agreement;
 use fathom_analysis::statistics::ratio_of_medians;
 use fathom_record::quantity::{range, rounded};
-use fathom_record::{Agreement, Prediction, Record, Unit};
+use fathom_record::{Agreement, Record, Unit};
 
 use crate::shown::mark_of_any;
 
@@ -115,21 +116,18 @@ fn sentence(one: &PaperComparison, of: &Record, to: &Record) -> Option<String> {
     let number = |value: f64| rounded(value, 3);
     let ends = interval
         .map_or(String::new(), |[low, high]| format!(" ({} to {})", number(low), number(high)));
-    let predicted = predicted(of, to, b.median, interval);
+    let predicted = predicted(of, to, interval);
     let takes = format!("{name}{place} takes {mark}{}{ends} times as long as", number(ratio));
     Some(format!("{takes} {other}, {predicted}."))
 }
 
 /// What the prediction of the one says of its ratio to the other, if it rests on that.
-fn predicted(of: &Record, to: &Record, by: f64, interval: Option<[f64; 2]>) -> String {
-    let rests = |it: &&Prediction| it.results().any(|result| result == to.name());
-    let limits = of.prediction.as_ref().filter(rests).map(|it| {
-        let [low, high] = [it.low, it.high].map(|limit| limit.map(|it| it / by));
-        Prediction { low, high, ..it.clone() }
-    });
-    let Some(ratio) = limits else { return "for which nothing was predicted".to_owned() };
+fn predicted(of: &Record, to: &Record, interval: Option<[f64; 2]>) -> String {
+    let Some((ratio, agreement)) = ratio_agreement(of, to, interval) else {
+        return "for which nothing was predicted".to_owned();
+    };
     let range = range(ratio.low, ratio.high, Unit::Ratio);
-    match ratio.agreement(interval) {
+    match agreement {
         agreement if agreement.holds() => format!("as predicted ({range})"),
         Agreement::Inconclusive => format!("inconclusive beside the predicted {range}"),
         _ => format!("not as predicted ({range})"),

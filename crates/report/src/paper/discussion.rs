@@ -10,6 +10,7 @@ use fathom_record::{Agreement, Prediction, Record, State, causes};
 use super::block::Block;
 use super::comparisons::comparisons;
 use crate::case::named;
+use crate::closing::agreement;
 use crate::counters::RecordCounters;
 use crate::counts::cause_words;
 use crate::distinct::grouped;
@@ -40,24 +41,10 @@ pub(super) fn discussion(records: &[&Record], all: &[Record]) -> Vec<Block> {
     if remarks.is_empty() { Vec::new() } else { vec![Block::List(remarks)] }
 }
 
-/// How many are within their prediction, how many meet a bound that says something, and how many
-/// are inconclusive.
+/// How many agree with their predictions, counted as on every screen.
 pub(super) fn counts(records: &[&Record]) -> Option<String> {
-    let with = |(wanted, words): (Agreement, &'static str)| {
-        let shown = records.iter().filter(|it| it.verdict.shows_number());
-        let says = shown.filter(|it| !it.is_loosely_bound());
-        let count = says.filter(|it| shown_agreement(it) == Some(wanted)).count();
-        (count > 0).then_some((count, words))
-    };
-    let counts = [
-        (Agreement::Within, "within the prediction"),
-        (Agreement::Met, "on the predicted side of a bound"),
-        (Agreement::Inconclusive, "inconclusive"),
-    ];
-    let mut counts = counts.into_iter().filter_map(with);
-    let (first, words) = counts.next()?;
-    let rest = counts.map(|(count, words)| format!(", {count} {words}")).collect::<String>();
-    Some(format!("{} {words}{rest}.", of_all(first, records.len())))
+    let text = agreement(records.iter().copied());
+    (!text.is_empty()).then(|| text.trim_start().to_owned())
 }
 
 /// Measured ÷ the nearest limit of the prediction; 1 within it.

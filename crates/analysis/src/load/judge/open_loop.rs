@@ -5,6 +5,7 @@ use fathom_record::quantity::{counted, quantity};
 use fathom_record::{Cause, Reason, Remedy, Unit};
 
 use super::super::measured::{BUSY_MAX, MeasuredStep};
+use super::late_client;
 
 /// A generator that sends its requests so late at the last quantile with ten requests beyond it,
 /// and by more than the second share of the response times there, makes them noisy. At the quantile
@@ -46,18 +47,11 @@ pub(super) fn not_sustained(step: &MeasuredStep) -> Option<Reason> {
         return None;
     }
     if let Some(text) = late_generator(step) {
-        let text = format!("not sustained, the generator was the limit: {text}");
-        let reason = Reason::new(Cause::LoadGenerator, text);
-        return Some(reason.with_remedy(Remedy::LowerRateOrOwnCpu));
+        return Some(late_client(step, &text));
     }
     (step.undrained > 0).then(|| {
-        let (limit, cause) = match step.contention() {
-            _ if step.wants_cpu() > BUSY_MAX => ("the generator", Cause::LoadGenerator),
-            Some(_) => ("a CPU that others use", Cause::Contention),
-            None => ("the server or the network", Cause::NotAsAsked),
-        };
-        let text = format!(
-            "not sustained, {limit} was the limit: {} waiting at the end of a window{}",
+        let waiting = format!(
+            "{} waiting at the end of a window{}",
             counted(step.waiting as usize, "request"),
             match step.sweeps {
                 // A window of a search.
@@ -65,7 +59,11 @@ pub(super) fn not_sustained(step: &MeasuredStep) -> Option<Reason> {
                 sweeps => format!(", {} of {sweeps} sweeps", step.undrained),
             }
         );
-        Reason::new(cause, text).with_remedy(Remedy::LowerRate)
+        if step.taken_by_others().is_some() || step.wants_cpu() > BUSY_MAX {
+            return late_client(step, &waiting);
+        }
+        let text = format!("not sustained, the server or the network was the limit: {waiting}");
+        Reason::new(Cause::NotAsAsked, text).with_remedy(Remedy::LowerRate)
     })
 }
 
@@ -78,15 +76,17 @@ pub fn late_generator(step: &MeasuredStep) -> Option<String> {
     late.filter(|(_, share)| *share > LATE_MAX).map(|(text, _)| text)
 }
 
-/// Why response times may not be what they should: of an open loop whose generator is late, and
-/// of either loop by requests without a response.
-pub(super) fn doubts(step: &MeasuredStep) -> Vec<Reason> {
+/// How late an open loop sent the requests of its last quantile, if that may be seen there.
+pub(super) fn sent_late(step: &MeasuredStep) -> Option<String> {
     let late = step.tails().last().and_then(|tail| late(step, tail));
-    let late = late.filter(|(_, share)| *share > LATE_NOISY);
-    let late = late.map(|(text, _)| Reason::new(Cause::LoadGenerator, text));
+    late.filter(|(_, share)| *share > LATE_NOISY).map(|(text, _)| text)
+}
+
+/// Why response times may not be what they should be by requests without a response.
+pub(super) fn unanswered(step: &MeasuredStep) -> Option<Reason> {
     let (unanswered, all) = (step.unanswered(), step.all.completed + step.counts.failed());
     let is_many = unanswered as f64 > UNANSWERED_NOISY * (unanswered + all) as f64;
-    let unanswered = is_many.then(|| {
+    is_many.then(|| {
         let count = counted(unanswered as usize, "request");
         let text = if step.is_open {
             format!("{count} of the windows had no response: they are in no quantile")
@@ -97,8 +97,7 @@ pub(super) fn doubts(step: &MeasuredStep) -> Vec<Reason> {
             )
         };
         Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger)
-    });
-    late.into_iter().chain(unanswered).collect()
+    })
 }
 
 /// How late the generator was at a quantile, and the share of that in the response times there.

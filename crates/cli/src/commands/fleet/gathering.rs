@@ -33,8 +33,6 @@ pub(super) struct Gathering {
     /// What was delivered, without samples.
     pub(super) runs: Vec<Document>,
     refusals: usize,
-    /// The largest share that was done.
-    done: f64,
 }
 
 impl Gathering {
@@ -56,7 +54,6 @@ impl Gathering {
             nodes: BTreeSet::new(),
             runs: Vec::new(),
             refusals: 0,
-            done: 0.0,
         }
     }
 
@@ -150,9 +147,7 @@ impl CoordinatorAudience for Gathering {
             self.warn(&format!("{node} does not join: {reason}"));
         }
         if terminal::shows_progress() {
-            // Who joins late, or is lost, has done less.
-            self.done = self.done.max(counts.done);
-            self.output.progress(PERCENT_BAR, self.done, &self.progress(counts));
+            self.output.progress(PERCENT_BAR, counts.done, &self.progress(counts));
         }
         self.engine.failures()
     }

@@ -129,7 +129,7 @@ impl Audience for Follower {
         let template = if self.settled.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
         let whole = progress.elapsed_ns + progress.left_ns;
         let done = progress.elapsed_ns / whole.max(1.0);
-        let done = self.reports.progress(done, &progress.metric);
+        self.reports.progress(done, &progress.metric);
         let left = Duration::from_nanos(progress.left_ns as u64).as_secs() + 1;
         self.output.progress(template, done, &format!("{left} s left, {}", progress.metric));
     }
@@ -151,9 +151,10 @@ impl Audience for Follower {
         self.store(|store| store.replace_records(&document.run.id, records));
         if self.settled.is_some() && are_drafts {
             let core = document.run.reference.as_ref();
-            let typical = |record| typical::typical_of(record, &document.host, core);
-            let records = records.iter().map(|it| Record { typical: typical(it), ..it.clone() });
-            self.settled = Some(records.collect());
+            let mut records = records.to_vec();
+            let judge = |record| typical::fill_record(record, &document.host, core);
+            records.iter_mut().for_each(judge);
+            self.settled = Some(records);
             self.draw_settled();
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
-use super::pass::FaultSource;
+use super::pass::{FaultSource, PARTS};
 use crate::prelude::*;
 
 /// Frees the pages of a mapping, so that the next access faults.
@@ -69,6 +69,10 @@ impl Reused {
 impl FaultSource for Reused {
     fn pages(&self) -> usize {
         self.bytes / self.page.bytes()
+    }
+
+    fn parts(&self) -> usize {
+        if self.page == BufferPage::Huge { 1 } else { PARTS }
     }
 
     fn prepare(&mut self) -> Result<()> {

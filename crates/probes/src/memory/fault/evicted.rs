@@ -64,6 +64,10 @@ impl FaultSource for Evicted {
         ExpectedFaults::major(self.pages())
     }
 
+    fn parts(&self) -> usize {
+        1
+    }
+
     fn prepare(&mut self) -> Result<()> {
         self.sum = 0;
         // First the page tables: the kernel does not evict mapped pages.

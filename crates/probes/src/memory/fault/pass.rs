@@ -17,6 +17,10 @@ pub(super) trait FaultSource {
     fn expected(&self) -> ExpectedFaults {
         ExpectedFaults::one_per_page(self.pages())
     }
+    /// Parts of a pass that are timed apart, at most [`PARTS`].
+    fn parts(&self) -> usize {
+        PARTS
+    }
     /// Unmaps or evicts the pages, outside the timer.
     fn prepare(&mut self) -> Result<()>;
     /// Accesses each of these pages once, in the order of the pass.
@@ -30,8 +34,9 @@ pub(super) trait FaultSource {
 }
 
 /// A pass is timed in parts, each shorter than a time slice of the scheduler: beside neighbours a
-/// whole pass would include a wait for the CPU each time.
-const PARTS: usize = 8;
+/// whole pass would include a wait for the CPU each time. Not of faults that are long themselves,
+/// whose cost is the mean over a pass.
+pub(super) const PARTS: usize = 8;
 
 /// Runs one pass. Returns nanoseconds per page, or per fault where a fault may map several pages,
 /// by the median of its parts, and the number of faults.
@@ -39,7 +44,7 @@ pub(super) fn once(clock: &Clock, memory: &mut dyn FaultSource) -> Result<(f64, 
     memory.prepare()?;
     let (expected, pages) = (memory.expected(), memory.pages());
     let mut of_parts = [0.0; PARTS];
-    let step = pages.div_ceil(PARTS);
+    let step = pages.div_ceil(memory.parts());
     let parts = (0..pages).step_by(step).map(|from| from..(from + step).min(pages));
     // Read outside the stamps, because reading the counters is a system call.
     let before = FaultCounts::now();

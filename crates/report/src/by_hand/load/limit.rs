@@ -84,7 +84,7 @@ pub(super) fn conclusion(bottleneck: &Record, records: &[Record]) -> Conclusion 
     let case = LimitCase { bottleneck, records, earlier: &[] };
     let mut conclusion = case.conclusion();
     // The bottleneck says why it is refuted.
-    let proof = bottleneck.text_of(load_facts::PROOF).filter(|word| *word != "refuted");
+    let proof = bottleneck.text_of(load_facts::PROOF).filter(|word| *word != load_facts::REFUTED);
     let proof = proof.map(|word| format!("Proof by added load: {word}."));
     conclusion.sentences.extend(proof);
     conclusion
