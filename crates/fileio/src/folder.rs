@@ -59,9 +59,14 @@ impl Folder {
     pub fn chosen(given: Option<&Path>, option: &str) -> Result<Self, String> {
         let by = if given.is_some() { option } else { "FATHOM_FOLDER" };
         match named(given) {
-            Some(path) => Self::at(&path)
-                .and_then(|folder| folder.keeping_files(true))
-                .map_err(|why| format!("{by} {}: {why}", escaped(&path.display().to_string()))),
+            Some(path) => {
+                Self::at(&path).and_then(|folder| folder.keeping_files(true)).map_err(|why| {
+                    format!(
+                        "{by} {}: {why}; name a folder on a disk",
+                        escaped(&path.display().to_string())
+                    )
+                })
+            }
             None => Self::usual().map_err(|why| format!("{why}; name one by {option}")),
         }
     }
@@ -100,7 +105,7 @@ impl Folder {
                 return Err(FolderError::InMemory("this overlay"));
             }
             FilesystemClass::Kernel => {
-                return Err(FolderError::Unusable(format!("{name} keeps no files: name a folder on a disk")));
+                return Err(FolderError::Unusable(format!("{name} keeps no files")));
             }
             _ => {}
         }
