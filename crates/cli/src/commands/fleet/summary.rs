@@ -216,12 +216,35 @@ impl FleetSummary {
 
 /// `node[3,17-19] (connection closed), web1 (no sign of life for 30 s)`.
 fn by_reason(missing: &[FleetMissing]) -> String {
-    let mut hosts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for one in missing {
-        hosts.entry(&one.reason).or_default().push(&one.host);
-    }
-    let parts = hosts.into_iter().map(|(reason, hosts)| format!("{} ({reason})", fold(hosts)));
+    let pairs = missing.iter().map(|one| (&one.host[..], &one.reason[..]));
+    let parts = folded(pairs).into_iter().map(|(hosts, reason)| format!("{hosts} ({reason})"));
     parts.collect::<Vec<String>>().join(", ")
+}
+
+/// Hosts with the same reason, but for their own name in it.
+pub(super) fn folded<'m>(
+    missing: impl IntoIterator<Item = (&'m str, &'m str)>,
+) -> Vec<(String, String)> {
+    let mut all: BTreeMap<String, Vec<(&str, &str)>> = BTreeMap::new();
+    for (host, reason) in missing {
+        all.entry(without_name(reason, host)).or_default().push((host, reason));
+    }
+    let of_reason = |(reason, of): (String, Vec<(&str, &str)>)| {
+        let reason = if of.len() == 1 { of[0].1.to_owned() } else { reason };
+        (fold(of.iter().map(|(host, _)| *host)), reason)
+    };
+    all.into_iter().map(of_reason).collect()
+}
+
+/// A reason in which the name of its host is replaced, as in `Could not resolve hostname a`.
+fn without_name(reason: &str, host: &str) -> String {
+    let name = host.rsplit('@').next().unwrap_or(host);
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let words = reason.split_inclusive(|letter| !is_part(letter)).map(|word| {
+        let own = word.trim_end_matches(|letter| !is_part(letter));
+        if own == name { word.replacen(name, "HOST", 1) } else { word.to_owned() }
+    });
+    words.collect()
 }
 
 #[cfg(test)]
@@ -255,10 +278,11 @@ mod tests {
         );
         members.extend([ended("n12", silent, None), ended("n10", silent, None)]);
         members.push(ended("n11", Some("connection closed"), None));
-        let absent = [("n13", "ssh: refused"), ("n14", "ssh: refused")];
+        let absent = [("n13", "ssh: n13: refused"), ("n14", "ssh: n14: refused")];
         let summary = FleetSummary::from_gathered(&gathered(members, &absent), Some("x"));
         let words = "12 members joined, 9 delivered, 3 lost: n11 (connection closed), n[10,12] (no \
-                     sign of life for 30 s), 2 did not join: n[13-14] (ssh: refused)";
+                     sign of life for 30 s), 2 did not join: n[13-14] (ssh: HOST: \
+                     refused)";
         assert_eq!(summary.words(), words);
         // Facts are not delivered.
         let facts = gathered(vec![ended("a", None, None)], &[]);
