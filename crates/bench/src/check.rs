@@ -251,9 +251,9 @@ pub(crate) fn open_input(path: &Path) -> Result<fs::File, ProcedureError> {
     if kind.is_file() || (kind.is_char_device() && !file.is_terminal()) {
         return Ok(file);
     }
+    let what = if kind.is_fifo() { "a pipe" } else { "not a regular file" };
     let text = format!(
-        "--input {}: not a regular file, so that only the first run would read it; write it to a \
-         file, and name that",
+        "--input {}: {what}, so that only the first run would read it; name a file",
         path.display()
     );
     Err(ProcedureError::failed(text))

@@ -28,8 +28,7 @@ use crate::terminal::Terminal;
 
 /// Few calls run on it before the program has its own.
 const STACK_BYTES: usize = 64 << 10;
-/// How often the stop flag is looked at, and whether the child is stopped. The end of the child ends
-/// the wait at once.
+/// How often the stop flag and the state of the child are looked at. Its end ends the wait at once.
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A program with its arguments, ready to be executed.
@@ -111,7 +110,8 @@ pub(crate) enum ChildError {
     #[error("was stopped by a signal and not continued within {0} s, was killed")]
     NotContinued(f64),
     #[error(
-        "waits for the terminal, which only hooks of a bench in the foreground have, was killed; ask in --setup or --prepare, or give the answer by --input"
+        "waits for the terminal, which only hooks of a bench in the foreground have, was killed; \
+         ask in --setup or --prepare, or give the answer by --input"
     )]
     WaitsForTerminal,
     #[error("was stopped")]

@@ -20,7 +20,10 @@ pub(crate) fn numbers(name: &str, values: &str) -> Result<ScanParameter, Notatio
     let part = |part: &str| match (sizes(part), part.parse::<f64>()) {
         (Ok(all), _) => Ok(all.into_iter().map(integer).collect()),
         (_, Ok(number)) if number.is_finite() => Ok(list(name, part).values),
-        (error, _) => error.map(|_| Vec::new()),
+        _ => Err(NotationError::new(
+            part,
+            "a number such as 8, 0.5 or 64K, or a range of whole numbers above 0 such as 1..8",
+        )),
     };
     let parts: Result<Vec<Vec<ParamValue>>, _> =
         values.split(',').map(|text| part(text.trim())).collect();

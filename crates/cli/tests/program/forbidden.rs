@@ -159,7 +159,8 @@ fn seccomp_filter_makes_metrics_unavailable() {
 #[test]
 fn transfer_without_io_uring_is_unavailable_by_it_alone() {
     let env = ProgramTestEnv::new();
-    std::fs::write(env.file("data"), vec![7; 10_000]).expect("a file");
+    std::fs::create_dir(env.file("data")).expect("a folder");
+    std::fs::write(env.file("data/a"), vec![7; 10_000]).expect("a file");
     let line = "transfer data --send-path copy,uring --receive-path copy,uring --repeat 1 --json";
     let forbidden = [libc::SYS_io_uring_setup, libc::SYS_pidfd_open, libc::SYS_ptrace];
     let document: Document = json(&run_filtered(&env, &forbidden, line));

@@ -112,8 +112,8 @@ fn hosts_of(text: &str) -> anyhow::Result<Vec<String>> {
     };
     if let Some((name, port)) = hosts.iter().find_map(port) {
         usage_error!(
-            "--hosts: {name}:{port}: the port of ssh is set in ~/.ssh/config, as `Host {name}` with \
-             `Port {port}`; name {name} here"
+            "--hosts: {name}:{port}: the port of ssh is set in ~/.ssh/config (`Host {name}` with \
+             `Port {port}`); name {name} here"
         );
     }
     Ok(hosts)
@@ -283,9 +283,9 @@ fn remote(join: &str, host: &str, push: bool) -> String {
         true => format!(
             "d=$(mktemp -d) || exit 1; trap \"rm -rf -- \\\"\\$d\\\"\" EXIT; trap \"exit 143\" \
              HUP INT TERM; {token} && cat >\"$d/fathom\" && chmod -- 700 \"$d/fathom\" || exit 1; \
-             [ -x \"$d/fathom\" ] || {{ echo \"${{TMPDIR:-/tmp}} is mounted noexec: set TMPDIR on that \
-             host to a folder that may have programs, or install fathom there and leave out --push\" \
-             >&2; exit 126; }}; \"$d/fathom\" {member}"
+             [ -x \"$d/fathom\" ] || {{ echo \"${{TMPDIR:-/tmp}} is mounted noexec: set TMPDIR on \
+             that host to a folder that may have programs, or install fathom there and leave out \
+             --push\" >&2; exit 126; }}; \"$d/fathom\" {member}"
         ),
     };
     format!("sh -c {}", shell_word(&script))

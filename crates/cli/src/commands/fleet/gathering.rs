@@ -10,8 +10,8 @@ use fathom_record::{Document, Host, Record, RunState};
 
 use super::bare;
 use super::engine::Engine;
+use super::folding::folded;
 use super::known_hosts::KnownHosts;
-use super::summary::folded;
 use crate::commands::documents;
 use crate::commands::run_store::RunStore;
 use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
