@@ -1,7 +1,8 @@
 //! The request, checked as a whole before anything starts, and the commands in it.
 
 use std::fs;
-use std::os::unix::fs::FileTypeExt as _;
+use std::io::IsTerminal as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use fathom_analysis::limits::UserLimit;
@@ -15,7 +16,7 @@ use crate::child::ChildProgram;
 use crate::request::{
     BenchInvocation, BenchOutput, BenchSettings, CommandLine, RUNS_MAX, Request, ScanParameter,
 };
-use crate::{scan, words};
+use crate::{scan, script, words};
 
 /// Longer lists are mistakes: each case takes 10 s.
 const CASES_MAX: usize = 100;
@@ -51,7 +52,7 @@ impl Request {
                     name: name.clone(),
                     text,
                     program,
-                    exit: command.exit,
+                    exit: command.exit.clone(),
                     output: hook(&command.output),
                     hooks: [setup, prepare, conclude, cleanup].map(hook),
                     params,
@@ -77,21 +78,21 @@ impl Request {
         self.parameters.iter().filter(is_used).cloned().collect()
     }
 
-    /// Names in braces that no parameter has, where there are parameters.
+    /// Names in braces that no parameter has.
     pub(crate) fn unknown_names(&self) -> Vec<String> {
-        if self.parameters.is_empty() {
-            return Vec::new();
-        }
+        let BenchSettings { setup, prepare, conclude, cleanup, .. } = &self.settings;
         let known = |name: &str| self.parameters.iter().any(|it| it.name == name);
         let texts = self.commands.iter().flat_map(|command| match &command.command {
             BenchInvocation::Line(line) => std::slice::from_ref(line).iter(),
             BenchInvocation::Words(words) => words.iter(),
         });
-        let named = texts.flat_map(|text| scan::names(text));
+        let hooks = [setup, prepare, conclude, cleanup].into_iter().flatten();
+        let named = texts.chain(hooks).flat_map(|text| scan::names(text));
         let mut unknown: Vec<&str> = named.filter(|name| !known(name)).collect();
         unknown.sort_unstable();
         unknown.dedup();
-        let text = |name: &&str| format!("{{{name}}} stays as it is: no parameter has this name");
+        let text =
+            |name: &&str| format!("{{{name}}} stays as it is: no parameter has this name (-P, -L)");
         unknown.iter().map(text).collect()
     }
 
@@ -139,7 +140,10 @@ impl Request {
     /// What this machine has.
     fn check_machine(&self) -> Result<(), ProcedureError> {
         let BenchSettings { input, output, cold, cpu, .. } = &self.settings;
-        for path in input.iter().chain(cold) {
+        if let Some(path) = input {
+            open_input(path)?;
+        }
+        for path in cold {
             refuse_pipe(path)?;
             fs::File::open(path).map_err(|error| failed(path, &error))?;
         }
@@ -176,7 +180,7 @@ impl Request {
         let (words, text) = match (&command.command, &self.settings.shell) {
             (BenchInvocation::Line(line), Some(shell)) => {
                 let line = scan::substituted(line, params);
-                (vec![shell.clone(), "-c".to_owned(), line.clone()], line)
+                (with_command(shell_words(shell)?, &line), line)
             }
             (BenchInvocation::Line(line), None) => {
                 let words = words::split(line)
@@ -198,7 +202,13 @@ impl Request {
         let path = match self.settings.setup {
             // It may be what makes the program.
             Some(_) if name.contains('/') => PathBuf::from(name),
-            _ => program_path(name)?,
+            _ => {
+                let path = program_path(name)?;
+                match script::bad_interpreter(&path) {
+                    Some(why) => return Err(ProcedureError::failed(format!("`{name}`: {why}"))),
+                    None => path,
+                }
+            }
         };
         let program = ChildProgram::new(&path, &words);
         let program = program.ok_or_else(|| ProcedureError::usage("a zero byte in a command"))?;
@@ -216,9 +226,37 @@ fn at_most_cases(count: usize, what: &str) -> Result<(), ProcedureError> {
 
 /// The shell that does nothing: its start.
 fn shell_program(shell: &str) -> Result<ChildProgram, ProcedureError> {
-    let words = [shell, "-c", ""].map(str::to_owned);
-    let program = ChildProgram::new(&program_path(shell)?, &words);
+    let words = with_command(shell_words(shell)?, "");
+    let program = ChildProgram::new(&program_path(&words[0])?, &words);
     program.ok_or_else(|| ProcedureError::usage("a zero byte in the name of the shell"))
+}
+
+/// A shell with its arguments, such as `bash -e`.
+fn shell_words(shell: &str) -> Result<Vec<String>, ProcedureError> {
+    words::split(shell)
+        .map_err(|error| ProcedureError::usage(format!("--shell `{shell}`: {error}")))
+}
+
+fn with_command(shell: Vec<String>, line: &str) -> Vec<String> {
+    shell.into_iter().chain(["-c".to_owned(), line.to_owned()]).collect()
+}
+
+/// Standard input of each run. What is read once would be that of the first run alone.
+pub(crate) fn open_input(path: &Path) -> Result<fs::File, ProcedureError> {
+    // Opening a pipe would wait for its other end.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = fs::File::options().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(|error| failed(path, &error))?;
+    let kind = file.metadata().map_err(|error| failed(path, &error))?.file_type();
+    if kind.is_file() || (kind.is_char_device() && !file.is_terminal()) {
+        return Ok(file);
+    }
+    let what = if kind.is_fifo() { "a pipe" } else { "not a regular file" };
+    let text = format!(
+        "--input {}: {what}, so that only the first run would read it; name a file",
+        path.display()
+    );
+    Err(ProcedureError::failed(text))
 }
 
 /// Opening a pipe waits for its other end, maybe for ever. Those of the shell, as in `<(CMD)`, have

@@ -7,7 +7,7 @@
 
 use std::ffi::{CString, OsStr};
 use std::io::Error;
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -19,12 +19,17 @@ use fathom_measure::Clock;
 use fathom_measure::affinity::CpuMask;
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+
+use crate::script;
+use crate::terminal::Terminal;
 
 /// Few calls run on it before the program has its own.
 const STACK_BYTES: usize = 64 << 10;
-/// How often the stop flag is looked at. The end of the child ends the wait at once.
-const POLL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How often the stop flag and the state of the child are looked at. Its end ends the wait at once.
+const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A program with its arguments, ready to be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +45,10 @@ impl ChildProgram {
         let arguments = words.iter().map(|word| text(OsStr::new(word))).collect::<Option<_>>()?;
         Some(Self { path: text(path.as_os_str())?, arguments })
     }
+
+    pub(crate) fn path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(self.path.as_bytes()))
+    }
 }
 
 /// Where a run reads and writes, and the CPU that it is pinned to.
@@ -50,6 +59,8 @@ pub(crate) struct Surroundings<'f> {
     pub(crate) errors: BorrowedFd<'f>,
     pub(crate) cpu: Option<u32>,
     pub(crate) limit_ns: u64,
+    /// Its own until it ends.
+    pub(crate) terminal: Option<&'f Terminal>,
 }
 
 /// What a run took. The counters include its reaped descendants.
@@ -71,6 +82,8 @@ pub(crate) struct ChildUsage {
     pub(crate) piped: Option<u64>,
     /// Time runnable without a CPU, of its first process.
     pub(crate) run_queue_ns: Option<u64>,
+    /// By a signal, and then continued.
+    pub(crate) was_stopped: bool,
 }
 
 /// Bytes of a process by `/proc/PID/io`.
@@ -88,10 +101,19 @@ pub(crate) struct ChildIo {
 pub(crate) enum ChildError {
     #[error("cannot be started: {0}")]
     Start(Error),
+    #[error("cannot be started: {0}")]
+    Script(String),
     #[error("cannot be waited for: {0}")]
     Wait(Error),
     #[error("ran longer than {0} s, was killed; allow more with --timeout")]
     TimedOut(f64),
+    #[error("was stopped by a signal and not continued within {0} s, was killed")]
+    NotContinued(f64),
+    #[error(
+        "waits for the terminal, which only hooks of a bench in the foreground have, was killed; \
+         ask in --setup or --prepare, or give the answer by --input"
+    )]
+    WaitsForTerminal,
     #[error("was stopped")]
     Stopped,
 }
@@ -108,6 +130,8 @@ struct ChildStart {
     fds: [libc::c_int; 3],
     parent: libc::pid_t,
     cpus: Option<CpuMask>,
+    /// Or -1.
+    terminal: libc::c_int,
     /// The error of exec or of a call before it; 0 if the program was executed.
     error: AtomicI32,
 }
@@ -142,6 +166,8 @@ unsafe fn execute(start: &ChildStart) {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
             || libc::getppid() != start.parent
             || libc::setpgid(0, 0) != 0
+            // Signals are blocked, so that SIGTTOU does not stop this process of the background.
+            || (start.terminal >= 0 && libc::tcsetpgrp(start.terminal, libc::getpid()) != 0)
         {
             return;
         }
@@ -190,12 +216,13 @@ impl Launcher {
             fds,
             parent: rustix::process::getpid().as_raw_nonzero().get(),
             cpus: around.cpu.map(|cpu| CpuMask::from_cpus(&[cpu])),
+            terminal: around.terminal.map_or(-1, |terminal| terminal.as_fd().as_raw_fd()),
             error: AtomicI32::new(0),
         };
         let begun = clock.start();
         let child = self.clone_child(&mut start).map_err(ChildError::Start)?;
         // From here on the program runs.
-        let ended = end_of(child, around.limit_ns, stop);
+        let ended = end_of(child, around, stop);
         let stopped = clock.stop();
         let error = start.error.load(Ordering::Relaxed);
         let (io, run_queue_ns) = (read_io(child), read_run_queue(child));
@@ -207,11 +234,19 @@ impl Launcher {
                 libc::kill(child, libc::SIGKILL);
             }
         }
-        let (status, used) = reap(child).map_err(ChildError::Wait)?;
-        if error != 0 {
-            return Err(ChildError::Start(Error::from_raw_os_error(error)));
+        let reaped = reap(child).map_err(ChildError::Wait);
+        if let Some(terminal) = around.terminal {
+            terminal.take_back();
         }
-        ended?;
+        let (status, used) = reaped?;
+        if error != 0 {
+            let error = Error::from_raw_os_error(error);
+            return Err(match script::refused(program.path(), &error) {
+                Some(why) => ChildError::Script(why),
+                None => ChildError::Start(error),
+            });
+        }
+        let was_stopped = ended?;
         let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
         let ns = |time: libc::timeval| time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3;
         Ok(ChildUsage {
@@ -227,6 +262,7 @@ impl Launcher {
             io,
             piped: None,
             run_queue_ns,
+            was_stopped,
         })
     }
 
@@ -248,26 +284,66 @@ impl Launcher {
     }
 }
 
-/// Waits for the end of a child, without reaping it.
-fn end_of(child: libc::pid_t, limit_ns: u64, stop: &AtomicBool) -> Result<(), ChildError> {
-    let wait = |error: rustix::io::Errno| ChildError::Wait(error.into());
+/// Waits for the end of a child, without reaping it. Returns whether it was stopped meanwhile.
+fn end_of(
+    child: libc::pid_t,
+    around: Surroundings<'_>,
+    stop: &AtomicBool,
+) -> Result<bool, ChildError> {
+    let wait = |error: Errno| ChildError::Wait(error.into());
     let pid = Pid::from_raw(child).expect("a child has an id");
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(wait)?;
-    let until_ns = monotonic_raw_ns().saturating_add(limit_ns);
+    let end = end_signal(pid).map_err(wait)?;
+    let until_ns = monotonic_raw_ns().saturating_add(around.limit_ns);
+    let (mut was_stopped, mut is_stopped) = (false, false);
     loop {
-        let mut waits = [PollFd::new(&pidfd, PollFlags::IN)];
+        let mut waits = [PollFd::new(&end, PollFlags::IN)];
         match poll(&mut waits, Some(&POLL)) {
-            Ok(1..) => return Ok(()),
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(1..) => return Ok(was_stopped),
+            Ok(0) | Err(Errno::INTR) => {}
             Err(error) => return Err(wait(error)),
+        }
+        if let Some(signal) = stop_or_continuation(pid) {
+            match (signal, around.terminal) {
+                (libc::SIGTTIN | libc::SIGTTOU, _) => return Err(ChildError::WaitsForTerminal),
+                (libc::SIGTSTP, Some(terminal)) => terminal.suspend(pid),
+                _ => (was_stopped, is_stopped) = (true, signal != libc::SIGCONT),
+            }
         }
         if stop.load(Ordering::Relaxed) {
             return Err(ChildError::Stopped);
         }
         if monotonic_raw_ns() >= until_ns {
-            return Err(ChildError::TimedOut(limit_ns as f64 / 1e9));
+            let limit_s = around.limit_ns as f64 / 1e9;
+            return Err(match is_stopped {
+                true => ChildError::NotContinued(limit_s),
+                false => ChildError::TimedOut(limit_s),
+            });
         }
     }
+}
+
+/// Becomes readable when a child ends: by pidfd_open(2), or where that is forbidden or missing by a
+/// thread that waits.
+fn end_signal(pid: Pid) -> Result<OwnedFd, Errno> {
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS) => {}
+        answer => return answer,
+    }
+    let (end, held) = pipe_with(PipeFlags::CLOEXEC)?;
+    std::thread::spawn(move || {
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        // Once it is reaped, which ends the wait too.
+        let _ = retry_on_intr(|| waitid(WaitId::Pid(pid), ended));
+        drop(held);
+    });
+    Ok(end)
+}
+
+/// The signal that stopped a child, or SIGCONT, since the last call.
+fn stop_or_continuation(pid: Pid) -> Option<libc::c_int> {
+    let kinds = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
+    let status = waitid(WaitId::Pid(pid), kinds).ok()??;
+    status.stopping_signal().or(status.continued().then_some(libc::SIGCONT))
 }
 
 fn reap(child: libc::pid_t) -> Result<(ExitStatus, libc::rusage), Error> {

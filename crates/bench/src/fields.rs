@@ -34,6 +34,23 @@ pub(crate) fn parameters<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<ScanPar
     all.into_iter().map(parameter).collect()
 }
 
+/// An exit status, or a list of them.
+pub(crate) fn statuses<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<i32>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Statuses {
+        One(u8),
+        Several(Vec<u8>),
+    }
+    match Statuses::deserialize(from) {
+        Ok(Statuses::One(status)) => Ok(vec![status.into()]),
+        Ok(Statuses::Several(all)) if !all.is_empty() => {
+            Ok(all.into_iter().map(i32::from).collect())
+        }
+        _ => Err(Error::custom("exit: expected a status from 0 to 255, or a list of them")),
+    }
+}
+
 /// `"10s"` in seconds.
 pub(crate) fn time<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
     let time = notation::time(&String::deserialize(from)?).map_err(Error::custom)?;

@@ -60,7 +60,7 @@ mod tests {
 
         [[command]]
         run = ["grep", "-q", "{file}"]
-        exit = 1
+        exit = [0, 1]
 
         [parameters]
         file = ["x", 2]
@@ -78,8 +78,8 @@ mod tests {
     fn request_is_filled_by_a_file() {
         let request = parse(TEXT).expect("a request");
         let [a, grep] = &request.commands[..] else { panic!("two commands") };
-        assert_eq!((a.exit, a.limit.as_deref()), (0, Some("..20 ms")));
-        assert_eq!((&grep.name, grep.exit, &grep.output), (&None, 1, &None));
+        assert_eq!((&a.exit[..], a.limit.as_deref()), (&[0][..], Some("..20 ms")));
+        assert_eq!((&grep.name, &grep.exit[..], &grep.output), (&None, &[0, 1][..], &None));
         let words = ["grep", "-q", "{file}"].map(str::to_owned).to_vec();
         assert_eq!(grep.command, BenchInvocation::Words(words));
         let values: Vec<String> = request.parameters.iter().map(|it| format!("{it:?}")).collect();
@@ -98,6 +98,7 @@ mod tests {
             ("", "no [[command]]"),
             ("[[command]]\nrun = 3", "line 2: "),
             ("[[command]]\nname = \"a\"", "missing field `run`"),
+            ("[[command]]\nrun = \"a\"\nexit = []", "line 3: exit: expected a status"),
             ("[settings]\nwarmups = 1", "line 2: unknown field `warmups`"),
             ("[settings]\ntime = \"soon\"", "line 2: "),
             ("[settings]\nfail_on = \"-3%\"", "line 2: "),

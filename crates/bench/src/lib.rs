@@ -1,7 +1,8 @@
 //! Bench: commands of the user, timed as a procedure (`fathom bench`).
 //!
 //! [`request`] is what was asked; [`check`] checks it as a whole before anything starts, and
-//! expands its parameters ([`scan`]) into [`case`]s; [`child`] makes one run in a fresh process;
+//! expands its parameters ([`scan`]) into [`case`]s; [`child`] makes one run in a fresh process,
+//! a hook with the [`terminal`];
 //! [`stage`] makes the runs in random turns with their hooks; [`plan`] has their number;
 //! [`records`] makes records of them, and [`gate`] the answer to `--fail-on`.
 
@@ -19,7 +20,9 @@ mod procedure;
 mod records;
 mod request;
 mod scan;
+mod script;
 mod stage;
+mod terminal;
 mod turns;
 mod words;
 

@@ -20,7 +20,7 @@ Examples:
   fathom bench 'old/prog X' 'new/prog X' --fail-on 3%   gate a build: exit 0, 3 or 5
   fathom bench 'sort --parallel={threads} f' -P threads 1..8   a curve over a parameter
   fathom bench '{cc} -O2 -c x.c' -L cc gcc,clang   a list of values
-  fathom bench --shell sh 'ls $HOME'               with a shell, whose start is subtracted
+  fathom bench --shell 'bash -e' 'ls $HOME'        with a shell, whose start is subtracted
   fathom bench 'wc data' --cold data               evict a file before each run, proved
   fathom bench 'tar c src' --output src.tar        write the output to a file, not into a pipe
   fathom bench './a' './b' -n old -n new --json    named; records as JSON
@@ -33,7 +33,8 @@ The ratio of two commands is the median over blocks, with its interval by order 
 
 {NAME} in a command or hook is replaced by each value of -P and -L. A range 1..8 doubles: 1, 2, 4,
 8. Hooks are run by sh. Without --shell, quotes and backslashes work as in a shell, all other shell
-syntax is an error. What a run leaves behind in its process group is killed.
+syntax is an error. What a run leaves behind in its process group is killed. Hooks may ask on the
+terminal (sudo); a run that does so ends the bench.
 
 Exit status: 0 done (or the gate passes and limits are kept), 1 a command failed, 2 wrong usage, 3
 the gate fails or a limit is not kept, 5 undecided, 130 Ctrl-C: the finished runs are stored, and
@@ -56,16 +57,18 @@ pub struct BenchOptions {
     /// Name the commands, in their order [default: made of the command].
     #[arg(long = "name", short = 'n', value_name = "NAME")]
     pub names: Vec<String>,
-    /// Replace {NAME} by numbers: `1,2,3`, or a range that doubles, such as `1..8` or `1K..1M`.
+    /// Replace {NAME} by numbers: `1,2,3`, `0.001,0.01`, or a range that doubles, such as `1..8`
+    /// or `1K..1M`.
     #[arg(long = "parameter", short = 'P', num_args = 2, value_names = ["NAME", "NUMBERS"])]
     pub parameters: Vec<String>,
     /// Replace {NAME} by each text of a list.
     #[arg(long = "list", short = 'L', num_args = 2, value_names = ["NAME", "A,B"])]
     pub lists: Vec<String>,
-    /// Run the commands by this shell; its start is measured and subtracted [default: none].
+    /// Run the commands by this shell, such as `bash -e`; its start is measured and subtracted
+    /// [default: none].
     #[arg(long, value_name = "SHELL")]
     pub shell: Option<String>,
-    /// Read standard input from this file [default: empty].
+    /// Read standard input from this regular file, each run anew [default: empty].
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Drain the output from a pipe, discard it by /dev/null (some programs then do less work),
@@ -90,7 +93,10 @@ pub struct BenchOptions {
     /// Pin the commands to this CPU; undisturbed runs of up to 100 ms are then selected.
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
-    /// Accept exit statuses other than 0.
+    /// Expect one of these exit statuses, such as 0,1 of grep [default: 0].
+    #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "file")]
+    pub exit: Vec<u8>,
+    /// Accept other exit statuses than expected.
     #[arg(long)]
     pub ignore_failure: bool,
     /// Make N runs of each command first that do not count.
@@ -157,13 +163,19 @@ impl BenchOptions {
         }
         let names = self.names.iter().cloned().map(Some).chain(std::iter::repeat(None));
         let commands = all.into_iter().zip(names);
+        let exit = |mut command: CommandLine| {
+            if !self.exit.is_empty() {
+                command.exit = self.exit.iter().copied().map(i32::from).collect();
+            }
+            command
+        };
         let numbers = self.parameters.chunks_exact(2).map(|pair| {
             scan::numbers(&pair[0], &pair[1])
                 .map_err(|error| ProcedureError::usage(format!("-P {}: {error}", pair[0])))
         });
         let lists = self.lists.chunks_exact(2).map(|pair| Ok(scan::list(&pair[0], &pair[1])));
         Ok(Request {
-            commands: commands.map(|(command, name)| CommandLine::new(name, command)).collect(),
+            commands: commands.map(|(line, name)| exit(CommandLine::new(name, line))).collect(),
             parameters: numbers.chain(lists).collect::<Result<_, ProcedureError>>()?,
             settings: self.settings(BenchSettings::default()),
         })

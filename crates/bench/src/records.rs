@@ -62,7 +62,11 @@ pub(crate) fn records(
             processes: Some(with_checks(processes, runs, settings)),
             is_difference: shell.ns > 0.0,
             remarks: failures(case, runs).into_iter().collect(),
-            doubts: less_work.map(|text| Reason::new(Cause::WrongWork, text)).into_iter().collect(),
+            doubts: less_work
+                .map(|text| Reason::new(Cause::WrongWork, text))
+                .into_iter()
+                .chain(stops(runs))
+                .collect(),
             facts,
             ..Measured::default()
         });
@@ -143,6 +147,12 @@ fn failures(case: &Case, runs: &[StageRun]) -> Option<Reason> {
     let first = exit_text(failed.first()?.usage.status);
     let text = format!("{} of {} runs failed; the first {first}", failed.len(), runs.len());
     Some(Reason::new(Cause::WrongWork, text))
+}
+
+fn stops(runs: &[StageRun]) -> Option<Reason> {
+    let stopped = runs.iter().filter(|run| run.usage.was_stopped).count();
+    let text = format!("{stopped} of {} runs stopped by a signal and continued", runs.len());
+    (stopped > 0).then(|| Reason::new(Cause::NotRunning, text))
 }
 
 fn facts_of(
@@ -342,6 +352,7 @@ mod tests {
             io: None,
             piped: None,
             run_queue_ns: None,
+            was_stopped: false,
         };
         let (disturbance, is_disturbed, is_cold) = (Disturbance::default(), false, true);
         StageRun { block, usage, loops: [one; 2], disturbance, is_disturbed, is_cold }

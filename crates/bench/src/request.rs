@@ -29,9 +29,9 @@ pub struct CommandLine {
     pub name: Option<String>,
     #[serde(rename = "run")]
     pub command: BenchInvocation,
-    /// The exit status of each run.
-    #[serde(default)]
-    pub exit: i32,
+    /// The exit statuses that a run may have.
+    #[serde(default = "success", deserialize_with = "fields::statuses")]
+    pub exit: Vec<i32>,
     /// What it must write to standard output, by one run that is not timed.
     #[serde(default)]
     pub output: Option<String>,
@@ -42,8 +42,12 @@ pub struct CommandLine {
 
 impl CommandLine {
     pub fn new(name: Option<String>, command: BenchInvocation) -> Self {
-        Self { name, command, exit: 0, output: None, limit: None }
+        Self { name, command, exit: success(), output: None, limit: None }
     }
+}
+
+fn success() -> Vec<i32> {
+    vec![0]
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -14,11 +14,20 @@ const VALUES_MAX: usize = 100;
 /// Parameters of the records of ratios.
 const RESERVED: [&str; 2] = ["of", "to"];
 
-/// `threads` and `1..8`: numbers, doubled within a range.
+/// `threads` and `1..8`: sizes, doubled within a range, and numbers as they are: `0.5,-1,1e3`.
 pub(crate) fn numbers(name: &str, values: &str) -> Result<ScanParameter, NotationError> {
-    let number = |value: u64| ParamValue::Integer(i64::try_from(value).unwrap_or(i64::MAX));
-    let values = sizes(values)?.into_iter().map(number).collect();
-    Ok(ScanParameter { name: name.to_owned(), values })
+    let integer = |value: u64| ParamValue::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+    let part = |part: &str| match (sizes(part), part.parse::<f64>()) {
+        (Ok(all), _) => Ok(all.into_iter().map(integer).collect()),
+        (_, Ok(number)) if number.is_finite() => Ok(list(name, part).values),
+        _ => Err(NotationError::new(
+            part,
+            "a number such as 8, 0.5 or 64K, or a range of whole numbers above 0 such as 1..8",
+        )),
+    };
+    let parts: Result<Vec<Vec<ParamValue>>, _> =
+        values.split(',').map(|text| part(text.trim())).collect();
+    Ok(ScanParameter { name: name.to_owned(), values: parts?.concat() })
 }
 
 /// `compiler` and `gcc,clang`. Whole numbers are numbers.
@@ -140,6 +149,10 @@ mod tests {
             assert!(check(&list(name, values)).is_err(), "{name} {values}");
         }
         assert_eq!(check(&list("x", "01,1,-2,a")), Ok(()));
+        assert!(numbers("x", "0.5..4").is_err() && numbers("x", "nan").is_err());
+        let decimals = numbers("x", "0.001, 2,-1,1..2,4K").expect("numbers").values;
+        assert_eq!(decimals[0], ParamValue::from("0.001"));
+        assert_eq!(decimals[1..], [2, -1, 1, 2, 4096].map(ParamValue::from));
         assert_eq!(list("x", "01,-2").values, [ParamValue::from("01"), ParamValue::from(-2)]);
     }
 }

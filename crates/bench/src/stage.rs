@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -20,12 +21,13 @@ use fathom_record::{Disturbance, Sample, Unit};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::case::{BenchWork, Case};
-use crate::check::program_path;
+use crate::check::{open_input, program_path};
 use crate::child::{ChildError, ChildProgram, ChildUsage, Launcher, Surroundings};
 use crate::expected::{OUTPUT_MAX, difference, drain};
 use crate::hooks::{Hook, distinct};
 use crate::plan::{BenchPlan, is_wide};
 use crate::request::{BenchOutput, BenchSettings};
+use crate::terminal::Terminal;
 use crate::turns::Turns;
 
 /// A run of which a larger share was lost to others is disturbed.
@@ -149,14 +151,15 @@ impl<'w> Stage<'w> {
             recorder.event(Event::Progress { done: 0, all: 100, what: "pilot" });
             let begun = self.clock.start();
             let mut runs = 0.0;
-            for case in cases {
-                let (ns, count) = self.pilot(case)?;
+            for (at, case) in cases.iter().enumerate() {
+                let (ns, count) = self.pilot(at, case)?;
                 pilot.push(ns);
                 runs += count as f64;
             }
             let each_ns = self.clock.ns(begun, self.clock.stop()) / runs;
             block_ns = Some(each_ns * cases.len() as f64);
         }
+        self.runs.iter_mut().for_each(Vec::clear);
         let plan = BenchPlan::new(self.settings, &pilot);
         recorder.event(Event::Plan(&plan.words(cases.len(), block_ns)));
         let mut turns = Turns::new(seed, cases.len());
@@ -170,10 +173,13 @@ impl<'w> Stage<'w> {
     }
 
     /// The time of a run, and the number of runs.
-    fn pilot(&mut self, case: &Case) -> Result<(f64, usize), Cut> {
+    /// Its runs are kept only if it is the end of all.
+    fn pilot(&mut self, at: usize, case: &Case) -> Result<(f64, usize), Cut> {
         let mut times: Vec<f64> = Vec::new();
         while times.len() < PILOT_RUNS && times.iter().sum::<f64>() < PILOT_NS {
-            times.push(self.run(case)?.usage.wall_ns);
+            let run = self.run(case)?;
+            times.push(run.usage.wall_ns);
+            self.runs[at].push(StageRun { block: times.len() - 1, ..run });
         }
         Ok((median(&times).unwrap_or_default(), times.len()))
     }
@@ -224,7 +230,8 @@ impl<'w> Stage<'w> {
         self.check_status(case, usage.status)?;
         self.hook(case, Hook::Conclude)?;
         let disturbance = self.disturbance(&usage, machine);
-        let is_disturbed = lost_ns(&disturbance) > LOST_MIN * usage.wall_ns;
+        let is_lost = lost_ns(&disturbance) > LOST_MIN * usage.wall_ns;
+        let is_disturbed = is_lost || usage.was_stopped;
         let loops = [before, after];
         Ok(StageRun { block: 0, usage, loops, disturbance, is_disturbed, is_cold })
     }
@@ -233,11 +240,13 @@ impl<'w> Stage<'w> {
         if case.succeeded(status) || self.settings.ignore_failure {
             return Ok(());
         }
+        let expected: Vec<String> = case.exit.iter().map(i32::to_string).collect();
         Err(Cut::Failed(format!(
-            "`{}`: {}, expected {}; --output inherit shows its output, --ignore-failure accepts it",
+            "`{}`: {}, expected {}; --output inherit shows its output, --exit expects another \
+             status, --ignore-failure accepts any",
             case.text,
             exit_text(status),
-            case.exit
+            expected.join(" or "),
         )))
     }
 
@@ -298,8 +307,8 @@ impl<'w> Stage<'w> {
         input: Option<BorrowedFd<'_>>,
         output: Option<BorrowedFd<'_>>,
     ) -> Result<ChildUsage, ChildError> {
-        let file = self.settings.input.as_ref().map(File::open).transpose();
-        let file = file.map_err(ChildError::Start)?;
+        let file = self.settings.input.as_deref().map(open_input).transpose();
+        let file = file.map_err(|error| ChildError::Script(error.to_string()))?;
         let stderr = std::io::stderr();
         let is_inherited = self.settings.output == BenchOutput::Inherit;
         let null = self.null.as_fd();
@@ -309,6 +318,7 @@ impl<'w> Stage<'w> {
             errors: if is_inherited { stderr.as_fd() } else { null },
             cpu: self.settings.cpu,
             limit_ns: self.limit_ns(),
+            terminal: None,
         };
         self.launcher.run(program, around, &self.clock, &self.stop)
     }
@@ -480,17 +490,23 @@ impl<'w> Stage<'w> {
         let program = program.ok_or_else(|| Cut::Failed(format!("{what}: has a zero byte")))?;
         let stderr = std::io::stderr();
         let null: BorrowedFd<'_> = self.null.as_fd();
+        let terminal = Terminal::open();
         let around = Surroundings {
             input: null,
             output: null,
             errors: stderr.as_fd(),
             cpu: None,
             limit_ns: self.limit_ns(),
+            terminal: terminal.as_ref(),
         };
         let used = self.launcher.run(&program, around, &self.clock, stop);
         let used = used.map_err(|error| cut(&what, error))?;
+        // Ctrl-C on the terminal went to the hook alone.
+        let is_interrupted = used.status.signal() == Some(libc::SIGINT)
+            || used.status.code() == Some(128 + libc::SIGINT);
         match used.status.success() {
             true => Ok(()),
+            false if is_interrupted && terminal.is_some() => Err(Cut::Stopped),
             false => Err(Cut::Failed(format!("{what}: {}", exit_text(used.status)))),
         }
     }

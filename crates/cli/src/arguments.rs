@@ -9,6 +9,7 @@ mod export;
 pub mod fleet;
 mod import;
 mod install;
+mod output_file;
 mod parse_error;
 pub mod report;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use fathom_record::host::is_name;
 use fathom_record::{Effort, Protocol};
 pub use import::ImportArguments;
 pub use install::{CompletionsArguments, ManArguments};
+pub use output_file::OutputFile;
 pub use parse_error::report_parse_error;
 pub use show::{ShowArguments, UnitsName};
 use whole::EXAMPLES;
@@ -107,11 +109,13 @@ pub enum Subcommands {
     Export(ExportArguments),
     /// Import runs that were exported elsewhere, and results of other tools.
     Import(ImportArguments),
-    /// Free space in the store.
+    /// Manage stored runs.
     Store(store::StoreCommandArguments),
     /// Print a shell completion script.
+    #[command(hide = true)]
     Completions(CompletionsArguments),
     /// Write the man pages into a directory.
+    #[command(hide = true)]
     Man(ManArguments),
     /// Name a stored run.
     #[command(hide = true, after_help = RUN_NAMES, help_template = "{after-help}")]
@@ -401,6 +405,8 @@ pub struct ListArguments {
     /// Print JSON with the full description of each metric.
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub file: OutputFile,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\
@@ -422,8 +428,13 @@ pub struct ExplainArguments {
     /// Explain every case of a curve or matrix, not one of each kind.
     #[arg(long, short)]
     pub all: bool,
+    /// Print JSON: the description, and the results.
+    #[arg(long, conflicts_with = "all")]
+    pub json: bool,
     #[command(flatten)]
     pub store: StoreArguments,
+    #[command(flatten)]
+    pub file: OutputFile,
 }
 
 const COMPARE_EXAMPLES: &str = "\
@@ -529,6 +540,8 @@ pub struct CompareArguments {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArguments,
+    #[command(flatten)]
+    pub file: OutputFile,
 }
 
 const HISTORY_EXAMPLES: &str = "\
@@ -558,6 +571,8 @@ pub struct HistoryArguments {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArguments,
+    #[command(flatten)]
+    pub file: OutputFile,
 }
 
 #[cfg(test)]

@@ -34,7 +34,9 @@ mod typical;
 mod ui;
 
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Mutex, OnceLock};
 
 use anstream::ColorChoice;
 use fathom_engine::{CaseSelector, Plan};
@@ -42,11 +44,12 @@ use fathom_measure::host;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::quantity::counted;
-use fathom_record::{Effort, Host, Protocol};
+use fathom_record::{Effort, Host, Protocol, Tool};
 use fathom_report::Layout;
 use rustix::process::{Resource, getrlimit};
 
-use crate::arguments::{Arguments, ColorName, EXIT_STATUS, RUN_NAMES, Subcommands};
+use crate::arguments::fleet::FleetCommand;
+use crate::arguments::{Arguments, ColorName, EXIT_STATUS, OutputFile, RUN_NAMES, Subcommands};
 use crate::exit::{OrUsage, Status, UsageError, is_usage};
 use crate::{remedy, terminal};
 
@@ -114,6 +117,7 @@ fn execute(command: &Subcommands) -> anyhow::Result<Status> {
     if std::env::var_os("FATHOM_PANIC").is_some_and(|it| it == "command") {
         panic!("as FATHOM_PANIC asks\nfor a test");
     }
+    print_to(output_file_of(command))?;
     match command {
         Subcommands::Run(run) => run::run(run),
         Subcommands::Doctor(doctor) => doctor::doctor(doctor),
@@ -169,19 +173,83 @@ fn ended(outcome: anyhow::Result<Status>) -> ExitCode {
     }
 }
 
-/// Prints a result, as JSON or laid out for the terminal.
+/// A printed object: the version of its form, the program that wrote it, and its own fields.
+#[derive(serde::Serialize)]
+struct PrintedObject<'r, R: serde::Serialize> {
+    schema: u32,
+    tool: Tool,
+    #[serde(flatten)]
+    result: &'r R,
+}
+
+/// Versions of the forms that have no schema of their own.
+const PRINTED_SCHEMA: u32 = 1;
+
+/// Prints a result, an object as JSON or laid out for the terminal.
 fn print(
     json: bool,
     result: &impl serde::Serialize,
     text: impl FnOnce(&Layout) -> String,
 ) -> anyhow::Result<Status> {
     print_text(&match json {
-        true => fathom_report::json(result),
+        true => fathom_report::json(&PrintedObject {
+            schema: PRINTED_SCHEMA,
+            // Nothing here depends on how it was built.
+            tool: Tool { compiler: None, ..setup::tool() },
+            result,
+        }),
         false => text(&Layout { width: terminal::width(), ..Layout::default() }),
     })
 }
 
+/// Prints a list, in JSON as the field `name` of an object.
+fn print_list(
+    json: bool,
+    name: &str,
+    list: &impl serde::Serialize,
+    text: impl FnOnce(&Layout) -> String,
+) -> anyhow::Result<Status> {
+    print(json, &std::collections::BTreeMap::from([(name, list)]), text)
+}
+
+/// Where a command prints, if it has no own files.
+fn output_file_of(command: &Subcommands) -> Option<&OutputFile> {
+    match command {
+        Subcommands::List(list) => Some(&list.file),
+        Subcommands::Explain(explain) => Some(&explain.file),
+        Subcommands::Show(show) => Some(&show.file),
+        Subcommands::Compare(compare) => Some(&compare.file),
+        Subcommands::History(history) => Some(&history.file),
+        Subcommands::Check(check) => Some(&check.file),
+        Subcommands::Fleet(fleet) => match &fleet.command {
+            FleetCommand::Judge(judge) => Some(&judge.file),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The file of `-o` of a command that prints, and what it has printed.
+static WRITTEN: OnceLock<(PathBuf, Mutex<String>)> = OnceLock::new();
+
+/// Lets a command print to a file, if one is named.
+fn print_to(file: Option<&OutputFile>) -> anyhow::Result<()> {
+    const REPLACEABLE: output_file::Replaceable =
+        output_file::Replaceable { is_replaceable: |_| false, refusal: "file exists" };
+    let Some(OutputFile { output: Some(path), force }) = file else { return Ok(()) };
+    if let Some(path) = output_file::check(path, *force, &REPLACEABLE)? {
+        WRITTEN.get_or_init(|| (path, Mutex::default()));
+    }
+    Ok(())
+}
+
 fn print_text(text: &str) -> anyhow::Result<Status> {
+    if let Some((path, written)) = WRITTEN.get() {
+        let mut written = written.lock().expect("one thread prints");
+        *written += &anstream::adapter::strip_str(text).to_string();
+        output_file::write(path, &*written)?;
+        return Ok(Status::Success);
+    }
     let mut output = terminal::TerminalOutput::new();
     output.write(text);
     output_status(&output)

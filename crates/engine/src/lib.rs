@@ -23,7 +23,9 @@ pub use case_selector::CaseSelector;
 pub use coordinator::{Audience, CoordinatorProgress, RunSetup, coordinate};
 pub use injected::{INJECT, InjectError, InjectedSpin};
 pub use machine::{EngineOutcome, Machine, VisitAnswer, VisitRequest};
-pub use plan::{KEPT, Plan, Visits, beginnings, budget_ns, group_of_synonym, matches, nearest_of};
+pub use plan::{
+    KEPT, Plan, Visits, beginnings, budget_ns, group_of_synonym, matches, nearest_names, nearest_of,
+};
 pub use plan_error::PlanError;
 pub use session::{Session, SessionSetup};
 pub use visits::CaseOfVisit;

@@ -368,6 +368,12 @@ pub fn beginnings(id: &str) -> impl Iterator<Item = &str> {
 
 /// The names most similar to this one, as `a` or `b`. Empty if there are none.
 pub fn nearest_of(name: &str, names: Vec<&str>) -> String {
+    let nearest = nearest_names(name, names).into_iter().map(|id| format!("`{id}`"));
+    nearest.collect::<Vec<String>>().join(" or ")
+}
+
+/// The names that are most like another one, the nearest first.
+pub fn nearest_names<'n>(name: &str, names: Vec<&'n str>) -> Vec<&'n str> {
     let name = &name.to_lowercase();
     let last = |id: &str| id.rsplit('.').next().unwrap_or(id).to_owned();
     let likeness = |id: &str| {
@@ -377,15 +383,10 @@ pub fn nearest_of(name: &str, names: Vec<&str>) -> String {
         let slip = if is_slip { 0.95 } else { 0.0 };
         whole.max(strsim::jaro_winkler(&last(id), &last(name)) * 0.98).max(slip)
     };
-    let mut ranked: Vec<(f64, &str)> = names.into_iter().map(|id| (likeness(id), id)).collect();
+    let mut ranked: Vec<(f64, &'n str)> = names.into_iter().map(|id| (likeness(id), id)).collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let best: Vec<String> = ranked
-        .into_iter()
-        .take_while(|(likeness, _)| *likeness > 0.8)
-        .take(3)
-        .map(|(_, id)| format!("`{id}`"))
-        .collect();
-    best.join(" or ")
+    let near = ranked.into_iter().take_while(|(likeness, _)| *likeness > 0.8);
+    near.take(3).map(|(_, id)| id).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use fathom_http::{
     ConnectError, Connector, ContentRange, ExchangeError, ExchangeLimits, Framing, HEAD_BYTES_MAX,
-    Head, Malformed, Stream, Tls, Url, coded, content_range, request, retry_after,
+    Head, Malformed, Stream, StreamError, Tls, TlsFault, Url, coded, content_range, request,
+    retry_after,
 };
 use fathom_load::https::remedy;
 use fathom_measure::clock::{monotonic_raw_ns as now_ns, wall_ns};
@@ -51,7 +52,13 @@ impl ConnectionFault {
             }
             ExchangeError::Malformed(malformed) => malformed.into(),
             ExchangeError::ClosedInHead => Self::passing("connection closed without a response"),
-            ExchangeError::Io(error) => Self::of_system("", &error),
+            ExchangeError::Io(error) => match error.get_ref().and_then(|it| it.downcast_ref()) {
+                // By TLS 1.3 that is said after the handshake.
+                Some(StreamError::Tls(error)) if error.fault == TlsFault::ClientCertificate => {
+                    Self::from_error(what, ExchangeError::Tls(error.clone()))
+                }
+                _ => Self::of_system("", &error),
+            },
             error @ ExchangeError::Tls(_) => Self::Final(format!("{error}{}", remedy(&error))),
         }
     }
@@ -278,10 +285,11 @@ pub fn redirected(url: &Url, location: &str) -> Result<Url, String> {
     }
     let target = url.joined(location);
     let shown = target.as_ref().map(|target| target.origin() + &target.path);
-    let shown = shown.as_deref().unwrap_or(location).chars();
+    // Without a password.
+    let shown = shown.as_deref().or(location.rsplit('@').next()).unwrap_or_default().chars();
     let shown: String = shown.filter(|c| !c.is_control()).take(300).collect();
     let target = target.ok_or_else(|| {
-        format!("redirected to {shown}: no URL of http or https; fathom follows no others")
+        format!("redirected to {shown}: no URL of http or https that fathom follows")
     })?;
     match target.has_origin_of(url) {
         true => Ok(target),

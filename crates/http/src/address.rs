@@ -19,6 +19,16 @@ pub struct Url {
 pub enum UrlError {
     #[error("`{0}`: expected http://HOST[:PORT][/PATH], or https")]
     Malformed(String),
+    #[error("`{url}`: `{got}` is written {code} in a URL")]
+    Unencoded { url: String, got: char, code: String },
+    #[error("`{0}`: a fragment (`#…`) is not sent; leave it out, or write %23 for a # of the path")]
+    Fragment(String),
+    /// Has a password, perhaps.
+    #[error(
+        "USER:PASSWORD@ in a URL is not sent; give it as a field, -H \"Authorization: Basic \
+         $(printf %s USER:PASSWORD | base64)\""
+    )]
+    User,
 }
 
 impl Url {
@@ -28,13 +38,22 @@ impl Url {
         let is_https = scheme.eq_ignore_ascii_case("https");
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
+        if authority.contains('@') {
+            return Err(UrlError::User);
+        }
+        if path.contains('#') {
+            return Err(UrlError::Fragment(text.to_owned()));
+        }
+        if let Some(got) = path.chars().find(|c| !c.is_ascii_graphic() && !c.is_control()) {
+            let code = encoded(got.encode_utf8(&mut [0; 4]));
+            return Err(UrlError::Unencoded { url: text.to_owned(), got, code });
+        }
         let (host, port) = host_and_port(authority, usual_port(is_https)).ok_or_else(wrong)?;
         let is_bracketed = authority.starts_with('[');
-        let is_path = |c: char| c.is_ascii_graphic() && c != '#';
         let is_right = (is_https || scheme.eq_ignore_ascii_case("http"))
             && (is_bracketed || !host.contains(':'))
             && port > 0
-            && path.chars().all(is_path);
+            && path.chars().all(|c| c.is_ascii_graphic());
         if !is_right {
             return Err(wrong());
         }
@@ -58,12 +77,12 @@ impl Url {
             && self.host.eq_ignore_ascii_case(&other.host)
     }
 
-    /// The URL that a reference means here, without its fragment (RFC 3986 5.2); dots in paths are
-    /// left to the server.
+    /// The URL that a reference means here, without its fragment (RFC 3986 5.2). Spaces and letters
+    /// that had to be encoded are.
     pub fn joined(&self, reference: &str) -> Option<Self> {
-        let reference = reference.split('#').next().unwrap_or_default();
+        let reference = &encoded(reference.split('#').next().unwrap_or_default());
         let scheme = reference.split(['/', '?']).next().is_some_and(|first| first.ends_with(':'));
-        let absolute = match reference {
+        let absolute = match &reference[..] {
             "" => return None,
             text if scheme => text.to_owned(),
             text if text.starts_with("//") => {
@@ -86,13 +105,39 @@ impl Url {
                 format!("http{}://{host}:{port}{path}", if self.is_https { "s" } else { "" })
             }
         };
-        Self::parse(&absolute).ok()
+        let url = Self::parse(&absolute).ok()?;
+        Some(Self { path: without_dots(&url.path), ..url })
     }
 
     /// All but the path.
     pub fn origin(&self) -> String {
         format!("http{}://{}", if self.is_https { "s" } else { "" }, self.authority())
     }
+}
+
+/// The text with its spaces and letters beyond ASCII as `%20`.
+fn encoded(text: &str) -> String {
+    let one = |byte: u8| match byte {
+        b' ' | 0x80.. => format!("%{byte:02X}"),
+        _ => char::from(byte).to_string(),
+    };
+    text.bytes().map(one).collect()
+}
+
+/// A path whose segments `.` and `..` are resolved (RFC 3986 5.2.4).
+fn without_dots(path: &str) -> String {
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    let (mut kept, mut ends_in_folder) = (Vec::new(), false);
+    for segment in path.split('/').skip(1) {
+        ends_in_folder = [".", ".."].contains(&segment);
+        match segment {
+            "." => {}
+            ".." => _ = kept.pop(),
+            name => kept.push(name),
+        }
+    }
+    kept.extend(ends_in_folder.then_some(""));
+    format!("/{}{query}", kept.join("/"))
 }
 
 fn usual_port(is_https: bool) -> u16 {
@@ -173,7 +218,10 @@ mod tests {
             ("http://[fe80::1%v0]/x", "y", Some("http://[fe80::1%v0]/y")),
             ("http://a/x", "ftp://a/", None),
             ("http://a/x", "", None),
-            ("http://a/x", "a b", None),
+            ("http://a/x", "a b\u{fc}?c d", Some("http://a/a%20b%C3%BC?c%20d")),
+            ("http://a/b/c/start", "../../end", Some("http://a/end")),
+            ("http://a/b/c", "./../../../x/.", Some("http://a/x/")),
+            ("http://a/b", "/c/./d/../e?f=../g", Some("http://a/c/e?f=../g")),
         ] {
             assert_eq!(url(base).joined(reference), expected.map(url), "{base} {reference}");
         }
@@ -196,6 +244,15 @@ mod tests {
             "http://[::1]x/",
         ] {
             assert!(Url::parse(text).is_err(), "{text}");
+        }
+        for (text, words) in [
+            ("http://a/b c", "` ` is written %20"),
+            ("http://a/\u{fc}", "`\u{fc}` is written %C3%BC"),
+            ("http://a/b#c", "a fragment"),
+            ("http://me:secret@a/", "Authorization: Basic"),
+        ] {
+            let error = Url::parse(text).unwrap_err().to_string();
+            assert!(error.contains(words) && !error.contains("secret"), "{error}");
         }
     }
 

@@ -2,18 +2,19 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustls::ProtocolVersion;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
-use rustls::pki_types::ServerName;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError,
     UnbufferedStatus,
 };
-use rustls::{ClientConfig, ProtocolVersion};
 
 use crate::stream_error::StreamError;
+use crate::tls::{ClientIdentity, Tls};
 use crate::tls_error::{TlsError, TlsFault};
 
 /// Plain text that is encrypted at a time: a request of any length needs no more memory.
@@ -24,6 +25,7 @@ const CIPHER_BYTES: usize = 256 << 10;
 const HTTP: &[u8] = b"HTTP/";
 
 pub(crate) struct HttpSession {
+    own: Arc<ClientIdentity>,
     connection: UnbufferedClientConnection,
     /// Received and not decrypted: less than a record, or a message of the handshake in part.
     incoming: Vec<u8>,
@@ -36,12 +38,11 @@ pub(crate) struct HttpSession {
 }
 
 impl HttpSession {
-    pub(crate) fn new(
-        config: &Arc<ClientConfig>,
-        name: &ServerName<'static>,
-    ) -> Result<Self, TlsError> {
+    pub(crate) fn new(tls: &Tls) -> Result<Self, TlsError> {
+        let (config, name) = (Arc::clone(&tls.config), tls.name.clone());
         Ok(Self {
-            connection: UnbufferedClientConnection::new(Arc::clone(config), name.clone())?,
+            own: Arc::clone(&tls.own),
+            connection: UnbufferedClientConnection::new(config, name)?,
             incoming: Vec::new(),
             outgoing: Vec::new(),
             sent: 0,
@@ -82,7 +83,12 @@ impl HttpSession {
         }
         // An alert, too; a server that is gone may have said why.
         let flushed = self.flush(socket);
-        let (used, _) = handled?;
+        let (used, _) = handled.map_err(|error| match error.fault {
+            TlsFault::Version if self.own.was_asked.load(Ordering::Relaxed) => {
+                TlsError::new(TlsFault::ClientCertificate)
+            }
+            _ => error,
+        })?;
         match flushed {
             Ok(()) | Err(Errno::AGAIN | Errno::PIPE | Errno::CONNRESET) => {}
             Err(error) => return Err(error.into()),

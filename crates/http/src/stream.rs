@@ -33,7 +33,7 @@ impl Stream {
     /// If no session can be begun.
     pub fn new(socket: OwnedFd, tls: Option<&Tls>) -> Result<Self, TlsError> {
         let secured = |tls: &Tls| {
-            let session = HttpSession::new(&tls.config, &tls.name)?;
+            let session = HttpSession::new(tls)?;
             Ok::<_, TlsError>(Box::new(Secured { session, read: Vec::new(), at: 0 }))
         };
         Ok(Self { socket, session: tls.map(secured).transpose()? })

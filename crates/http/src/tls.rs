@@ -1,13 +1,15 @@
 //! TLS as a client: whom it trusts, and to whom it speaks.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
+use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
@@ -33,6 +35,12 @@ pub enum TrustError {
     NoRoots,
     #[error("`{0}` can be no name of a certificate")]
     Name(String),
+    #[error("no certificate in PEM")]
+    NoOwnCertificate,
+    #[error("no private key in PEM, or one with a passphrase")]
+    NoKey,
+    #[error("the key is not that of the certificate")]
+    OtherKey,
 }
 
 /// What every connection to a server shares.
@@ -40,6 +48,7 @@ pub enum TrustError {
 pub struct Tls {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) name: ServerName<'static>,
+    pub(crate) own: Arc<ClientIdentity>,
 }
 
 impl Tls {
@@ -53,10 +62,50 @@ impl Tls {
         let name = host.split('%').next().unwrap_or_default();
         let name = ServerName::try_from(name.to_owned());
         let name = name.map_err(|_| TrustError::Name(host.to_owned()))?;
+        let own = Arc::<ClientIdentity>::default();
         let mut config = client_config(trust)?;
+        config.client_auth_cert_resolver = Arc::clone(&own) as _;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.resumption = Resumption::disabled();
-        Ok(Self { config: Arc::new(config), name })
+        Ok(Self { config: Arc::new(config), name, own })
+    }
+
+    /// With a certificate for servers that ask for one, and its key, both in PEM.
+    ///
+    /// # Errors
+    /// If they are not a pair.
+    pub fn with_own(self, chain: &str, key: &str) -> Result<Self, TrustError> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain.as_bytes()).collect();
+        let chain = chain.ok().filter(|chain| !chain.is_empty());
+        let chain = chain.ok_or(TrustError::NoOwnCertificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| TrustError::NoKey)?;
+        let pair = CertifiedKey::from_der(chain, key, &ring::default_provider());
+        let own = ClientIdentity {
+            pair: Some(Arc::new(pair.map_err(|_| TrustError::OtherKey)?)),
+            ..ClientIdentity::default()
+        };
+        let (own, mut config) = (Arc::new(own), (*self.config).clone());
+        config.client_auth_cert_resolver = Arc::clone(&own) as _;
+        Ok(Self { config: Arc::new(config), own, ..self })
+    }
+}
+
+/// The answer to a server that asks for a certificate, and whether one did: the alert of TLS 1.2
+/// to a client without one is that to a client without a common cipher.
+#[derive(Debug, Default)]
+pub(crate) struct ClientIdentity {
+    pair: Option<Arc<CertifiedKey>>,
+    pub(crate) was_asked: AtomicBool,
+}
+
+impl ResolvesClientCert for ClientIdentity {
+    fn resolve(&self, _: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        self.pair.clone().filter(|pair| pair.key.choose_scheme(schemes).is_some())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
     }
 }
 

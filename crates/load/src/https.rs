@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fathom_fileio::read_text;
+use fathom_fileio::read_bytes;
 use fathom_http::{ExchangeError, Tls, TlsFault, Trust, TrustError, Url};
 use fathom_metric::ProcedureError;
 
@@ -18,15 +18,19 @@ pub struct Https {
     /// Accept any certificate: whoever answers is the server (https).
     #[arg(long, conflicts_with = "cacert")]
     pub insecure: bool,
+    /// Show this certificate (PEM) to a server that asks for one (https).
+    #[arg(long, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// The private key of --cert (PEM) [default: in the same file].
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
 }
 
 impl Https {
     fn trust(&self) -> Result<Trust, ProcedureError> {
         match &self.cacert {
             Some(path) => {
-                let failed =
-                    |error| ProcedureError::failed(format!("--cacert {}: {error}", path.display()));
-                let text = read_text(path, PEM_MAX).map_err(failed)?;
+                let text = read_pem("--cacert", path)?;
                 if text.contains("PRIVATE KEY-----") && !text.contains("BEGIN CERTIFICATE-----") {
                     let path = path.display();
                     let why = "has a private key and no certificate; name that of the certificate";
@@ -46,21 +50,38 @@ impl Https {
     pub fn tls_for(&self, url: &Url) -> Result<Option<Tls>, ProcedureError> {
         if !url.is_https {
             let option = match self {
-                Self { cacert: None, insecure: false } => return Ok(None),
-                Self { cacert: None, .. } => "--insecure",
                 Self { cacert: Some(_), .. } => "--cacert",
+                Self { cert: Some(_), .. } => "--cert",
+                Self { insecure: true, .. } => "--insecure",
+                _ => return Ok(None),
             };
             let text = format!("{option}: the URL begins with http://, and not https://");
             return Err(ProcedureError::usage(text));
         }
-        let tls = Tls::new(&url.host, &self.trust()?).map_err(|error| match error {
+        let tls = Tls::new(&url.host, &self.trust()?);
+        let tls = match (&self.cert, tls) {
+            (Some(cert), Ok(tls)) => {
+                let chain = read_pem("--cert", cert)?;
+                let key = self.key.as_deref().map(|key| read_pem("--key", key)).transpose()?;
+                tls.with_own(&chain, key.as_ref().unwrap_or(&chain))
+            }
+            (_, tls) => tls,
+        };
+        let path = |path: &Option<PathBuf>| path.clone().unwrap_or_default().display().to_string();
+        let tls = tls.map_err(|error| match error {
             TrustError::Name(_) => ProcedureError::usage(error),
             TrustError::NoRoots => {
                 ProcedureError::failed(format!("{error}; name some by --cacert FILE"))
             }
             TrustError::NoCertificate => {
-                let path = self.cacert.as_deref().unwrap_or(Path::new("")).display();
-                ProcedureError::failed(format!("--cacert {path}: {error}"))
+                ProcedureError::failed(format!("--cacert {}: {error}", path(&self.cacert)))
+            }
+            TrustError::NoOwnCertificate => {
+                ProcedureError::failed(format!("--cert {}: {error}", path(&self.cert)))
+            }
+            TrustError::NoKey | TrustError::OtherKey => {
+                let key = path(self.key.as_ref().map_or(&self.cert, |_| &self.key));
+                ProcedureError::failed(format!("--key {key}: {error}"))
             }
         })?;
         Ok(Some(tls))
@@ -68,6 +89,12 @@ impl Https {
 
     /// Whom the connections trust.
     pub fn words(&self) -> String {
+        let trusted = self.trusted();
+        let own = if self.cert.is_some() { "; own certificate shown (--cert)" } else { "" };
+        trusted + own
+    }
+
+    fn trusted(&self) -> String {
         match &self.cacert {
             Some(path) => {
                 let path: String =
@@ -78,6 +105,19 @@ impl Https {
             None => "certificate verified by the roots of the system".to_owned(),
         }
     }
+}
+
+fn read_pem(option: &str, path: &Path) -> Result<String, ProcedureError> {
+    let shown = path.display();
+    let failed = |text: String| ProcedureError::failed(format!("{option} {shown}: {text}"));
+    let bytes = read_bytes(path, PEM_MAX).map_err(|error| failed(error.to_string()))?;
+    // A sequence in ASN.1 with a length in two bytes.
+    if bytes.starts_with(&[0x30, 0x82]) {
+        let file = fathom_record::shell_word(&shown.to_string());
+        let text = format!("is in DER, expected PEM: openssl x509 -inform der -in {file}");
+        return Err(failed(text));
+    }
+    String::from_utf8(bytes).map_err(|_| failed("no text, expected PEM".to_owned()))
 }
 
 /// What to do about a fault of TLS; empty if nothing is known.
@@ -94,7 +134,11 @@ pub fn remedy(error: &ExchangeError) -> &'static str {
         }
         TlsFault::NoTls => "; use http://",
         TlsFault::NoHttp1 => "; HTTP/2 is not supported: let the server offer HTTP/1.1 too",
-        TlsFault::ClientCertificate => ", which is not supported",
+        TlsFault::ClientCertificate => "; name one by --cert FILE, and its key by --key FILE",
+        TlsFault::OldCertificate => {
+            "; make one of version 3, as `openssl req -x509` does, whose name is in subjectAltName"
+        }
+        TlsFault::UnknownName => "; use a name of its certificate; an address is none",
         TlsFault::Closed | TlsFault::Version | TlsFault::Protocol => "",
     }
 }
@@ -106,15 +150,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_is_no_certificate() {
-        let mut file = tempfile::NamedTempFile::new().expect("a file");
-        let text = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-        file.write_all(text.as_bytes()).expect("space");
-        let https = Https { cacert: Some(file.path().to_owned()), insecure: false };
-        let url = Url::parse("https://a/").expect("a URL");
-        let error = https.tls_for(&url).expect_err("no certificate").to_string();
+    fn file_that_is_no_certificate_is_named() {
+        let error = |bytes: &[u8]| {
+            let mut file = tempfile::NamedTempFile::new().expect("a file");
+            file.write_all(bytes).expect("space");
+            let https = Https { cacert: Some(file.path().to_owned()), ..Https::default() };
+            let url = Url::parse("https://a/").expect("a URL");
+            https.tls_for(&url).expect_err("no certificate").to_string()
+        };
+        let key = error(b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
         assert!(
-            error.ends_with("has a private key and no certificate; name that of the certificate")
+            key.ends_with("has a private key and no certificate; name that of the certificate")
         );
+        assert!(error(b"\x30\x82\x01").contains("is in DER, expected PEM: openssl x509"));
     }
 }

@@ -88,7 +88,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "COUNTxSIZE", value_parser = set, conflicts_with_all = OPTIONS)]
     #[arg(conflicts_with_all = ["find_max", "slo", "fail_if", "prove", "pid", "requests"])]
     #[arg(conflicts_with_all = ["data_file", "headers", "server_cache", "token_file", "metrics"])]
-    #[arg(conflicts_with_all = ["unix_socket", "resolve", "cacert", "follow"])]
+    #[arg(conflicts_with_all = ["unix_socket", "resolve", "cacert", "cert", "key", "follow"])]
     pub make: Option<LoadSet>,
     /// Numbers of closed-loop clients: a list, or a range with every number in it [default:
     /// 1,2,4,8; none with --rate or --find-max].

@@ -162,6 +162,9 @@ pub enum PathStep {
 pub enum PathError {
     #[error("{call}: {}", system_cause(&(*.error).into(), Activity::Other))]
     Call { call: &'static str, error: Errno },
+    /// The kernel or a sandbox has no such path.
+    #[error("{call}: {error}: not in this kernel, or forbidden by it or a sandbox (seccomp)")]
+    Unavailable { call: &'static str, error: Errno },
     /// The file was shorter than before, or the connection ended early.
     #[error("ended after {found} of {expected} bytes")]
     Short { found: u64, expected: u64 },

@@ -64,9 +64,14 @@ impl std::fmt::Debug for Pump {
 
 impl Pump {
     pub(crate) fn new(size: usize, direction: Direction) -> Result<Self, PathError> {
-        let ring = IoUring::new(2 * SLOTS as u32).map_err(|error| PathError::Call {
-            call: "io_uring_setup",
-            error: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        let call = "io_uring_setup";
+        let ring = IoUring::new(2 * SLOTS as u32).map_err(|error| {
+            match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
+                error @ (Errno::PERM | Errno::ACCESS | Errno::NOSYS) => {
+                    PathError::Unavailable { call, error }
+                }
+                error => PathError::Call { call, error },
+            }
         })?;
         let buffers = MemoryPages::new(SLOTS * size).map_err(PathError::in_call("mmap"))?;
         Ok(Self {

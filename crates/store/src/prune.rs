@@ -63,6 +63,12 @@ impl Store {
         Ok(self.database.rows(&query, values![since, newest], run)?.into_iter().flatten().collect())
     }
 
+    /// Deletes a run. Returns as [`Self::prune`].
+    pub fn delete_run(&mut self, id: &str) -> Result<u64, StoreError> {
+        let number = self.database.integer("SELECT number FROM run WHERE id = ?1", values![id])?;
+        self.prune(&[OldRun { number, samples_bytes: 0, bytes: 0 }], true)
+    }
+
     /// Deletes the raw samples of runs, then, if `whole`, the runs. Returns the bytes by which the
     /// store shrank: 0 if there is no room to rewrite it, and later runs then use the free space.
     pub fn prune(&mut self, runs: &[OldRun], whole: bool) -> Result<u64, StoreError> {

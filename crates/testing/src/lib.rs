@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, SupportedProtocolVersion};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 /// A certificate of a server with its key, and what a client trusts for it.
 pub struct Certificate {
@@ -61,6 +62,21 @@ impl Certificate {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions);
         let config = config.expect("versions").with_no_client_auth();
+        config.with_single_cert(self.chain.clone(), self.key.clone_key()).expect("a pair")
+    }
+}
+
+impl Certificate {
+    /// What a server speaks that wants this certificate of each client.
+    pub fn server_wanting(&self, version: &'static SupportedProtocolVersion) -> ServerConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.chain[0].clone()).expect("a certificate");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
+        let config = ServerConfig::builder_with_provider(provider);
+        let config = config.with_protocol_versions(&[version]).expect("a version");
+        let config = config.with_client_cert_verifier(verifier.build().expect("a root"));
         config.with_single_cert(self.chain.clone(), self.key.clone_key()).expect("a pair")
     }
 }

@@ -22,7 +22,7 @@ use crate::options::TransferOptions;
 use crate::place::{self, Named};
 use crate::records;
 use crate::run::{REPEAT_MIN, TransferMeasured, TransferRun};
-use crate::sender::{self, SenderDone, SenderLine, SenderOrders, SenderPlace};
+use crate::sender::{self, SenderDone, SenderFailure, SenderLine, SenderOrders, SenderPlace};
 use crate::set::{self, Set};
 
 type TransferResult<T> = std::result::Result<T, ProcedureError>;
@@ -40,7 +40,7 @@ const WARMINGS: u32 = 3;
 enum TransferPair {
     Done,
     /// The cell, and why.
-    Failed(usize, String),
+    Failed(usize, SenderFailure),
     /// There can be no other pair: why, and whether the other end does not answer.
     Broken(String, bool),
 }
@@ -127,7 +127,7 @@ impl Procedure for TransferOptions {
         if let Some(why) = broken {
             return Err(ProcedureError::CutShort(why));
         }
-        match run.cells.iter().find_map(|measured| measured.failed.clone()) {
+        match run.cells.iter().find_map(|measured| Some(measured.failed.clone()?.why)) {
             Some(why) if !has_numbers => Err(ProcedureError::failed(why)),
             Some(_) => Ok(Ending::NotFound),
             None => Ok(Ending::Done),
@@ -330,9 +330,9 @@ impl TransferRun {
                             *place = Some(*one);
                         }
                     }
-                    SenderLine::Failed { cell, why, disturbance } => {
+                    SenderLine::Failed { cell, failure, disturbance } => {
                         add(disturbed, disturbance, FarEnd::default());
-                        return Ok(TransferPair::Failed(cell, why));
+                        return Ok(TransferPair::Failed(cell, failure));
                     }
                     SenderLine::Broken { why, is_gone } => {
                         return Ok(TransferPair::Broken(why, is_gone));
@@ -361,9 +361,9 @@ impl TransferRun {
                 0 => {
                     let next = left.iter().find(|(at, _)| done[*at].is_none());
                     let why = "the sending end ended without a result".to_owned();
-                    return Ok(
-                        next.map_or(TransferPair::Done, |(at, _)| TransferPair::Failed(*at, why))
-                    );
+                    let failure = SenderFailure { why, is_missing: false };
+                    return Ok(next
+                        .map_or(TransferPair::Done, |(at, _)| TransferPair::Failed(*at, failure)));
                 }
                 count => text.extend_from_slice(&piece[..count]),
             }

@@ -506,7 +506,10 @@ fn verdict(measured: &TransferMeasured) -> Option<Verdict> {
     let invalid = wrong.map(|why| Verdict::because(State::Invalid, Cause::WrongWork, why));
     let is_empty = measured.done.iter().all(Option::is_none);
     let failed = measured.failed.clone().filter(|_| is_empty);
-    invalid.or(failed.map(|why| Verdict::because(State::Failed, Cause::WrongWork, why)))
+    invalid.or(failed.map(|failure| match failure.is_missing {
+        true => Verdict::because(State::Unavailable, Cause::Missing, failure.why),
+        false => Verdict::because(State::Failed, Cause::WrongWork, failure.why),
+    }))
 }
 
 fn doubts(run: &TransferRun, repeats: usize) -> Vec<Reason> {

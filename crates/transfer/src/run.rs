@@ -3,7 +3,7 @@
 use fathom_record::{Disturbance, FarEnd};
 
 use crate::cell::Cell;
-use crate::sender::{SenderDone, SenderOrders};
+use crate::sender::{SenderDone, SenderFailure, SenderOrders};
 use crate::set::Set;
 
 /// Fewer repetitions have no interval.
@@ -15,7 +15,7 @@ pub struct TransferMeasured {
     /// By block; `None` where it failed.
     pub done: Vec<Option<SenderDone>>,
     /// Why it failed first.
-    pub failed: Option<String>,
+    pub failed: Option<SenderFailure>,
 }
 
 /// A run.

@@ -62,7 +62,7 @@ pub enum SenderLine {
     /// The cell whose transfer failed, and why. The process ends then.
     Failed {
         cell: usize,
-        why: String,
+        failure: SenderFailure,
         /// What disturbed this end until then.
         disturbance: Disturbance,
     },
@@ -74,6 +74,14 @@ pub enum SenderLine {
     },
     /// After the last cell: what disturbed each end.
     End(Box<(Disturbance, FarEnd)>),
+}
+
+/// Why a cell has no transfer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SenderFailure {
+    pub why: String,
+    /// An end lacks what the cell needs, or forbids it.
+    pub is_missing: bool,
 }
 
 impl SenderLine {
@@ -136,9 +144,10 @@ pub fn run() -> std::io::Result<()> {
         match done {
             Ok(done) => print(&SenderLine::Done(Box::new(SenderDone { cell: *number, ..done })))?,
             Err(error) => {
-                let (cell, why) = (*number, error.to_string());
+                let failure =
+                    SenderFailure { why: error.to_string(), is_missing: error.is_missing() };
                 let disturbance = counters.since_mark();
-                return print(&SenderLine::Failed { cell, why, disturbance });
+                return print(&SenderLine::Failed { cell: *number, failure, disturbance });
             }
         }
     }
@@ -220,7 +229,11 @@ impl SenderEnds {
         let waiter = Waiter::new(cell.io, Duration::from_nanos(WAIT_NS));
         let waiter = waiter.map_err(io("block SIGIO"))?;
         self.orders.send(&WorkOrder::Receive(round))?;
-        let WorkReport::Ready = self.report(WAIT_NS)? else {
+        let answer = self.report(WAIT_NS).map_err(|error| match error {
+            FarError::Reported(text) => FarError::Refused(text),
+            error => error,
+        });
+        let WorkReport::Ready = answer? else {
             return Err(FarError::Unexpected("expected ready"));
         };
         let (cpu_before, faults_before) = (process_cpu_ns(), page_faults());

@@ -41,6 +41,7 @@ impl Fixture {
             errors: self.output.as_fd(),
             cpu: None,
             limit_ns: self.limit_ns,
+            terminal: None,
         };
         Launcher::new().run(program, around, &self.clock, &self.stop)
     }

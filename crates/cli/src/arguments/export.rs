@@ -1,5 +1,6 @@
 //! `fathom export` and `fathom check` on the command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use fathom_metric::notation::NotationError;
 
-use super::StoreArguments;
+use super::{OutputFile, StoreArguments};
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -49,8 +50,13 @@ pub struct CheckArguments {
     /// Also print the value of every case, for graphs.
     #[arg(long, short)]
     pub verbose: bool,
+    /// Print the state, its exit status and the line as JSON.
+    #[arg(long, conflicts_with = "verbose")]
+    pub json: bool,
     #[command(flatten)]
     pub store: StoreArguments,
+    #[command(flatten)]
+    pub file: OutputFile,
 }
 
 const EXPORT_EXAMPLES: &str = "\
@@ -62,6 +68,8 @@ Examples:
   fathom export --format openmetrics -o fathom.prom --force  for a node_exporter text collector
   fathom export latest --samples --format csv -o samples.csv   raw values, for pandas, R, DuckDB
   fathom export --format go before-upgrade > old.txt     for benchstat old.txt new.txt
+  fathom export --to postgres://ada@db/team        copy the store into that of the team, or back:
+  fathom export --store postgres://ada@db/team --to backup.db
   fathom export --format github-action -o bench.json     tool: customSmallerIsBetter
 
 CSV values are in base units (ns, bytes, bytes/s); the value of an invalid result is empty. Where
@@ -69,7 +77,8 @@ single operations are timed, p90 to p999 and max are of these, and median, mean 
 that may each span many of them (a pass, a batch): p90 may then lie below the median. A value
 that is only an upper bound has a column of its own in CSV and is omitted in OpenMetrics, where
 fathom_case_noisy marks noisy results and fathom_run_info identifies the run. Tables of raw values
-leave out invalid results and histograms of single timings; JSON has both.";
+leave out invalid results and histograms of single timings; JSON has both. With --to, runs that the
+other store has are left as they are, and so are runs in progress.";
 
 /// Less than all of the number.
 fn margin(text: &str) -> Result<f64, NotationError> {
@@ -120,6 +129,10 @@ pub struct ExportArguments {
     /// Export all stored runs.
     #[arg(long, conflicts_with = "runs")]
     pub all: bool,
+    /// Copy all runs into this store instead, in their order: a file, made if missing, or
+    /// postgres://USER@HOST/NAME.
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["runs", "format", "output", "samples"])]
+    pub to: Option<OsString>,
     /// Select the format.
     #[arg(long, value_enum, default_value_t = FormatName::Jsonl)]
     pub format: FormatName,

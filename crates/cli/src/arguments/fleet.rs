@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgMatches, Args, FromArgMatches, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use fathom_fleet::MEMBERS_MAX;
 use fathom_http::host_and_port;
 use fathom_load::{LoadOptions, LoadOrder, is_shared};
 use fathom_metric::notation::{NotationError, time};
 
 use super::by_hand::{self, OutputArguments, Word as _, new_label};
-use super::{EffortArguments, StoreArguments};
+use super::{EffortArguments, OutputFile, StoreArguments};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,8 @@ Examples:
 
 Each host measures for itself, and delivers its run to the store of this one. Members connect to
 this host and prove a one-time token, or that of FATHOM_TOKEN. The runs are readable on the network:
-there is no TLS. Ctrl-C ends all members, and keeps what was delivered.
+there is no TLS. Ctrl-C ends all members, and keeps what was delivered. The jobs for Kubernetes are
+in docs/recipes/kubernetes-fleet.yml.
 
 Exit status: 0 no host is odd, 3 a host is odd, 5 undecided: no group has 5 hosts, or enough valid
 numbers; 1 failure, such as no run delivered, 2 usage error, 130 interrupted.";
@@ -77,19 +78,15 @@ OMPI_COMM_WORLD_RANK, PMI_RANK, JOB_COMPLETION_INDEX; FATHOM_HOST names the host
 
 Exit status: 0 sent away by the coordinator, 1 failure, 2 usage error, 130 interrupted.";
 
-const MANIFEST_EXAMPLES: &str = "\
-Examples:
-  kubectl create secret generic fathom-fleet --from-literal=token=$(openssl rand -hex 32)
-  fathom fleet manifest kubernetes --image registry.example/fathom:0.2 --members 12 > fleet.yaml
-  kubectl apply -f fleet.yaml
-  kubectl logs -f job/fathom-fleet-coordinator";
-
 const JUDGE_EXAMPLES: &str = "\
 Examples:
   fathom fleet judge nightly           judge the hosts of all runs with this label
   for host in $(cat hosts); do ssh $host fathom run --quick --json > $host.json; done
   fathom fleet judge *.json            judge these hosts by each other
   fathom fleet judge db1 db2 db3 db4 db5   by the latest stored run of each (fathom import *.json)
+  fathom fleet judge --facts --hosts 'node[01-40]'   kernel, governor, memory, links alone, without
+                                       a measurement
+  fathom fleet judge --facts nightly   the same of stored runs, or of files
   fathom fleet judge *.json --all      list every odd number, fact and host
   fathom fleet judge *.json --json | jq -r '.groups[].odd[].host'   print the names of odd hosts
 
@@ -100,17 +97,6 @@ What is slow on all hosts, only prediction and typical range show.
 
 Exit status: 0 no host is odd, 3 a host is odd, 5 undecided: no group has 5 hosts, or enough valid
 numbers; 1 failure, 2 usage error.";
-
-const FACTS_EXAMPLES: &str = "\
-Examples:
-  fathom fleet facts --hosts 'node[01-40]'   which host has another kernel, governor, memory, link?
-  fathom fleet facts nightly           the same of stored runs, by their label
-  for host in $(cat hosts); do ssh $host fathom run --only cpu.clock --json > $host.json; done
-  fathom fleet facts *.json            the same of files
-  fathom fleet facts *.json --json     print JSON
-
-Exit status: 0 no fact is odd, 3 a host has an odd fact, 5 no group of the same hardware has 5
-hosts; 1 failure, 2 usage error.";
 
 #[derive(Debug, Args)]
 pub struct FleetArguments {
@@ -131,18 +117,13 @@ pub enum FleetCommand {
     /// Judge hosts by each other: odd numbers, odd facts, and what is slow on all of them.
     #[command(after_help = JUDGE_EXAMPLES)]
     Judge(JudgeArguments),
-    /// Find hosts with odd facts: kernel, governor, memory, links. Numbers are not judged.
-    #[command(after_help = FACTS_EXAMPLES)]
-    Facts(FactsArguments),
     /// Join a coordinator and measure what it asks for.
-    #[command(after_help = MEMBER_EXAMPLES)]
+    // The coordinator starts it, or prints how.
+    #[command(hide = true, after_help = MEMBER_EXAMPLES)]
     Member(MemberArguments),
     /// Serve the other members of a coordinator.
     #[command(hide = true)]
     FarEnd(FarEndArguments),
-    /// Print a manifest that starts coordinator and members.
-    #[command(after_help = MANIFEST_EXAMPLES)]
-    Manifest(ManifestArguments),
 }
 
 #[derive(Debug, Args)]
@@ -309,22 +290,19 @@ pub struct FleetOutput {
 pub struct JudgeArguments {
     /// Runs, at least one of each host: ids or prefixes, labels (all their runs), host names (their
     /// latest run) or JSON files. Of several runs of a host, each case is of the newest.
-    #[arg(value_name = "RUN", required = true, value_parser = NonEmptyStringValueParser::new())]
-    pub runs: Vec<String>,
-    #[command(flatten)]
-    pub output: FleetOutput,
-}
-
-#[derive(Debug, Args)]
-pub struct FactsArguments {
-    /// Runs, as of `fleet judge`. Without any, members are asked.
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-    #[arg(conflicts_with_all = ["hosts", "members"])]
+    #[arg(required_unless_present = "facts", conflicts_with_all = ["hosts", "members"])]
     pub runs: Vec<String>,
+    /// Judge facts alone: kernel, governor, memory, links. Without runs, members are asked, as by
+    /// `fleet run`.
+    #[arg(long)]
+    pub facts: bool,
     #[command(flatten)]
     pub gather: GatherArguments,
     #[command(flatten)]
     pub output: FleetOutput,
+    #[command(flatten)]
+    pub file: OutputFile,
 }
 
 #[derive(Debug, Args)]
@@ -343,29 +321,6 @@ pub struct MemberArguments {
     pub node: Option<String>,
 }
 
-#[derive(Debug, Args)]
-pub struct ManifestArguments {
-    /// For this engine.
-    #[arg(value_enum, value_name = "ENGINE")]
-    pub engine: ManifestEngine,
-    /// Metrics, as in `fathom run` [default: all, at quick effort].
-    #[arg(value_name = "METRIC")]
-    pub metrics: Vec<String>,
-    /// The image with `fathom`.
-    #[arg(long, value_name = "IMAGE", value_parser = image)]
-    pub image: String,
-    /// One on each of N nodes.
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=MEMBERS_MAX as i64))]
-    pub members: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ManifestEngine {
-    /// An indexed Job of members, a Job of the coordinator, and its Service.
-    Kubernetes,
-}
-
 fn coordinator(text: &str) -> Result<(String, u16), NotationError> {
     let parts = host_and_port(text, fathom_fleet::PORT).filter(|(_, port)| *port > 0);
     let wrong =
@@ -379,14 +334,6 @@ fn listen(text: &str) -> Result<SocketAddr, NotationError> {
     let address = parts.and_then(|(host, port)| Some((host.parse::<IpAddr>().ok()?, port)));
     let expected = "an address of this machine, such as 10.0.0.1, 0.0.0.0:3285 or [::]:0";
     address.map(SocketAddr::from).ok_or_else(|| NotationError::new(text, expected))
-}
-
-/// A reference of an image is a word of these characters.
-fn image(text: &str) -> Result<String, NotationError> {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:@".contains(&byte);
-    let is_image = !text.is_empty() && text.len() <= 255 && text.bytes().all(is_allowed);
-    let wrong = || NotationError::new(text, "the name of an image, such as registry/fathom:0.2");
-    if is_image { Ok(text.to_owned()) } else { Err(wrong()) }
 }
 
 #[cfg(test)]
@@ -410,14 +357,6 @@ mod tests {
         assert_eq!(coordinator("[::1]:80").unwrap(), ("::1".to_owned(), 80));
         for wrong in ["", "head:", "head:0", "-o x", "a b"] {
             assert!(coordinator(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn image_is_one_word_of_yaml() {
-        image("registry.example:5000/a/fathom@sha256:0f").unwrap();
-        for wrong in ["", "a b", "a\nb", "a#b", "{a}", "a'"] {
-            image(wrong).unwrap_err();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
-use fathom_engine::{group_of_synonym, nearest_of};
+use fathom_engine::{group_of_synonym, nearest_names};
 
 use super::by_hand::is_metric;
 use super::{Arguments, QUESTIONS};
@@ -83,6 +83,11 @@ fn has_option(command: &clap::Command, name: &str) -> bool {
 /// What users take for commands.
 const TAKEN_FOR_COMMANDS: &[(&str, &str)] = &[
     ("benchmark", "bench -- PROGRAM"),
+    // As they were called before.
+    ("fleet facts", "fleet judge --facts"),
+    ("fleet manifest", "fleet run --members N"),
+    ("store copy", "export --store FROM --to TO"),
+    ("store migrate", "store check"),
     ("diff", "compare A B"),
     ("hosts", "show --runs"),
     ("metrics", "list"),
@@ -96,17 +101,17 @@ fn no_such_command(got: &str, command: &clap::Command) -> String {
         name => format!("fathom {name}"),
     };
     let is_top = of == "fathom";
-    let known = TAKEN_FOR_COMMANDS.iter().find(|(word, _)| is_top && *word == got);
+    let typed = format!("{of} {got}");
+    let known = TAKEN_FOR_COMMANDS.iter().find(|(word, _)| typed == format!("fathom {word}"));
     let group = group_of_synonym(got).or(is_metric(got).then_some(got)).filter(|_| is_top);
     let suggestion = match (known, group) {
         (Some((_, rest)), _) => format!("`fathom {rest}`"),
         (None, Some(group)) => format!("`fathom run {group}`"),
         (None, None) => {
             let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
-            nearest_of(got, shown.map(clap::Command::get_name).collect())
-                .split_inclusive(" or ")
-                .map(|name| name.replacen('`', &format!("`{of} "), 1))
-                .collect()
+            let near = nearest_names(got, shown.map(clap::Command::get_name).collect());
+            let near: Vec<String> = near.into_iter().map(|name| format!("`{of} {name}`")).collect();
+            near.join(" or ")
         }
     };
     let suggestion = match suggestion.is_empty() {
@@ -118,11 +123,17 @@ fn no_such_command(got: &str, command: &clap::Command) -> String {
 
 /// The parser's message in one line, without its usage.
 fn one_line(message: &str) -> String {
+    let mut is_usage = false;
     let lines = message
         .lines()
         .map(str::trim)
+        // A usage of several lines ends with an empty one.
+        .filter(|line| {
+            is_usage = line.starts_with("Usage:") || (is_usage && !line.is_empty());
+            !is_usage
+        })
         // No argument begins with `-`, so that clap's tip to pass one after `--` is wrong.
-        .filter(|line| !line.is_empty() && !line.starts_with("Usage:"))
+        .filter(|line| !line.is_empty())
         .filter(|line| !line.starts_with("tip: to pass"))
         .map(|line| line.strip_prefix("error: ").unwrap_or(line))
         .map(|line| if line.starts_with("For more") { "try `--help`" } else { line });
@@ -153,6 +164,8 @@ mod tests {
         assert!(!unknown.contains('\n') && !unknown.contains("Usage"), "{unknown}");
         let incomplete = line(&["--keep", "99"]);
         assert!(incomplete.contains("not provided: --protocol <PROTOCOL>; try"), "{incomplete}");
+        let several = "error: no\n\nUsage: a b\n       a c <X>\n\nFor more information, x\n";
+        assert_eq!(one_line(several), "no; try `--help`");
         let negative = line(&["-1"]);
         assert!(negative.contains("'-1'") && !negative.contains("-- -1"), "{negative}");
     }
@@ -161,6 +174,8 @@ mod tests {
     fn what_is_taken_for_a_command_gets_the_right_one() {
         for (line, suggested) in [
             ("runs", "`fathom show --runs`"),
+            ("fleet facts", "`fathom fleet judge --facts`"),
+            ("store migrate", "`fathom store check`"),
             ("rnu", "`fathom run`"),
             ("disk", "`fathom run file`"),
             ("os.syscall", "`fathom run os.syscall`"),

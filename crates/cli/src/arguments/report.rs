@@ -10,6 +10,7 @@ use super::StoreArguments;
 const EXAMPLES: &str = "\
 Examples:
   fathom report                        write the latest run of this host to report.html
+  fathom report --open                 … and show it in a browser
   fathom report --run latest           without the cases that only other runs have
   fathom report latest~1 latest        overlay two runs, with their comparison
   fathom report latest 0195c3 -o lab.html   overlay a run and a file sweep
@@ -50,6 +51,9 @@ pub struct ReportArguments {
     /// Write to this file atomically; `-` is standard output.
     #[arg(long, short, value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
+    /// Open the file in the browser of this desktop (xdg-open).
+    #[arg(long)]
+    pub open: bool,
     /// Replace an existing file that is not a fathom page.
     #[arg(long)]
     pub force: bool,

@@ -22,6 +22,17 @@ fn leaves(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
     if below.is_empty() { vec![(words.to_vec(), command.clone())] } else { below }
 }
 
+#[test]
+fn commands_are_few() {
+    let mut all = Arguments::command();
+    all.build();
+    let names: Vec<String> = leaves(&all, &[]).iter().map(|(words, _)| words.join(" ")).collect();
+    assert!(names.len() <= 34, "{}: {names:?}", names.len());
+    for kept in ["file calls", "file contend", "file capacity", "file size"] {
+        assert!(names.iter().any(|name| name == kept), "{kept}");
+    }
+}
+
 fn refusal(words: &[String]) -> Option<clap::Error> {
     Arguments::try_parse_from(words).err()
 }

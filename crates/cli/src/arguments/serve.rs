@@ -40,7 +40,7 @@ pub struct ServeArguments {
     pub folder: PathBuf,
     /// Listen on this address, port, or both; repeatable [default: localhost:3284, which is
     /// 127.0.0.1 and ::1; with port 0 only 127.0.0.1].
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = listen)]
+    #[arg(long, visible_alias = "port", value_name = "ADDR[:PORT]", value_parser = listen)]
     pub listen: Vec<Listen>,
     /// Require the token in this file; it is made, readable by its owner only, if missing
     /// [default: $FATHOM_TOKEN_FILE].

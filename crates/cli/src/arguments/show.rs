@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 
+use super::OutputFile;
 use super::by_hand::OutputArguments;
 
 const EXAMPLES: &str = "\
@@ -67,6 +68,8 @@ pub struct ShowArguments {
     pub all: bool,
     #[command(flatten)]
     pub output: OutputArguments,
+    #[command(flatten)]
+    pub file: OutputFile,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

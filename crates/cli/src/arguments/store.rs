@@ -1,12 +1,12 @@
 //! `fathom store` on the command line.
 
-use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use fathom_metric::notation::NotationError;
 
 use super::StoreArguments;
+use super::by_hand::new_label;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,14 +17,6 @@ Examples:
 Without raw samples everything is kept but the samples in JSON and in the page of `fathom report`.
 Always kept: labelled and running runs, the last complete run of each command and of all metrics,
 and the last number of each case of `fathom run`.";
-
-const COPY_EXAMPLES: &str = "\
-Examples:
-  fathom store copy ~/.local/share/fathom/fathom.db postgres://ada@db/team
-  fathom store copy postgres://ada@db/team backup.db
-
-Runs that the second store has are left as they are, and so are runs in progress. The order of the
-runs is kept.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -45,42 +37,54 @@ one.";
 pub struct StoreCommandArguments {
     #[command(subcommand)]
     pub command: StoreCommand,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
     /// Print what old runs occupy, and delete their raw samples or the runs.
     Prune(PruneArguments),
-    /// Copy the runs of a store into another one.
-    Copy(CopyArguments),
+    /// Give a stored run another label, or delete it.
+    Edit(EditArguments),
     /// Read everything in a store against its checksums.
     Check(StoreCheckArguments),
-    /// Migrate a store of an older version; every other command does it, too.
-    Migrate(MigrateArguments),
     /// Send results that a measuring command could not send to its database.
+    // The next command with this store does it, too.
+    #[command(hide = true)]
     Forward(ForwardArguments),
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = COPY_EXAMPLES)]
-pub struct CopyArguments {
-    /// Copy the runs of this store: a file, or postgres://USER@HOST/NAME.
-    #[arg(value_name = "FROM")]
-    pub from: OsString,
-    /// Copy them into this store; a missing file is created.
-    #[arg(value_name = "TO")]
-    pub to: OsString,
-}
+const EDIT_EXAMPLES: &str = "\
+Examples:
+  fathom store edit latest --label before-upgrade
+  fathom store edit 0195c3 --no-label
+  fathom store edit 0195c3 --delete";
 
 #[derive(Debug, Args)]
-#[command(after_help = CHECK_EXAMPLES)]
-pub struct StoreCheckArguments {
+#[command(after_help = EDIT_EXAMPLES)]
+#[command(group(clap::ArgGroup::new("change").required(true)))]
+pub struct EditArguments {
+    /// Run: id or prefix, label, `latest` or `latest~N`.
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Give it this label.
+    #[arg(long, value_name = "TEXT", value_parser = new_label, group = "change")]
+    pub label: Option<String>,
+    /// Take its label away, so that `store prune` may delete it.
+    #[arg(long, group = "change")]
+    pub no_label: bool,
+    /// Delete it with all its results.
+    #[arg(long, group = "change")]
+    pub delete: bool,
     #[command(flatten)]
     pub store: StoreArguments,
 }
 
 #[derive(Debug, Args)]
-pub struct MigrateArguments {
+#[command(after_help = CHECK_EXAMPLES)]
+pub struct StoreCheckArguments {
     #[command(flatten)]
     pub store: StoreArguments,
 }

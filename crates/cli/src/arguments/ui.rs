@@ -32,7 +32,7 @@ Ctrl-C ends it. Making a view takes CPU time on this machine: while it measures,
 pub struct UiArguments {
     /// Listen on this address, port, or both; repeatable [default: localhost:3286, which is
     /// 127.0.0.1 and ::1; with port 0 only 127.0.0.1].
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = listen)]
+    #[arg(long, visible_alias = "port", value_name = "ADDR[:PORT]", value_parser = listen)]
     pub listen: Vec<Listen>,
     /// Require the token in this file; it is made, readable by its owner only, if missing
     /// [default: $FATHOM_TOKEN_FILE].

@@ -15,14 +15,15 @@ use crate::{remedy, terminal};
 
 /// One line, and the exit status of a monitoring plugin. A failure is "unknown".
 pub(super) fn check(arguments: &CheckArguments) -> anyhow::Result<Status> {
-    let (status, text) = match health(arguments) {
-        Ok((state, line)) => (state.status(), line),
-        Err(error) => {
-            let line = health::plugin_line(&remedy::line(&error));
-            (health::HealthState::Unknown.status(), format!("FATHOM UNKNOWN - {line}\n"))
-        }
-    };
-    Ok(match super::print_text(&text) {
+    let (state, text) = health(arguments).unwrap_or_else(|error| {
+        let line = health::plugin_line(&remedy::line(&error));
+        (health::HealthState::Unknown, format!("FATHOM UNKNOWN - {line}\n"))
+    });
+    let status = state.status();
+    let fields = serde_json::json!({
+        "state": state.word(), "exit_status": status, "line": text.trim_end(),
+    });
+    Ok(match super::print(arguments.json, &fields, |_| text) {
         Ok(Status::Success) => Status::Health(status),
         Ok(_) => Status::Health(3),
         Err(error) => {

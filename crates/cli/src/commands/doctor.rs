@@ -34,7 +34,9 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
     }
     let printed = match arguments.openmetrics {
         true => super::print_text(&fathom_report::export::findings(&diagnosis)),
-        false => super::print(arguments.json, &diagnosis, |layout| {
+        // It has a schema of its own.
+        false if arguments.json => super::print_text(&fathom_report::json(&diagnosis)),
+        false => super::print(false, &diagnosis, |layout| {
             let is_whole = arguments.only.is_empty() && arguments.ignore.is_empty();
             fathom_report::doctor(&diagnosis, layout.width, arguments.all, is_whole)
         }),

@@ -9,17 +9,20 @@ use fathom_store::CaseSearch;
 use super::stored_run;
 use crate::arguments::ExplainArguments;
 use crate::exit::Status;
-use crate::terminal::{self, TerminalOutput};
+use crate::terminal;
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
     let words = arguments.metrics.iter().map(|word| super::selector(word));
     let words = words.collect::<Result<Vec<_>, _>>()?;
     let width = terminal::width();
-    let mut text = String::new();
+    let (mut text, mut described) = (String::new(), Vec::new());
     for word in &words {
         // Whether the named cases exist depends on the machine: the stored results decide that.
         for entry in super::metrics_named(vec![word.name.clone()])? {
             let results = latest_results(entry, word, arguments, width)?;
+            let mut fields = super::list::as_json(entry);
+            fields["results"] = serde_json::to_value(&results.records)?;
+            described.push(fields);
             let about = entry.about();
             text += &format!("{}  {} [{}]\n", about.id, about.title, about.unit.symbol());
             text += &results.answer;
@@ -27,9 +30,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
             text += &results.accounts;
         }
     }
-    let mut output = TerminalOutput::new();
-    output.write(&text);
-    super::output_status(&output)
+    super::print_list(arguments.json, "metrics", &described, |_| text)
 }
 
 fn description(entry: &Entry, width: usize) -> String {
@@ -61,6 +62,7 @@ fn description(entry: &Entry, width: usize) -> String {
 struct LatestResults {
     answer: String,
     accounts: String,
+    records: Vec<Record>,
 }
 
 /// The results of `--run`, or the newest of each case on the default host; if there are none, the
@@ -105,12 +107,13 @@ fn latest_results(
         // Each run of a command by hand is about another subject.
         runs.truncate(if matches!(entry, Entry::ByHand(_)) { 1 } else { runs.len() });
     }
-    let (mut found, mut known) = (LatestResults::default(), Vec::<Record>::new());
+    let mut found = LatestResults::default();
     for run in runs {
         let document = stored_run::of_store(&store, &run, false)?;
         let of_metric =
             |record: &&Record| record.metric.as_str() == about.id && word.selects(&record.params);
-        let is_new = |record: &&Record| known.iter().all(|known| known.params != record.params);
+        let is_new =
+            |record: &&Record| found.records.iter().all(|known| known.params != record.params);
         let records = document.records.iter().filter(of_metric).filter(is_new);
         let records: Vec<Record> = records.cloned().collect();
         if !records.is_empty() {
@@ -122,7 +125,7 @@ fn latest_results(
             }
             found.accounts += &format!("\nin run {run} of {}:\n{results}\n", document.run.started);
         }
-        known.extend(records);
+        found.records.extend(records);
     }
     match (found.accounts.is_empty(), named) {
         (false, _) => Ok(found),

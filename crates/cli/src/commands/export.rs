@@ -26,6 +26,9 @@ pub(super) const REPLACEABLE: Replaceable =
 
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
     use FormatName::{Csv, GithubAction, Json, Jsonl, Limits, Openmetrics, Typical};
+    if let Some(to) = &arguments.to {
+        return super::store::copy(&arguments.store, to);
+    }
     let format = arguments.format;
     if arguments.samples && !matches!(format, Json | Jsonl | Csv) {
         usage_error!("--samples: only JSON and CSV have raw samples (--format csv)");

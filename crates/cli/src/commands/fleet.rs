@@ -2,12 +2,12 @@
 
 mod engine;
 mod far_end;
+mod folding;
 mod gather;
 mod gathering;
 mod known_hosts;
 mod listening;
 mod load;
-mod manifest;
 mod member;
 mod order;
 mod pairs;
@@ -26,7 +26,7 @@ use serde::Serialize;
 use super::compare::SIDES_MAX;
 use super::{group, stored_run};
 use crate::arguments::StoreArguments;
-use crate::arguments::fleet::{FactsArguments, FleetCommand, FleetOutput};
+use crate::arguments::fleet::{FleetCommand, FleetOutput};
 use crate::exit::{Status, usage_error};
 
 pub(super) fn fleet(command: &FleetCommand) -> anyhow::Result<Status> {
@@ -35,16 +35,10 @@ pub(super) fn fleet(command: &FleetCommand) -> anyhow::Result<Status> {
         FleetCommand::Load(arguments) => load::load(arguments),
         FleetCommand::Pairs(arguments) => pairs::pairs(arguments),
         FleetCommand::FarEnd(arguments) => far_end::serve(arguments),
-        FleetCommand::Judge(judge) => of_runs(&judge.runs, &judge.output, true),
-        FleetCommand::Facts(facts) if is_of_members(facts) => run::facts(facts),
-        FleetCommand::Facts(facts) => of_runs(&facts.runs, &facts.output, false),
+        FleetCommand::Judge(judge) if judge.runs.is_empty() => run::facts(judge),
+        FleetCommand::Judge(judge) => of_runs(&judge.runs, &judge.output, !judge.facts),
         FleetCommand::Member(arguments) => member::member(arguments),
-        FleetCommand::Manifest(arguments) => manifest::manifest(arguments),
     }
-}
-
-fn is_of_members(facts: &FactsArguments) -> bool {
-    facts.runs.is_empty()
 }
 
 fn of_runs(names: &[String], output: &FleetOutput, numbers: bool) -> anyhow::Result<Status> {

@@ -28,7 +28,8 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     for id in not_stored {
         terminal::warn(&format!("`{}` measures {id}", crate::remedy::measuring(&word, &id)));
     }
-    let printed = super::print(arguments.json, &all, |layout| render(&all, layout))?;
+    let printed =
+        super::print_list(arguments.json, "histories", &all, |layout| render(&all, layout))?;
     let is_empty = all.iter().all(|history| history.series.is_empty());
     Ok(if is_empty && printed == Status::Success { Status::Incomplete } else { printed })
 }

@@ -27,7 +27,7 @@ pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
         words => found(words)?,
     };
     let all: Vec<Value> = entries.iter().map(|entry| as_json(entry)).collect();
-    super::print(arguments.json, &all, |layout| {
+    super::print_list(arguments.json, "metrics", &all, |layout| {
         let is_exact = |word: &String| entries.iter().any(|entry| entry.about().id == *word);
         if !arguments.metrics.is_empty() && super::named(&arguments.metrics).iter().all(is_exact) {
             return entries.iter().map(|entry| whole(entry.about(), layout.width)).collect();
@@ -159,7 +159,7 @@ fn types(words: &[String], json: bool) -> anyhow::Result<Status> {
         |(name, one)| json!({"type": name, "cpus": one.cpus, "cpu": one.cpu, "date": one.date}),
     );
     let values: Vec<Value> = values.collect();
-    super::print(json, &values, |layout| {
+    super::print_list(json, "types", &values, |layout| {
         let mut text = String::new();
         for of_provider in all.chunk_by(|(_, a), (_, b)| a.provider == b.provider) {
             if words.is_empty() {
@@ -179,7 +179,7 @@ fn types(words: &[String], json: bool) -> anyhow::Result<Status> {
     })
 }
 
-fn as_json(entry: &Entry) -> Value {
+pub(super) fn as_json(entry: &Entry) -> Value {
     let about = entry.about();
     let parameters: Vec<Value> = about
         .parameters

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::create_dir_all;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use fathom_analysis::compare::{self as comparing, Comparison};
@@ -37,6 +38,22 @@ const REPLACEABLE: Replaceable = Replaceable {
 };
 
 pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
+    if arguments.open && arguments.output == Path::new("-") {
+        usage_error!("--open: names a file, and `-o -` makes none");
+    }
+    let status = write_report(arguments)?;
+    if arguments.open {
+        let mut opener = Command::new("xdg-open");
+        opener.arg(&arguments.output).stdin(Stdio::null()).stdout(Stdio::null());
+        if let Err(error) = opener.stderr(Stdio::null()).spawn() {
+            let path = arguments.output.display();
+            terminal::warn(&format!("--open: xdg-open: {error}; open {path} in a browser"));
+        }
+    }
+    Ok(status)
+}
+
+fn write_report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     // `--reference` without a name.
     if arguments.reference.as_deref() == Some("") {
         return reference::list();

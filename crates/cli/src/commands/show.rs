@@ -21,7 +21,7 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     if arguments.runs {
         let rows = stored_run::open_store(&output.store)?.runs()?;
         let listings: Vec<RunListing> = rows.into_iter().map(listing).collect();
-        return super::print(output.json, &listings, |layout| {
+        return super::print_list(output.json, "runs", &listings, |layout| {
             fathom_report::runs(&listings, layout)
         });
     }

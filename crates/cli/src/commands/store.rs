@@ -1,15 +1,18 @@
-//! `fathom store`: frees space, copies, checks, migrates, forwards.
+//! `fathom store`: frees space, edits, copies, checks, forwards.
+
+use std::ffi::OsStr;
 
 use anyhow::bail;
 use fathom_measure::clock;
-use fathom_record::RunState;
-use fathom_store::{Keep, OldRun, Place, Store, StoreError, Taken, VERSION};
+use fathom_record::{Run, RunState};
+use fathom_store::{Keep, OldRun, Place, Store, StoreError, Taken};
+use serde_json::json;
 
 use super::spool::Spool;
 use super::{counted, scratch_folder, stored_run};
 use crate::arguments::StoreArguments;
 use crate::arguments::store::{
-    CopyArguments, Kept, PruneArguments, StoreCommand, StoreCommandArguments,
+    EditArguments, Kept, PruneArguments, StoreCommand, StoreCommandArguments,
 };
 use crate::exit::{Status, usage_error};
 use crate::live::timestamp_of;
@@ -18,20 +21,44 @@ use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
 
 pub(super) fn store(arguments: &StoreCommandArguments) -> anyhow::Result<Status> {
     match &arguments.command {
-        StoreCommand::Prune(prune) => self::prune(prune),
-        StoreCommand::Copy(copy) => self::copy(copy),
-        StoreCommand::Check(check) => self::check(&check.store),
-        StoreCommand::Migrate(migrate) => self::migrate(&migrate.store),
-        StoreCommand::Forward(forward) => self::forward(&forward.store),
+        StoreCommand::Prune(prune) => self::prune(prune, arguments.json),
+        StoreCommand::Edit(edit) => self::edit(edit, arguments.json),
+        StoreCommand::Check(check) => self::check(&check.store, arguments.json),
+        StoreCommand::Forward(forward) => self::forward(&forward.store, arguments.json),
     }
 }
 
-/// Copies runs, the oldest first.
-fn copy(arguments: &CopyArguments) -> anyhow::Result<Status> {
-    let [from, to] = [&arguments.from, &arguments.to].map(|text| Place::parse(text));
-    let (from, to) = (from?, to?);
+/// Relabels or deletes a run.
+fn edit(arguments: &EditArguments, json: bool) -> anyhow::Result<Status> {
+    let place = stored_run::store_place(&arguments.store)?;
+    // Opening it for writing would create it.
+    let store = stored_run::announced(Store::open_existing(&place)?);
+    let id = stored_run::find(&store, &arguments.run)?;
+    let run = store.document(&id, false)?.run;
+    if matches!(run.state, RunState::Running | RunState::Unknown) {
+        bail!("store edit: run {id} is in progress");
+    }
+    drop(store);
+    let mut store = Store::open(&place)?;
+    let label = if arguments.delete { run.label.clone() } else { arguments.label.clone() };
+    if arguments.delete {
+        store.delete_run(&id)?;
+    } else {
+        store.update_run(&Run { label: label.clone(), ..run })?;
+    }
+    let fields = json!({ "run": id, "label": label, "deleted": arguments.delete });
+    super::print(json, &fields, |_| match &label {
+        _ if arguments.delete => format!("Deleted run {id}.\n"),
+        Some(label) => format!("Run {id} has the label {label}.\n"),
+        None => format!("Run {id} has no label.\n"),
+    })
+}
+
+/// Copies runs into another store, the oldest first.
+pub(super) fn copy(from: &StoreArguments, to: &OsStr) -> anyhow::Result<Status> {
+    let (from, to) = (stored_run::store_place(from)?, Place::parse(to)?);
     if from == to {
-        usage_error!("store copy: {from} is on both sides");
+        usage_error!("export --to: {from} is on both sides");
     }
     let from = stored_run::announced(Store::open_existing(&from)?);
     let runs = from.runs()?;
@@ -69,7 +96,7 @@ fn copy(arguments: &CopyArguments) -> anyhow::Result<Status> {
 }
 
 /// Reads everything, and lists the damage.
-fn check(arguments: &StoreArguments) -> anyhow::Result<Status> {
+fn check(arguments: &StoreArguments, json: bool) -> anyhow::Result<Status> {
     let place = stored_run::store_place(arguments)?;
     let store = stored_run::announced(Store::open_existing(&place)?);
     let mut damage = store.damage()?;
@@ -90,18 +117,15 @@ fn check(arguments: &StoreArguments) -> anyhow::Result<Status> {
         0 => "no damage".to_owned(),
         number => counted(number, "damaged part"),
     };
-    let status = super::print_text(&format!("{lines}{place}: {what}; {found}.\n"))?;
+    let fields = json!({
+        "store": place.to_string(), "runs": runs.len(), "intact_records": records, "damage": damage,
+    });
+    let status = super::print(json, &fields, |_| format!("{lines}{place}: {what}; {found}.\n"))?;
     Ok(if damage.is_empty() { status } else { Status::Incomplete })
 }
 
-fn migrate(arguments: &StoreArguments) -> anyhow::Result<Status> {
-    let place = stored_run::store_place(arguments)?;
-    stored_run::announced(Store::open_existing(&place)?);
-    super::print_text(&format!("{place} has version {VERSION}.\n"))
-}
-
 /// Sends what is in the spool of a database.
-fn forward(arguments: &StoreArguments) -> anyhow::Result<Status> {
+fn forward(arguments: &StoreArguments, json: bool) -> anyhow::Result<Status> {
     let place = stored_run::store_place(arguments)?;
     let Place::Database(address) = &place else {
         bail!("store forward: {place} is a file, in which results are stored at once");
@@ -112,11 +136,16 @@ fn forward(arguments: &StoreArguments) -> anyhow::Result<Status> {
         number => format!("; {number} in progress"),
     };
     let runs = counted(sent.ended, "run");
-    let status = super::print_text(&format!("Sent {runs} to {place}{in_progress}.\n"))?;
+    let fields = json!({
+        "store": place.to_string(), "sent": sent.ended, "in_progress": sent.in_progress,
+        "failed": sent.failed,
+    });
+    let status =
+        super::print(json, &fields, |_| format!("Sent {runs} to {place}{in_progress}.\n"))?;
     Ok(if sent.failed > 0 { Status::Failed } else { status })
 }
 
-fn prune(prune: &PruneArguments) -> anyhow::Result<Status> {
+fn prune(prune: &PruneArguments, json: bool) -> anyhow::Result<Status> {
     let place = stored_run::store_place(&prune.store)?;
     // Opening it for writing would create it.
     let store = stored_run::announced(Store::open_existing(&place)?);
@@ -130,12 +159,22 @@ fn prune(prune: &PruneArguments) -> anyhow::Result<Status> {
     let old = store.old_runs(&keep)?;
     drop(store);
     let mut text = announcement(&old);
-    if old.is_empty() || !(prune.samples || prune.runs) {
-        text += "Nothing was deleted.\n";
-    } else {
-        text += &deleted(prune, &old, Store::open(&place)?)?;
-    }
-    super::print_text(&text)
+    let is_kept = old.is_empty() || !(prune.samples || prune.runs);
+    text += &match is_kept {
+        true => "Nothing was deleted.\n".to_owned(),
+        false => deleted(prune, &old, Store::open(&place)?)?,
+    };
+    let fields = json!({
+        "runs_not_kept": old.len(),
+        "samples_bytes": old.iter().map(|run| run.samples_bytes).sum::<u64>(),
+        "bytes": old.iter().map(|run| run.bytes).sum::<u64>(),
+        "deleted": match is_kept {
+            true => "nothing",
+            false if prune.runs => "runs",
+            false => "samples",
+        },
+    });
+    super::print(json, &fields, |_| text)
 }
 
 /// What the runs occupy, and what deletes it.

@@ -136,6 +136,10 @@ fn failing_command_ends_the_runs_unless_accepted() {
 #[test]
 fn wrong_requests_are_refused_before_anything_starts() {
     let env = ProgramTestEnv::new();
+    script(&env, "crlf", "#!/bin/sh\r\necho\r\n");
+    script(&env, "old", "#!/nonesuch/perl -w\n");
+    let fifo = std::process::Command::new("mkfifo").arg(env.file("fifo")).status();
+    assert!(fifo.expect("mkfifo").success());
     for (arguments, status, parts) in [
         (&["ls | wc"][..], 2, &["`ls | wc`", "shell syntax", "--shell sh"][..]),
         (&["LANG=C sort"], 2, &["sets a variable", "env LANG=C"]),
@@ -151,6 +155,11 @@ fn wrong_requests_are_refused_before_anything_starts() {
         (&["true", "--cpu", "100000"], 1, &["--cpu 100000", "allowed"]),
         (&["true", "--shell", "nonesuch-shell"], 1, &["nonesuch-shell"]),
         (&["--shell", "sh", "--", "true"], 2, &["--shell", "--"]),
+        (&["cat", "--input", "."], 1, &["not a regular file", "first run"]),
+        (&["cat", "--input", "fifo"], 1, &["fifo: a pipe", "first run"]),
+        (&["./crlf"], 1, &["CR LF", "sed -i 's/\\r$//' ./crlf"]),
+        (&["./old"], 1, &["#! line names /nonesuch/perl"]),
+        (&["true", "-P", "t", "0.5..2"], 2, &["`0.5..2`"]),
         (&[], 2, &["name a command"]),
     ] {
         let hook = ["--prepare", "echo hook >> log"];
@@ -159,6 +168,32 @@ fn wrong_requests_are_refused_before_anything_starts() {
         assert_contains(&text(&output.stderr), parts);
     }
     assert_eq!(log(&env), "", "a hook ran");
+}
+
+fn script(env: &ProgramTestEnv, name: &str, text: &str) {
+    let (path, mode) = (env.file(name), std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    fs::write(&path, text).expect("a file");
+    fs::set_permissions(&path, mode).expect("it is ours");
+}
+
+#[test]
+fn script_without_its_first_line_is_named() {
+    let env = ProgramTestEnv::new();
+    script(&env, "bare", "echo a\n");
+    failed(&bench(&env, &["./bare", "--runs", "1"]), &["without a #! line", "`sh ./bare`"]);
+}
+
+#[test]
+fn expected_statuses_and_arguments_of_the_shell_are_those_given() {
+    let env = ProgramTestEnv::new();
+    let grep = ["grep -q a /dev/null", "true", "--exit", "0,1", "--runs", "2"];
+    assert_status(&bench(&env, &grep), 0);
+    failed(&bench(&env, &["sh -c 'exit 2'", "--exit", "0,1", "--runs", "2"]), &["0 or 1"]);
+    let shell = ["--shell", "sh -e", "false; true", "--runs", "2"];
+    failed(&bench(&env, &shell), &["status 1"]);
+    let decimals = ["sleep {t}", "-P", "t", "0.001,0.002", "--runs", "2", "--json"];
+    let document = document(&bench(&env, &decimals));
+    assert_eq!(document.records[1].name(), "bench.sleep-t{t=0.002}");
 }
 
 #[test]
@@ -407,4 +442,6 @@ fn names_that_no_parameter_has_are_said() {
     let env = ProgramTestEnv::new();
     let output = bench(&env, &["echo {n} {m}", "-P", "n", "1,2", "--runs", "1"]);
     assert_message(&output, 0, &["{m} stays as it is"]);
+    let output = bench(&env, &["true", "--prepare", "true {k}", "--runs", "1"]);
+    assert_message(&output, 0, &["{k} stays as it is"]);
 }

@@ -24,7 +24,7 @@ const LONG: [&str; 23] = [
     "fleet load",
     "fleet pairs",
     "fleet member",
-    "fleet facts --hosts",
+    "fleet judge --facts --hosts",
     "file calls",
     "file contend",
     "file capacity",

@@ -101,7 +101,7 @@ fn odd_host_is_named_and_the_status_is_3() {
 #[test]
 fn facts_are_compared_without_numbers() {
     let env = env_with_odd_host();
-    let output = env.exec(&format!("fleet facts {}", files(8)));
+    let output = env.exec(&format!("fleet judge --facts {}", files(8)));
     assert_status(&output, 3);
     let screen = text(&output.stdout);
     let odd = "governor: powersave instead of performance on 7 of 8 hosts";
@@ -112,7 +112,7 @@ fn facts_are_compared_without_numbers() {
     slow[2].records.iter_mut().for_each(|record| slower(record, 2.0));
     let slow = write(&env, &slow);
     assert_contains(
-        &env.stdout(&format!("fleet facts {slow}")),
+        &env.stdout(&format!("fleet judge --facts {slow}")),
         &["no odd fact: 6 hosts compared"],
     );
     assert_status(&env.exec(&format!("fleet judge {slow}")), 3);
@@ -131,7 +131,9 @@ fn fewer_than_five_hosts_are_undecided() {
     let few = "4 hosts: nothing judged: no group of equal hardware has 5 hosts";
     // Numbers of so few stand side by side.
     let sides = ["of 4", "memory latency, L1", "node1", "node4", few];
-    for (command, expected) in [("judge", &sides[..]), ("facts", &[few, "node[1-4]: AMD EPYC"])] {
+    for (command, expected) in
+        [("judge", &sides[..]), ("judge --facts", &[few, "node[1-4]: AMD EPYC"])]
+    {
         let output = env.exec(&format!("fleet {command} {}", files(4)));
         assert_status(&output, 5);
         assert_contains(&text(&output.stdout), expected);

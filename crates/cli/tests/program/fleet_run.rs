@@ -1,8 +1,10 @@
 //! `fathom fleet run`: members as processes of this machine, and a crowd in this process.
 
+use std::fs;
 use std::io::{BufReader, Read as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 
 use fathom_far::Token;
@@ -321,7 +323,7 @@ fn crowd_delivers_but_for_those_that_are_lost() {
 #[test]
 fn facts_of_members_are_compared_without_measuring() {
     let env = ProgramTestEnv::new();
-    let mut command = env.command("fleet facts --members 6 --json");
+    let mut command = env.command("fleet judge --facts --members 6 --json");
     command.env("FATHOM_TOKEN", TOKEN);
     let coordinator = FleetRunCoordinator::from_command(command);
     let address = coordinator.address();
@@ -340,6 +342,37 @@ fn facts_of_members_are_compared_without_measuring() {
     assert!(!env.store().exists(), "nothing was measured, so nothing is stored");
 }
 
+/// As sshd does: a banner before the login, a message of the day, then the command.
+const SSH: &str = "#!/bin/sh
+[ $1 = -G ] && { echo hostname 127.0.0.1; exit; }
+while [ $1 != -- ]; do shift; done
+[ $2 = gone ] && exit 255
+echo '*** Authorised use only. All activity is logged. ***' >&2; echo Welcome to $2
+FATHOM_HOST=$2 exec sh -c \"$3\"
+";
+
+#[test]
+fn banners_of_ssh_are_no_reasons_and_reasons_are_folded() {
+    let env = ProgramTestEnv::new();
+    let program = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().expect("a folder").display();
+    let ssh = env.file("ssh");
+    fs::write(&ssh, SSH).expect("a file");
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let facts = |path: &str| {
+        let mut command = env.command("fleet judge --facts --same-host --hosts a,b,gone");
+        command.env("PATH", format!("{}:{path}/usr/bin:/bin", env.path().display()));
+        command.output().expect("it ran")
+    };
+    let output = facts(&format!("{program}:"));
+    assert_status(&output, 5);
+    assert_contains(&text(&output.stdout), &["2 members joined, 1 did not join: gone (", "a,b"]);
+    let output = facts("");
+    assert_status(&output, 1);
+    let errors = text(&output.stderr);
+    assert!(errors.contains("a,b (sh:") && errors.contains("fathom: not found"), "{errors}");
+    assert!(!errors.contains("Authorised") && !errors.contains("Welcome"), "{errors}");
+}
+
 #[test]
 fn wrong_command_lines_start_nothing() {
     let env = ProgramTestEnv::new();
@@ -349,7 +382,7 @@ fn wrong_command_lines_start_nothing() {
     };
     for (line, parts) in [
         ("fleet run cpu", &["no hosts: add --hosts LIST or --members N"][..]),
-        ("fleet facts", &["no hosts: add --hosts LIST"]),
+        ("fleet judge --facts", &["no hosts: add --hosts LIST"]),
         ("fleet run no.such.metric --members 2", &["no.such.metric"]),
         ("fleet run file.sweep --members 2", &["file.sweep"]),
         ("fleet run cpu --push --members 2", &["--push", "--members"]),
@@ -359,7 +392,6 @@ fn wrong_command_lines_start_nothing() {
         ("fleet run cpu --members 2 --listen head:1", &["--listen", "an address of this machine"]),
         ("fleet run cpu --members 2 --together --at-once 1", &["--together", "--at-once"]),
         ("fleet member --join :1", &["--join", "HOST or HOST:PORT"]),
-        ("fleet manifest kubernetes --image a;b --members 2", &["--image", "name of an image"]),
     ] {
         let output = exec(line);
         assert_eq!(output.status.code(), Some(2), "{line}: {}", text(&output.stderr));

@@ -155,6 +155,27 @@ fn seccomp_filter_makes_metrics_unavailable() {
     }
 }
 
+/// As by the usual filter of a container.
+#[test]
+fn transfer_without_io_uring_is_unavailable_by_it_alone() {
+    let env = ProgramTestEnv::new();
+    std::fs::create_dir(env.file("data")).expect("a folder");
+    std::fs::write(env.file("data/a"), vec![7; 10_000]).expect("a file");
+    let line = "transfer data --send-path copy,uring --receive-path copy,uring --repeat 1 --json";
+    let forbidden = [libc::SYS_io_uring_setup, libc::SYS_pidfd_open, libc::SYS_ptrace];
+    let document: Document = json(&run_filtered(&env, &forbidden, line));
+    let missing = missing_records(&document);
+    assert!(!missing.is_empty());
+    for record in missing {
+        let reason = &record.verdict.reasons[0];
+        assert_eq!(reason.cause, fathom_record::Cause::Missing, "{}", record.name());
+        assert!(reason.text.contains("io_uring_setup: Operation not permitted"), "{}", reason.text);
+        assert!(record.name().contains("uring"), "{}", record.name());
+    }
+    let bench = run_filtered(&env, &forbidden, "bench true --runs 2");
+    assert_status(&bench, 0);
+}
+
 #[test]
 fn unpinnable_worker_is_unavailable() {
     let env = ProgramTestEnv::new();

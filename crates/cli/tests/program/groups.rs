@@ -136,7 +136,7 @@ fn groups_are_compared_as_wholes_and_by_host() {
 fn history_of_a_label_has_its_hosts_and_runs_only() {
     let env = env_with_two_groups();
     let histories: Value = json(&env.exec("history os.syscall --label after --json"));
-    let histories = histories.as_array().expect("hosts");
+    let histories = histories["histories"].as_array().expect("hosts");
     assert_eq!(histories.len(), 8);
     for history in histories {
         let points = history["series"][0]["points"].as_array().expect("points");

@@ -90,6 +90,33 @@ fn file_comes_from_trusted_servers_only() {
 }
 
 #[test]
+fn server_gets_the_certificate_that_it_wants() {
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let env = ProgramTestEnv::new();
+        let own = Certificate::of_names(&["localhost"]);
+        std::fs::write(env.file("own.pem"), &own.issuer_pem).expect("a file");
+        std::fs::write(env.file("own.key"), &own.key_pem).expect("a file");
+        let config = Arc::new(own.server_wanting(version));
+        let address = listen(move |near| {
+            let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
+            let mut near = StreamOwned::new(session, near);
+            if read_head(&mut near).is_some() {
+                assert_eq!(near.conn.server_name(), Some("localhost"), "SNI");
+                let _ = near.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx");
+            }
+        });
+        let url = format!("https://localhost:{}/f", address.port());
+        let fetch = |more: &str| env.exec(&format!("fetch {url} --cacert own.pem -o to {more}"));
+        let without = fetch("--retries 0");
+        assert_failure(&without, &["TLS: the server requires a client certificate; name one by"]);
+        assert_failure(&fetch("--cert own.key"), &["--cert own.key: no certificate in PEM"]);
+        assert_status(&fetch("--cert own.pem --key own.key"), 0);
+        let load = env.exec(&format!("load {url} --insecure --cert own.pem --key own.pem"));
+        assert_failure(&load, &["--key own.pem: no private key in PEM"]);
+    }
+}
+
+#[test]
 fn body_without_length_needs_a_close_notify() {
     let address = listen(|mut stream| {
         let _ = stream.read(&mut [0; 4096]);

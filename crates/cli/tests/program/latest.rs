@@ -44,8 +44,8 @@ fn this_host_is_found_by_its_id() {
         env.store_run(&other);
     }
     let histories: serde_json::Value = json(&env.exec("history cpu.frequency --json"));
-    assert_eq!(histories[0]["host_id"].as_str(), stored_run(1).host.id.as_deref());
-    assert_eq!(histories[0]["series"][0]["points"].as_array().map(Vec::len), Some(1));
+    assert_eq!(histories["histories"][0]["host_id"].as_str(), stored_run(1).host.id.as_deref());
+    assert_eq!(histories["histories"][0]["series"][0]["points"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]

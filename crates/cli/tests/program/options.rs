@@ -64,13 +64,14 @@ fn each_option_of_a_view_acts_beside_each_other() {
     /// Words before the options of each view, and a value for each option that takes one.
     const VIEWS: &[&str] = &[
         "compare a b|--fail-on 5%|--undecided pass|--seed 7|--reference 2016-i5-5257u\
-         |--like gcp/c3d-highcpu-4",
+         |--like gcp/c3d-highcpu-4|--output out",
         "export a|--format csv|--margin 10%|--type x/y|--better higher|--limits limits.toml\
-         |--doctor doctor.json|--output out",
-        "explain memory.latency|--run a",
-        "history cpu.call|--host nobody|--label a",
-        "list",
-        "show|--run a|--reference 2016-i5-5257u|--units published|--limits limits.toml",
+         |--doctor doctor.json|--output out|--to copy.db",
+        "explain memory.latency|--run a|--output out",
+        "history cpu.call|--host nobody|--label a|--output out",
+        "list|--output out",
+        "show|--run a|--reference 2016-i5-5257u|--units published|--limits limits.toml\
+         |--output out",
     ];
     /// Options that act on nothing here: why.
     const EXCEPTIONS: &[(&str, &str)] = &[

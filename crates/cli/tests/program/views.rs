@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fathom_record::{Document, Record, RunState, SCHEMA_VERSION};
 use serde_json::Value;
 
-use crate::test_env::{assert_contains, json};
+use crate::test_env::{assert_contains, assert_message, json};
 use crate::{ProgramTestEnv, SHORT, assert_failure, text};
 
 #[test]
@@ -98,7 +98,8 @@ fn every_metric_is_listed_and_explained() {
     let listed = text(&env.run(&["list"]).stdout);
     let json: serde_json::Value = json(&env.exec("list --json"));
     let of_json = |metric: &serde_json::Value| metric["id"].as_str().expect("an id").to_owned();
-    let ids: Vec<String> = json.as_array().expect("a list").iter().map(of_json).collect();
+    let ids: Vec<String> =
+        json["metrics"].as_array().expect("a list").iter().map(of_json).collect();
     let mut groups: BTreeMap<&str, String> = BTreeMap::new();
     for entry in fathom_probes::REGISTRY.entries() {
         let id = entry.about().id;
@@ -158,4 +159,61 @@ fn quiet_run_writes_its_document_and_repeats() {
     assert_contains(&text(&output.stderr), &["run 1 of 2", "run 2 of 2"]);
     let list = env.stdout("show --runs");
     assert_eq!(list.matches("  cpu.frequency; label twice").count(), 2, "{list}");
+}
+
+#[test]
+fn every_json_names_its_schema_and_tool() {
+    let env = ProgramTestEnv::with_run();
+    for line in [
+        "show --json",
+        "show --runs --json",
+        "list cpu --json",
+        "list types c3d --json",
+        "explain cpu.frequency --json",
+        "history cpu.frequency --json",
+        "compare latest latest --json",
+        "fleet judge latest --json",
+        "check --against latest --json",
+        "crosscheck --list --json",
+        "doctor --json",
+        "store check --json",
+        "store prune --keep 1 --json",
+    ] {
+        let output = env.exec(line);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect(line);
+        assert!(json["schema"].is_u64() && json["tool"]["name"] == "fathom", "{line}");
+    }
+    let explained: serde_json::Value = json(&env.exec("explain cpu.frequency --json"));
+    assert_eq!(explained["metrics"][0]["results"][0]["metric"], "cpu.frequency");
+}
+
+#[test]
+fn printed_result_goes_to_the_file_that_is_named() {
+    let env = ProgramTestEnv::with_run();
+    let shown = env.stdout("list cpu.frequency");
+    assert_eq!(env.stdout("list cpu.frequency -o list.txt"), "");
+    let written = || std::fs::read_to_string(env.file("list.txt")).expect("a file");
+    assert_eq!(written(), shown);
+    assert_failure(&env.exec("history cpu.frequency -o list.txt"), &["file exists", "--force"]);
+    env.succeed("history cpu.frequency -o list.txt --force");
+    assert!(written().contains("cpu.frequency") && written() != shown);
+    for line in ["fleet judge latest", "check --against latest"] {
+        env.exec(&format!("{line} -o list.txt --force"));
+        assert!(!written().contains("history") && written().contains("host"), "{line}");
+    }
+    let mut report = env.command("report --open -o page.html");
+    let report = report.env("PATH", env.path()).output().expect("it starts");
+    assert_message(&report, 0, &["--open: xdg-open", "open page.html in a browser"]);
+}
+
+#[test]
+fn one_run_is_relabelled_or_deleted() {
+    let env = ProgramTestEnv::with_run();
+    assert!(env.stdout("store edit latest --label kept").ends_with("has the label kept.\n"));
+    assert_eq!(env.document_of("kept").run.label.as_deref(), Some("kept"));
+    env.succeed("store edit kept --no-label");
+    assert_failure(&env.exec("show kept"), &["no stored run"]);
+    assert!(env.stdout("store check").contains("no damage"));
+    env.succeed("store edit latest --delete");
+    assert_failure(&env.exec("show latest"), &["no"]);
 }

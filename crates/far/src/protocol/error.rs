@@ -48,6 +48,9 @@ pub enum FarError {
     /// The other end reported this error.
     #[error("{0}")]
     Reported(String),
+    /// The other end refused a round before its first byte: what that needs is missing there.
+    #[error("{0}")]
+    Refused(String),
     /// The other end reported that a limit of its host was reached.
     #[error("{0}")]
     Limit(String),
@@ -97,6 +100,11 @@ impl FarError {
             }
             _ => false,
         }
+    }
+
+    /// Whether an end lacks what was asked for, or forbids it.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Path(PathError::Unavailable { .. }))
     }
 
     pub(crate) fn system(call: &'static str) -> impl FnOnce(std::io::Error) -> Self {

@@ -208,7 +208,34 @@ fn servers_of_another_protocol_are_named() {
     // Alerts of an unencrypted handshake.
     assert_eq!(answer(b"\x15\x03\x03\x00\x02\x02\x78"), TlsFault::NoHttp1);
     assert_eq!(answer(b"\x15\x03\x03\x00\x02\x02\x46"), TlsFault::Version);
+    assert_eq!(answer(b"\x15\x03\x03\x00\x02\x02\x28"), TlsFault::Version);
+    assert_eq!(answer(b"\x15\x03\x03\x00\x02\x02\x70"), TlsFault::UnknownName);
+    assert_eq!(answer(b"\x15\x03\x03\x00\x02\x02\x30"), TlsFault::ClientCertificate);
     assert_eq!(answer(b"\x15\x03\x03\x00\x02\x02\x50"), TlsFault::Protocol);
+}
+
+#[test]
+fn certificate_is_shown_to_a_server_that_wants_one() {
+    let own = Certificate::of_names(&["a"]);
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let exchanged = |tls: &Tls| {
+            let socket = echo(own.server_wanting(version), 99, 1, StreamEnd::CloseNotify);
+            let mut stream = Stream::new(socket, Some(tls))?;
+            limits().shake_hands(&mut stream)?;
+            limits().send(&mut stream, b"a")?;
+            limits().receive(&mut stream, &mut [0; 1 << 17])
+        };
+        let without = Tls::new("a", &Trust::All).unwrap();
+        let text = exchanged(&without).unwrap_err().to_string();
+        assert!(text.contains("requires a client certificate"), "{text}");
+        let with = without.with_own(&own.issuer_pem, &own.key_pem).unwrap();
+        assert_eq!(exchanged(&with).unwrap(), 1);
+    }
+    let [tls, other] = [Tls::new("a", &Trust::All).unwrap(), Tls::new("a", &Trust::All).unwrap()];
+    let key = Certificate::of_names(&["a"]).key_pem;
+    let text = tls.with_own(&own.issuer_pem, &key).unwrap_err().to_string();
+    assert_eq!(text, "the key is not that of the certificate");
+    assert!(other.with_own(&own.issuer_pem, &own.issuer_pem).is_err(), "no key");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) fn list(
 ) -> anyhow::Result<Status> {
     let peers = || all.iter().zip(missing);
     let values: Vec<Value> = peers().map(|(one, missing)| as_json(one, *missing)).collect();
-    super::super::print(arguments.json, &values, |layout| {
+    super::super::print_list(arguments.json, "peers", &values, |layout| {
         peers().map(|(one, missing)| lines(one, *missing, layout.width)).collect()
     })
 }

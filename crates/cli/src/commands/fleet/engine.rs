@@ -88,6 +88,13 @@ fn hosts_of(text: &str) -> anyhow::Result<Vec<String>> {
             lines.join(",")
         }
     };
+    if let Some((host, more)) = list.split(',').find_map(|one| one.trim().split_once([' ', '\t'])) {
+        usage_error!(
+            "--hosts: `{host} {}`: only names of hosts, one a line or between commas; slots of MPI \
+             mean nothing here, since each host measures once",
+            more.trim()
+        );
+    }
     let hosts = match expand(&list) {
         Ok(hosts) => hosts,
         Err(why) => usage_error!("--hosts: {}", why.trim_start_matches("hosts: ")),
@@ -97,6 +104,17 @@ fn hosts_of(text: &str) -> anyhow::Result<Vec<String>> {
     let is_host = |host: &&String| !host.starts_with('-') && host.bytes().all(is_allowed);
     if let Some(wrong) = hosts.iter().find(|host| !is_host(host)) {
         usage_error!("--hosts: {wrong:?} is neither a host of ssh nor an existing file");
+    }
+    // An address of IPv6 has several colons.
+    let port = |host: &String| {
+        let (name, port) = host.split_once(':')?;
+        port.parse::<u16>().ok().map(|port| (name.to_owned(), port))
+    };
+    if let Some((name, port)) = hosts.iter().find_map(port) {
+        usage_error!(
+            "--hosts: {name}:{port}: the port of ssh is set in ~/.ssh/config (`Host {name}` with \
+             `Port {port}`); name {name} here"
+        );
     }
     Ok(hosts)
 }
@@ -264,8 +282,10 @@ fn remote(join: &str, host: &str, push: bool) -> String {
         false => format!("{token} && exec fathom {member}"),
         true => format!(
             "d=$(mktemp -d) || exit 1; trap \"rm -rf -- \\\"\\$d\\\"\" EXIT; trap \"exit 143\" \
-             HUP INT TERM; {token} && cat >\"$d/fathom\" && chmod -- 700 \"$d/fathom\" && \
-             \"$d/fathom\" {member}"
+             HUP INT TERM; {token} && cat >\"$d/fathom\" && chmod -- 700 \"$d/fathom\" || exit 1; \
+             [ -x \"$d/fathom\" ] || {{ echo \"${{TMPDIR:-/tmp}} is mounted noexec: set TMPDIR on \
+             that host to a folder that may have programs, or install fathom there and leave out \
+             --push\" >&2; exit 126; }}; \"$d/fathom\" {member}"
         ),
     };
     format!("sh -c {}", shell_word(&script))
@@ -300,6 +320,10 @@ mod tests {
         file.write_all(b"# rack 1\na\nb,c # spare\n\nnode[01-02]\n").unwrap();
         let path = file.path().to_str().unwrap();
         assert_eq!(hosts_of(path).unwrap(), ["a", "b", "c", "node01", "node02"]);
+        let text = |list: &str| hosts_of(list).unwrap_err().to_string();
+        assert!(text("a slots=4,b").contains("slots of MPI"));
+        assert!(text("root@a:2222").contains("`Port 2222`"));
+        assert!(hosts_of("fe80::1,::2222").is_ok());
         for wrong in ["-oProxyCommand=x", "a,a", "a b", "a;reboot", "$(x)", "hosts.txt/x", "n[1"] {
             assert!(hosts_of(wrong).is_err(), "{wrong}");
         }
@@ -346,6 +370,19 @@ mod tests {
             .unwrap();
         let found = run(&remote("h:1", "a", false), folder.path(), b"secret\n");
         assert_eq!(String::from_utf8_lossy(&found.stdout), expected, "{found:?}");
+    }
+
+    #[test]
+    fn folder_without_programs_is_named_with_its_remedy() {
+        fathom_lab::isolate_mounts!();
+        let folder = tempfile::tempdir().unwrap();
+        let mount = ["-t", "tmpfs", "-o", "noexec", "none"];
+        let mounted = Command::new("mount").args(mount).arg(folder.path()).status();
+        assert!(mounted.unwrap().success());
+        let output = run(&remote("h:1", "a", true), folder.path(), b"secret\n#!/bin/sh\n");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = format!("{} is mounted noexec: set TMPDIR", folder.path().display());
+        assert!(text.starts_with(&expected) && text.lines().count() == 1, "{text}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use fathom_record::{Document, Host, Record, RunState};
 
 use super::bare;
 use super::engine::Engine;
+use super::folding::folded;
 use super::known_hosts::KnownHosts;
 use crate::commands::documents;
 use crate::commands::run_store::RunStore;
@@ -143,8 +144,8 @@ impl CoordinatorAudience for Gathering {
 
     fn tick(&mut self, counts: &PlanCounts) -> usize {
         let failed = self.engine.tick(&self.nodes);
-        for (node, reason) in &failed {
-            self.warn(&format!("{node} does not join: {reason}"));
+        for (hosts, reason) in folded(failed.iter().map(|(node, why)| (&node[..], &why[..]))) {
+            self.warn(&format!("not joined: {hosts}: {reason}"));
         }
         if terminal::shows_progress() {
             self.output.progress(PERCENT_BAR, counts.done, &self.progress(counts));

@@ -1,4 +1,4 @@
-//! `fathom fleet run` and `fathom fleet facts` of members: gathers runs, and judges them.
+//! `fathom fleet run` and `fathom fleet judge --facts` of members: gathers runs, and judges them.
 
 use anyhow::bail;
 use fathom_engine::Plan;
@@ -13,7 +13,7 @@ use fathom_report::fleet::render;
 use super::gather::{GatherRequest, Gathered, gather};
 use super::summary::FleetSummary;
 use super::{judgement, of_judgement};
-use crate::arguments::fleet::{FactsArguments, FleetOutput, FleetRunArguments};
+use crate::arguments::fleet::{FleetOutput, FleetRunArguments, JudgeArguments};
 use crate::commands::{named, setup};
 use crate::exit::{OrUsage as _, Status};
 use crate::live::timestamp;
@@ -41,7 +41,7 @@ pub(in super::super) fn run(arguments: &FleetRunArguments) -> anyhow::Result<Sta
     finish(&gathered, FleetSummary::from_gathered(&gathered, Some(&label)), &arguments.output, true)
 }
 
-pub(super) fn facts(arguments: &FactsArguments) -> anyhow::Result<Status> {
+pub(super) fn facts(arguments: &JudgeArguments) -> anyhow::Result<Status> {
     let mut gathered = gather(&GatherRequest {
         gather: &arguments.gather,
         store: None,

@@ -8,6 +8,7 @@ use fathom_record::shell_word;
 use fathom_report::{Layout, paragraph};
 use serde::Serialize;
 
+use super::folding::folded;
 use super::gather::Gathered;
 use crate::commands::counted;
 
@@ -216,11 +217,8 @@ impl FleetSummary {
 
 /// `node[3,17-19] (connection closed), web1 (no sign of life for 30 s)`.
 fn by_reason(missing: &[FleetMissing]) -> String {
-    let mut hosts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for one in missing {
-        hosts.entry(&one.reason).or_default().push(&one.host);
-    }
-    let parts = hosts.into_iter().map(|(reason, hosts)| format!("{} ({reason})", fold(hosts)));
+    let pairs = missing.iter().map(|one| (&one.host[..], &one.reason[..]));
+    let parts = folded(pairs).into_iter().map(|(hosts, reason)| format!("{hosts} ({reason})"));
     parts.collect::<Vec<String>>().join(", ")
 }
 
@@ -255,10 +253,11 @@ mod tests {
         );
         members.extend([ended("n12", silent, None), ended("n10", silent, None)]);
         members.push(ended("n11", Some("connection closed"), None));
-        let absent = [("n13", "ssh: refused"), ("n14", "ssh: refused")];
+        let absent = [("n13", "ssh: n13: refused"), ("n14", "ssh: n14: refused")];
         let summary = FleetSummary::from_gathered(&gathered(members, &absent), Some("x"));
         let words = "12 members joined, 9 delivered, 3 lost: n11 (connection closed), n[10,12] (no \
-                     sign of life for 30 s), 2 did not join: n[13-14] (ssh: refused)";
+                     sign of life for 30 s), 2 did not join: n[13-14] (ssh: HOST: \
+                     refused)";
         assert_eq!(summary.words(), words);
         // Facts are not delivered.
         let facts = gathered(vec![ended("a", None, None)], &[]);
