@@ -39,6 +39,14 @@ const SHAPE: &str = "postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full";
 
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
+        Self::parse_with(text, &|name| std::env::var(name).ok().filter(|it| !it.is_empty()))
+    }
+
+    /// What the address lacks is of the variables of libpq.
+    fn parse_with(
+        text: &str,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, StoreError> {
         let wrong = |reason: String| StoreError::BadAddress { reason };
         let (scheme, rest) = text.split_once(':').unwrap_or_default();
         let scheme = scheme.to_ascii_lowercase();
@@ -79,7 +87,22 @@ impl Address {
             config.password(decoded(password));
         }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            config.host_path(SOCKET_FOLDER);
+            let host = variable("PGHOST").unwrap_or_else(|| SOCKET_FOLDER.to_owned());
+            // A folder is that of a socket.
+            config.host(host);
+        }
+        if config.get_ports().is_empty()
+            && let Some(port) = variable("PGPORT")
+        {
+            config.port(port.parse().map_err(|_| wrong(format!("PGPORT={port}: not a port")))?);
+        }
+        if config.get_user().is_none() {
+            config.user(variable("PGUSER").or_else(login_name).unwrap_or_default());
+        }
+        if config.get_dbname().is_none()
+            && let Some(database) = variable("PGDATABASE")
+        {
+            config.dbname(database);
         }
         // As libpq: the other end of a socket in the file system is this machine.
         let is_local = |host: &Host| matches!(host, Host::Unix(_));
@@ -107,11 +130,6 @@ impl Address {
     /// the password file.
     pub(crate) fn config(&self) -> Result<Config, StoreError> {
         let mut config = (*self.config).clone();
-        if config.get_user().is_none()
-            && let Some(user) = std::env::var_os("PGUSER")
-        {
-            config.user(user.to_string_lossy());
-        }
         if config.get_password().is_some() {
             return Ok(config);
         }
@@ -183,6 +201,15 @@ impl TlsMode {
             _ => Err(format!("sslmode={word}: expected disable, prefer, require or verify-full")),
         }
     }
+}
+
+/// The user of this process, whose name is that of a role where nothing names one.
+fn login_name() -> Option<String> {
+    let id = rustix::process::geteuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let own = fields.into_iter().find(|fields| fields.get(2) == Some(&&*id))?;
+    own.first().map(|name| (*name).to_owned())
 }
 
 fn decoded(text: &str) -> String {
@@ -291,5 +318,23 @@ mod tests {
             assert!(password.is_err() || password.unwrap().as_deref() == Some("secret"));
         }
         assert_eq!(address.password_in(&folder.path().join("none")).unwrap(), None);
+        // By what psql would log in with.
+        std::fs::write(&file, "db2:5433:runs:ada:secret\nlocalhost:5432:me:me:own\n").unwrap();
+        let variables = |name: &str| match name {
+            "PGHOST" => Some("db2".to_owned()),
+            "PGPORT" => Some("5433".to_owned()),
+            "PGUSER" => Some("ada".to_owned()),
+            "PGDATABASE" => Some("runs".to_owned()),
+            _ => None,
+        };
+        let me = |name: &str| (name == "PGUSER").then(|| "me".to_owned());
+        let of = |text: &str, variable: &dyn Fn(&str) -> Option<String>| {
+            Address::parse_with(text, variable).unwrap().password_in(&file).unwrap()
+        };
+        assert_eq!(of("postgres://", &variables).as_deref(), Some("secret"));
+        assert_eq!(of("postgres://bob@/", &variables), None, "the address comes first");
+        assert_eq!(of("postgres://", &me).as_deref(), Some("own"), "the role is the database");
+        let login = Address::parse_with("postgres://db", &|_| None).unwrap();
+        assert_eq!(login.config.get_user(), login_name().as_deref());
     }
 }

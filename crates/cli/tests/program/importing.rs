@@ -97,7 +97,7 @@ fn broken_file_of_a_tool_stores_nothing() {
     let env = ProgramTestEnv::new();
     for (name, text) in [
         ("a.json", HYPERFINE.to_owned()),
-        ("b.json", HYPERFINE.replace("0.011881852", "-0.5")),
+        ("b.json", HYPERFINE.replace("0.011881852", "\"fast\"")),
         ("go.txt", GO.to_owned()),
         ("c.json", "{\"tests\": []}".to_owned()),
     ] {
@@ -106,7 +106,7 @@ fn broken_file_of_a_tool_stores_nothing() {
     fs::write(env.file("d.txt"), b"goos: linux\nBenchmark\xff 1 1 ns/op\n").expect("a file");
     env.assert_failures(
         "import",
-        "a.json b.json | b.json is no result of hyperfine: line 16: -0.5: below 0 | times[3]
+        "a.json b.json | b.json is no result of hyperfine: line 16: invalid type | times[3]
          --format fio a.json | a.json is no result of fio: line | missing field `fio version`
          --format go c.json | c.json is no result of go: line 1: no result of go
          d.txt | d.txt is no result of go: line 2: not UTF-8
