@@ -70,6 +70,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     }
     not_comparable.extend(other_parameters(in_a.keys(), in_b.keys()));
     not_comparable.extend(other_far_hosts(&in_a, &in_b));
+    not_comparable.extend(identity::replaced(&in_a, &in_b));
     weigh::adjust(&mut rows);
     // Unfiltered intervals are too narrow while the speed of the machine drifts or is
     // autocorrelated.

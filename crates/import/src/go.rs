@@ -215,8 +215,8 @@ struct GoLine<'l> {
     values: Vec<(f64, &'l str)>,
 }
 
-/// The result of a line, `BenchmarkName N VALUE UNIT …`; `None` for a name alone, which `-v` prints,
-/// and for one that is followed by what the benchmark itself printed or logged.
+/// The result of a line, `BenchmarkName N VALUE UNIT …`; `None` for a name alone, which `-v`
+/// prints, and for one that is followed by what the benchmark itself printed or logged.
 fn result(line: &str) -> Option<GoLine<'_>> {
     let words: Vec<&str> = line.split_whitespace().take(WORDS_MAX + 1).collect();
     let [name, iterations, pairs @ ..] = words.as_slice() else { return None };

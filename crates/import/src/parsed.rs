@@ -153,7 +153,7 @@ impl ParsedSeries {
         self
     }
 
-    /// Adds a value of a process, in the unit of the tool. One that can be no result costs no other.
+    /// Adds a value of a process, in the unit of the tool. One that can be no result is left out.
     pub(crate) fn push(&mut self, process: usize, value: f64) {
         match self.kind.checked(value) {
             Ok(value) => {

@@ -1,6 +1,8 @@
 //! Files that people have, and what is right for each: `=== NAME`, the file, `--- `, its cases with
-//! reasons and notes. Those of iperf3, criterion and JMH are of the tools themselves; those of k6 and
-//! oha are written from their documentation; the others are invented, as their tools write them.
+//! reasons and notes. Those of iperf3, criterion and JMH are of the tools themselves; those of k6
+//! and oha are written from their documentation; the others are invented.
+
+use std::collections::BTreeSet;
 
 use fathom_import::{DocumentAbout, DocumentSource, Format, decoded, document};
 use fathom_record::{Protocol, Tool};
@@ -51,12 +53,12 @@ fn each_file_has_its_cases_reasons_and_notes() {
         assert_eq!(read(text), expected, "{name}");
         count += 1;
     }
-    assert!(count >= 27, "{count} files");
+    assert!(count >= 16, "{count} files");
 }
 
 #[test]
 fn order_of_fields_encoding_and_other_output_change_nothing() {
-    let (fio, google) = (file("fio-3.1.json"), file("gb-realtime.json"));
+    let (fio, google) = (file("fio-3.1.json"), file("google-benchmark-1.4.json"));
     // A map of serde_json is in the order of its keys.
     let sorted = |text: &str| {
         let value: serde_json::Value = serde_json::from_str(text).expect("JSON");
@@ -83,7 +85,8 @@ fn order_of_fields_encoding_and_other_output_change_nothing() {
             "note: file: printed before the results: ***WARNING*** CPU scaling is enabled.\n",
         ),
     ] {
-        assert_eq!(read(&text), read(plain) + note);
+        let lines = |text: String| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+        assert_eq!(lines(read(&text)), lines(read(plain) + note));
     }
     let client = fio.replace("\"jobs\"", "\"client_stats\"");
     let client =

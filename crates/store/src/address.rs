@@ -86,24 +86,7 @@ impl Address {
         if let Some(password) = Some(password).filter(|it| !it.is_empty()).or(by_query) {
             config.password(decoded(password));
         }
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            let host = variable("PGHOST").unwrap_or_else(|| SOCKET_FOLDER.to_owned());
-            // A folder is that of a socket.
-            config.host(host);
-        }
-        if config.get_ports().is_empty()
-            && let Some(port) = variable("PGPORT")
-        {
-            config.port(port.parse().map_err(|_| wrong(format!("PGPORT={port}: not a port")))?);
-        }
-        if config.get_user().is_none() {
-            config.user(variable("PGUSER").or_else(login_name).unwrap_or_default());
-        }
-        if config.get_dbname().is_none()
-            && let Some(database) = variable("PGDATABASE")
-        {
-            config.dbname(database);
-        }
+        let filled = fill_in(&mut config, variable).map_err(wrong)?;
         // As libpq: the other end of a socket in the file system is this machine.
         let is_local = |host: &Host| matches!(host, Host::Unix(_));
         if config.get_hosts().iter().any(is_local) {
@@ -115,8 +98,8 @@ impl Address {
             TlsMode::Require | TlsMode::VerifyFull => SslMode::Require,
         });
         let is_shown = |pair: &&str| !pair.starts_with("password=") && !pair.is_empty();
-        let shown: Vec<&str> =
-            rest.split_once('?').unwrap_or_default().1.split('&').filter(is_shown).collect();
+        let pairs = rest.split_once('?').unwrap_or_default().1.split('&').filter(is_shown);
+        let shown: Vec<&str> = pairs.chain(filled.iter().map(String::as_str)).collect();
         let shown = format!("{scheme}://{user}{at}{place}{}", joined(&shown));
         Ok(Self { whole: text.to_owned(), shown, config: Box::new(config), tls, roots })
     }
@@ -201,6 +184,38 @@ impl TlsMode {
             _ => Err(format!("sslmode={word}: expected disable, prefer, require or verify-full")),
         }
     }
+}
+
+/// What the address lacks, by the variables of libpq. It is shown as well: the spool of a database
+/// has the name of its whole address.
+fn fill_in(
+    config: &mut Config,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<String>, String> {
+    let mut filled = Vec::new();
+    let mut fill = |is_missing: bool, variable_name: &str, field: &str| {
+        let value = variable(variable_name).filter(|_| is_missing)?;
+        filled.push(format!("{field}={value}"));
+        Some(value)
+    };
+    let has_host = !config.get_hosts().is_empty() || !config.get_hostaddrs().is_empty();
+    let host = fill(!has_host, "PGHOST", "host");
+    if !has_host {
+        // A folder is that of a socket.
+        config.host(host.unwrap_or_else(|| SOCKET_FOLDER.to_owned()));
+    }
+    if let Some(port) = fill(config.get_ports().is_empty(), "PGPORT", "port") {
+        config.port(port.parse().map_err(|_| format!("PGPORT={port}: not a port"))?);
+    }
+    let is_nameless = config.get_user().is_none();
+    let role = fill(is_nameless, "PGUSER", "user").or_else(login_name);
+    if let Some(role) = role.filter(|_| is_nameless) {
+        config.user(role);
+    }
+    if let Some(name) = fill(config.get_dbname().is_none(), "PGDATABASE", "dbname") {
+        config.dbname(name);
+    }
+    Ok(filled)
 }
 
 /// The user of this process, whose name is that of a role where nothing names one.
@@ -332,6 +347,8 @@ mod tests {
             Address::parse_with(text, variable).unwrap().password_in(&file).unwrap()
         };
         assert_eq!(of("postgres://", &variables).as_deref(), Some("secret"));
+        let shown = Address::parse_with("postgres://ada@", &variables).unwrap().to_string();
+        assert_eq!(shown, "postgres://ada@?host=db2&port=5433&dbname=runs");
         assert_eq!(of("postgres://bob@/", &variables), None, "the address comes first");
         assert_eq!(of("postgres://", &me).as_deref(), Some("own"), "the role is the database");
         let login = Address::parse_with("postgres://db", &|_| None).unwrap();

@@ -103,8 +103,8 @@ impl Store {
         self.outlines(OF_METRIC, values![metric])
     }
 
-    /// The record of each case of a metric, without its samples, by run. Of metrics of the user, whose
-    /// ids are made of a part of a name. Damaged ones are left out, as in [`Self::history`].
+    /// The record of each case of a metric, without its samples, by run. Of metrics of the user,
+    /// whose ids are made of a part of a name. Damaged ones are left out, as in [`Self::history`].
     pub fn own_records(
         &self,
         metric: &str,

@@ -1,12 +1,12 @@
-//! What a case is of, where its id is made of a part of a name: commands of the user, and benchmarks
-//! of other tools.
+//! What a case is of, where its id is made of a part of a name: commands of the user, and
+//! benchmarks of other tools.
 
 use std::collections::BTreeMap;
 
 use fathom_record::command::{COLD, COMMAND, INPUT, OUTPUT};
 use fathom_record::{MetricId, Params, Record};
 
-use super::{ByCase, CompareKey};
+use super::{ByCase, CompareKey, NotComparable};
 use crate::differences::Difference;
 
 /// Facts of a command that decide what is timed.
@@ -31,6 +31,21 @@ pub(super) fn as_named_in<'a>(a: ByCase<'a>, b: &ByCase<'a>) -> ByCase<'a> {
         renamed.entry(key).or_default().extend(records);
     }
     renamed
+}
+
+/// The one command that only A has, and the one that only B has, are not compared.
+pub(super) fn replaced(a: &ByCase<'_>, b: &ByCase<'_>) -> Option<NotComparable> {
+    let only = |these: &ByCase<'_>, those: &ByCase<'_>| {
+        let only = these.iter().filter(|(key, _)| !those.contains_key(*key));
+        let mut commands = only.filter_map(|((metric, params, _), records)| {
+            let command = records.last()?.record.text_of(COMMAND)?;
+            Some(((*metric).clone(), (*params).clone(), command.to_owned()))
+        });
+        commands.next().filter(|_| commands.next().is_none())
+    };
+    let ((_, _, of_a), (metric, params, of_b)) = (only(a, b)?, only(b, a)?);
+    let reason = format!("another command, `{of_a}` in A, `{of_b}` in B");
+    Some(NotComparable { metric, params, reason })
 }
 
 /// The tool, the whole name and the parameters.

@@ -12,6 +12,7 @@ use crate::test_env::{assert_error, assert_status, json, text};
 const GO: &str = include_str!("../../../import/tests/data/go.txt");
 const HYPERFINE: &str = include_str!("../../../import/tests/data/hyperfine.json");
 const FIO: &str = include_str!("../../../import/tests/data/fio.json");
+const CASES: &str = include_str!("../../../import/tests/data/cases.txt");
 
 /// Nine files of one benchmark, and the same with this many times its time.
 fn import_go(env: &ProgramTestEnv, label: &str, times: f64) {
@@ -67,6 +68,24 @@ fn imported_runs_are_shown_compared_and_gated() {
     fs::write(env.file("limits.toml"), limits).expect("a file");
     assert_status(&env.exec("show new --limits limits.toml"), 3);
     env.stdout("report old -o page.html");
+}
+
+#[test]
+fn estimates_of_criterion_have_their_neighbours() {
+    let env = ProgramTestEnv::new();
+    let section = CASES.split("=== criterion-files.json\n").nth(1).expect("the case");
+    let files = ["benchmark.json", "sample.json", "estimates.json"];
+    for (name, line) in files.iter().zip(section.lines()) {
+        fs::write(env.file(name), line).expect("a file");
+    }
+    let printed = env.stdout("import --label all estimates.json");
+    assert!(printed.starts_with("Imported 1 case from 1 file of criterion"), "{printed}");
+    let document = env.document_of("all");
+    assert_eq!(document.records[0].name(), "import.criterion.sum.iter{arg=100}");
+    assert_eq!(document.records[0].summary.as_ref().map(|it| it.n), Some(10));
+    fs::remove_file(env.file("benchmark.json")).expect("a file");
+    let refused = "estimates.json | no result of criterion: line 1: no name: benchmark.json";
+    env.assert_failures("import", refused);
 }
 
 #[test]
