@@ -85,6 +85,64 @@ END
   same google-benchmark "$wanted" "$(number copy 'import.google-benchmark.Copy{arg=4096}')" 1e-12
 else skip "Google Benchmark is missing; install with: sudo apt-get install g++ libbenchmark-dev"; fi
 
+if command -v iperf3 > /dev/null; then
+  iperf3 -s -1 -p 5537 -B 127.0.0.1 > /dev/null &
+  for _ in 1 2 3 4 5 6 7 8 9; do
+    iperf3 -c 127.0.0.1 -p 5537 -t 3 --json > tcp.json && break
+    sleep 0.2
+  done
+  "$fathom" import --label tcp tcp.json
+  same iperf3 "$(from_json tcp.json "file['end']['sum_received']['bits_per_second'] / 8")" \
+    "$(number tcp 'import.iperf3.TCP.received{direction=send,streams=1}')" 1e-12
+else skip "iperf3 is missing; install with: sudo apt-get install iperf3"; fi
+
+mkdir -p sum/src sum/benches
+cat > sum/Cargo.toml << 'END'
+[package]
+name = "sum"
+version = "0.1.0"
+edition = "2021"
+[dev-dependencies]
+criterion = { version = "0.5", default-features = false }
+[[bench]]
+name = "sum"
+harness = false
+[workspace]
+END
+echo 'pub fn sum(n: u64) -> u64 { (0..n).map(std::hint::black_box).sum() }' > sum/src/lib.rs
+cat > sum/benches/sum.rs << 'END'
+use criterion::{criterion_group, criterion_main, Criterion};
+fn bench(c: &mut Criterion) {
+    c.bench_function("sum/100", |b| b.iter(|| sum::sum(std::hint::black_box(100))));
+}
+criterion_group!(benches, bench);
+criterion_main!(benches);
+END
+if (cd sum && cargo fetch > /dev/null 2>&1); then
+  (cd sum && cargo bench --bench sum -- --sample-size 10 --measurement-time 1 --warm-up-time 0.2) > /dev/null 2>&1
+  estimates=$(find sum/target/criterion -path '*/new/estimates.json')
+  "$fathom" import --label sum "$estimates"
+  same criterion "$(from_json "$estimates" "file['median']['point_estimate']")" \
+    "$(number sum 'import.criterion.sum{arg=100}')" 1e-9
+else skip "criterion cannot be fetched (cargo)"; fi
+
+jars=$(find ~/.m2 \( -name 'jmh-*.jar' -o -name 'jopt-simple*.jar' -o -name 'commons-math3*.jar' \) 2> /dev/null | paste -sd :)
+if command -v javac > /dev/null && [[ $jars == *jmh-generator-annprocess* ]]; then
+  mkdir out && cat > Sum.java << 'END'
+package lab;
+import org.openjdk.jmh.annotations.*;
+@State(Scope.Thread) @BenchmarkMode(Mode.AverageTime)
+public class Sum {
+  @Benchmark public long sum() { long s = 0; for (int i = 0; i < 1000; i++) s += i * 31L ^ s; return s; }
+}
+END
+  javac -cp "$jars" -processorpath "$jars" -d out Sum.java
+  java -cp "$jars:out" org.openjdk.jmh.Main -f 3 -wi 1 -i 3 -w 100ms -r 100ms -rf json -rff jmh.json > /dev/null
+  "$fathom" import --label jmh jmh.json
+  wanted=$(from_json jmh.json "1e9 * sorted(sorted(fork)[1] for fork in file[0]['primaryMetric']['rawData'])[1]")
+  same JMH "$wanted" "$(number jmh 'import.jmh.lab.Sum.sum{mode=avgt}')" 1e-9
+else skip "JMH is missing; fetch with: mvn dependency:get -Dartifact=org.openjdk.jmh:jmh-generator-annprocess:1.37"; fi
+
 if command -v go > /dev/null; then
   mkdir sums && cat > sums/sums_test.go << 'END'
 package sums

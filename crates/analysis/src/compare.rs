@@ -6,6 +6,7 @@
 mod comparison;
 mod core_speed;
 mod gate;
+mod identity;
 mod noise;
 mod obstacle;
 mod weigh;
@@ -24,8 +25,9 @@ use std::collections::BTreeMap;
 
 use fathom_record::{Document, Host, MetricId, Params, State, Stratum};
 
+use self::identity::other_commands;
 use self::obstacle::{obstacle, other_parameters};
-use crate::differences::{Difference, differences};
+use crate::differences::{Difference, differences as of_runs};
 
 /// Compares run `b` with run `a`. The same documents, noise and seed give the same comparison.
 pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparison {
@@ -39,11 +41,20 @@ pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparis
 /// Without a run to compare against.
 pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -> Comparison {
     let (newest, others) = newest_of(a);
-    let (in_a, in_b) = (by_case(a), by_case(&[b]));
+    let in_b = by_case(&[b]);
+    let in_a = identity::as_named_in(by_case(a), &in_b);
+    let mut differences = of_runs(newest, b);
     let mut rows = Vec::new();
     let mut not_comparable = Vec::new();
     for (key @ (metric, params, _), records_a) in &in_a {
         let Some(record_b) = in_b.get(key).and_then(|records| records.last()) else { continue };
+        // Of a parameter's values one is enough.
+        let commands = records_a.last().map(|a| other_commands(metric, a.record, record_b.record));
+        for one in commands.into_iter().flatten() {
+            if differences.iter().all(|known| known.what != one.what) {
+                differences.push(one);
+            }
+        }
         let obstacles = records_a.iter().map(|one| obstacle(one.record, record_b.record));
         let (fit, unfit): (Vec<_>, Vec<_>) =
             records_a.iter().zip(obstacles).partition(|(_, why)| why.is_none());
@@ -59,6 +70,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     }
     not_comparable.extend(other_parameters(in_a.keys(), in_b.keys()));
     not_comparable.extend(other_far_hosts(&in_a, &in_b));
+    not_comparable.extend(identity::replaced(&in_a, &in_b));
     weigh::adjust(&mut rows);
     // Unfiltered intervals are too narrow while the speed of the machine drifts or is
     // autocorrelated.
@@ -70,7 +82,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     moved.for_each(|row| row.word = row.word.doubted());
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
     let mut within_a: Vec<Difference> = Vec::new();
-    for difference in others.iter().flat_map(|other| differences(other, newest)) {
+    for difference in others.iter().flat_map(|other| of_runs(other, newest)) {
         if !within_a.contains(&difference) {
             within_a.push(difference);
         }
@@ -82,7 +94,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         b: side(b, &newest.host),
         seed,
         noise_runs: noise.runs(),
-        differences: differences(newest, b),
+        differences,
         core: core_speed::changed(newest, b),
         hours_apart: hours_apart(newest, b),
         false_alarms: Comparison::false_alarms(&rows),

@@ -4,13 +4,13 @@
 //! Hosts are never pooled: a series is one case on one host at one effort. A new kernel or setting
 //! does not start a new series; it is listed with the change at which it appeared.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::resume_unwind;
 use std::thread;
 
 use fathom_record::host::name_with_id;
 use fathom_record::{
-    Better, Document, Effort, Headline, Host, Outline, Params, State, Stratum, Unit,
+    Better, Document, Effort, Headline, Host, Outline, Params, Record, State, Stratum, Unit,
 };
 use serde::Serialize;
 
@@ -63,6 +63,17 @@ pub struct HistorySeries {
     pub changes: Vec<Change>,
     /// Changes left out because the core frequency changed as much, by a few percent.
     pub explained: usize,
+    /// Where the name of the case became that of another command or benchmark.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherSubject>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OtherSubject {
+    /// The first run of it.
+    pub run: String,
+    pub before: String,
+    pub after: String,
 }
 
 /// The case in one run.
@@ -165,6 +176,31 @@ pub fn history(
     }
 }
 
+/// The record of a case in a run, by the id of the run.
+pub type CaseRecords = HashMap<(String, Params), Record>;
+
+impl History {
+    /// With where its cases became those of other commands, which only records say.
+    #[must_use]
+    pub fn with_others(mut self, records: &CaseRecords) -> Self {
+        for series in &mut self.series {
+            let of =
+                |point: &HistoryPoint| records.get(&(point.run.clone(), series.params.clone()));
+            let known: Vec<_> =
+                series.points.iter().filter_map(|one| Some((&one.run, of(one)?))).collect();
+            let differ = known.windows(2).filter(|pair| pair[0].1.is_of_another(pair[1].1));
+            let name = |one: &Record| one.whole_name().unwrap_or_default().to_owned();
+            let others = differ.map(|pair| OtherSubject {
+                run: pair[1].0.clone(),
+                before: name(pair[0].1),
+                after: name(pair[1].1),
+            });
+            series.others = others.collect();
+        }
+        self
+    }
+}
+
 /// Each host as recorded by its newest run, by identity: it may have been renamed.
 fn newest_hosts(runs: &[Outline]) -> BTreeMap<&str, &Host> {
     runs.iter().map(|run| (run.document.host.identity(), &run.document.host)).collect()
@@ -224,7 +260,8 @@ fn series(case: &[(&Document, &Headline)]) -> HistorySeries {
     let (params, unit, better) = (Params::clone(&first.params), first.unit, first.better);
     let far = case[0].0.far_host(&params).map(|far| name_with_id(&far.name, far.id.as_deref()));
     let effort = case[0].0.run.effort;
-    HistorySeries { params, far, unit, better, effort, stratum, points, changes, explained }
+    let others = Vec::new();
+    HistorySeries { params, far, unit, better, effort, stratum, points, changes, explained, others }
 }
 
 /// The values of one stratum, for the change detection.

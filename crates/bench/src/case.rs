@@ -72,11 +72,16 @@ pub(crate) fn names(commands: &[CommandLine]) -> Result<Vec<String>, ProcedureEr
             return Err(ProcedureError::usage(format!("name `{name}`: {why}; choose another")));
         }
     }
-    let short: Vec<String> = commands.iter().map(|one| name(one, false)).collect();
+    let names_of = |whole: bool| -> Vec<MadeName> {
+        commands.iter().map(|one| MadeName::new(one, whole)).collect()
+    };
+    let (short, whole) = (names_of(false), names_of(true));
     let mut names: Vec<String> = Vec::new();
     for (at, command) in commands.iter().enumerate() {
-        let is_shared = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
-        let made = if is_shared(&short[at]) { name(command, true) } else { short[at].clone() };
+        let made = match [&short, &whole].into_iter().find(|all| all[at].is_own(all)) {
+            Some(all) => all[at].name.clone(),
+            None => whole[at].with_checksum(),
+        };
         let made = command.name.clone().unwrap_or(made);
         let is_free = |name: &String| {
             name != RATIO
@@ -91,26 +96,49 @@ pub(crate) fn names(commands: &[CommandLine]) -> Result<Vec<String>, ProcedureEr
     Ok(names)
 }
 
-fn name(command: &CommandLine, whole: bool) -> String {
-    let text = match &command.command {
-        BenchInvocation::Line(line) => line.clone(),
-        BenchInvocation::Words(words) => words.join(" "),
-    };
-    let text = text.trim();
-    let (program, rest) = text.split_at(text.find(' ').unwrap_or(text.len()));
-    let program = if whole { program } else { program.rsplit('/').next().unwrap_or(program) };
-    let mut name = String::new();
-    for letter in program.chars().chain(rest.chars()) {
-        match letter {
-            _ if letter.is_ascii_alphanumeric() || letter == '_' => name.push(letter),
-            _ if name.is_empty() || name.ends_with('-') => {}
-            _ => name.push('-'),
+/// A name made of a command, what it is made of, and the whole command.
+struct MadeName {
+    name: String,
+    text: String,
+    command: String,
+}
+
+impl MadeName {
+    /// With the folder of the program, if it is to be whole.
+    fn new(command: &CommandLine, whole: bool) -> Self {
+        let command = match &command.command {
+            BenchInvocation::Line(line) => line.trim().to_owned(),
+            BenchInvocation::Words(words) => words.join(" "),
+        };
+        let (program, rest) = command.split_at(command.find(' ').unwrap_or(command.len()));
+        let file = program.rsplit('/').next().unwrap_or(program);
+        let text = format!("{}{rest}", if whole { program } else { file });
+        let mut name = String::new();
+        for letter in text.chars() {
+            match letter {
+                _ if letter.is_ascii_alphanumeric() || letter == '_' => name.push(letter),
+                _ if name.is_empty() || name.ends_with('-') => {}
+                _ => name.push('-'),
+            }
         }
+        let name = match name.trim_end_matches('-') {
+            "" => "command".to_owned(),
+            name => name.to_owned(),
+        };
+        let made = Self { name, text, command };
+        // What is cut of it is in its checksum.
+        let is_long = made.name.len() > MADE_MAX;
+        Self { name: if is_long { made.with_checksum() } else { made.name.clone() }, ..made }
     }
-    name.truncate(MADE_MAX);
-    match name.trim_end_matches('-') {
-        "" => "command".to_owned(),
-        name => name.to_owned(),
+
+    fn with_checksum(&self) -> String {
+        let kept: String = self.name.chars().take(MADE_MAX - 9).collect();
+        format!("{}-{:08x}", kept.trim_end_matches('-'), crc32fast::hash(self.text.as_bytes()))
+    }
+
+    /// Whether no other command has its name.
+    fn is_own(&self, all: &[Self]) -> bool {
+        all.iter().all(|other| other.name != self.name || other.command == self.command)
     }
 }
 
@@ -131,9 +159,17 @@ mod tests {
         let made = |lines: &[&str]| {
             named(&lines.iter().map(|line| (*line, None)).collect::<Vec<_>>()).unwrap()
         };
-        assert_eq!(made(&["/bin/sort -n --parallel={threads} f"]), ["sort-n-parallel-threads"]);
+        assert_eq!(made(&["/bin/sort -n f"]), ["sort-n-f"]);
         assert_eq!(made(&["old/prog X", "new/prog X"]), ["old-prog-X", "new-prog-X"]);
         assert_eq!(made(&["true", "true", "true"]), ["true", "true-2", "true-3"]);
+        // Long ones that begin alike, and those of other signs, in any order.
+        let [small, large] = ["small", "large"].map(|it| format!("./encode data-of-all/{it}.cfg"));
+        let both = made(&[&small, &large]);
+        assert_eq!(both, ["encode-data-of-06ed1e0d", "encode-data-of-13da9203"]);
+        assert_eq!([made(&[&large]), made(&[&small])].concat(), [both[1].clone(), both[0].clone()]);
+        let signs = made(&["rex 'a+' f", "rex 'a*' f"]);
+        assert!(signs.iter().all(|name| name.starts_with("rex-a-f-")) && signs[0] != signs[1]);
+        assert_eq!(made(&["rex 'a*' f", "rex 'a+' f"]), [signs[1].clone(), signs[0].clone()]);
         assert_eq!(made(&["ratio", "'?'"]), ["ratio-2", "command"]);
     }
 

@@ -205,6 +205,8 @@ fn facts_of(
         let names: Vec<String> = settings.cold.iter().map(|it| it.display().to_string()).collect();
         all.push(Fact::text(facts::COLD, names.join(", ")));
     }
+    let input = settings.input.as_ref();
+    all.extend(input.map(|file| Fact::text(facts::INPUT, file.display().to_string())));
     all.extend(settings.cpu.map(|cpu| Fact::text(facts::CPU, cpu.to_string())));
     all
 }

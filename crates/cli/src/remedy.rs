@@ -81,6 +81,10 @@ fn for_store(error: &StoreError) -> Option<String> {
             "check that the server runs and can be reached, and what the address says: host, port, \
              sslmode; a password is taken from PGPASSWORD or ~/.pgpass",
         ),
+        E::Encoding { .. } => only(
+            "name another database, such as of CREATE DATABASE fathom ENCODING 'UTF8' TEMPLATE \
+             template0",
+        ),
         E::Denied { .. } => or_other("check the role, its password and its rights"),
         E::OnNetwork { .. } => only(
             "name a file on a local disk with --store, or a PostgreSQL database that all share",

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use fathom_analysis::judge::{Expectation, judge};
 use fathom_analysis::statistics;
+use fathom_record::measured_by::NAME;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
-    Cause, Counters, Document, Effort, Host, MeasuredBy, MetricId, Reason, Record, Run,
+    Cause, Counters, Document, Effort, Fact, Host, MeasuredBy, MetricId, Reason, Record, Run,
     SCHEMA_VERSION, Sample, State, Summary, Tool, Verdict, escaped,
 };
 use jiff::Timestamp;
@@ -161,13 +162,14 @@ fn merged(sources: &[DocumentSource]) -> Result<Parsed, Conflict> {
         let last = source.parsed.series.iter().filter_map(|one| one.processes.keys().next_back());
         before += last.max().map_or(0, |last| last + 1);
     }
+    merged.tell_apart();
     // The cases of a metric together, as views show them.
     let mut first = HashMap::new();
     for series in &merged.series {
         let next = first.len();
-        first.entry(series.id.clone()).or_insert(next);
+        first.entry(series.id()).or_insert(next);
     }
-    merged.series.sort_by_key(|series| first.get(&series.id).copied());
+    merged.series.sort_by_key(|series| first.get(&series.id()).copied());
     Ok(merged)
 }
 
@@ -181,12 +183,19 @@ fn run_id(started: Timestamp, sources: &[DocumentSource]) -> String {
 }
 
 fn record(series: &ParsedSeries, measured_by: &MeasuredBy, run: &str) -> Record {
-    let metric = MetricId::new(format!("import.{}.{}", measured_by.tool, series.id));
-    let (params, kind) = (series.params.clone(), series.kind);
-    let mut record = Record::new(metric, params, &series.title, kind.unit, kind.better);
+    let metric = MetricId::new(format!("import.{}.{}", measured_by.tool, series.id()));
+    let (case, kind) = (&series.case, series.kind);
+    let mut record =
+        Record::new(metric, case.params.clone(), &series.title(), kind.unit, kind.better);
     record.visit = format!("{run}/{}", record.name());
     record.measured_by = Some(measured_by.clone());
     record.facts.clone_from(&series.facts);
+    if case.name != case.title {
+        record.facts.push(Fact::text(NAME, case.name.clone()));
+    }
+    let words = case.configuration.iter().map(|(key, value)| format!("{key}={value}"));
+    let words = words.collect::<Vec<_>>().join(" ");
+    record.facts.extend((!words.is_empty()).then(|| Fact::text("configuration", words)));
     record.notes.clone_from(&series.notes);
     let samples: Vec<Sample> = series
         .processes
@@ -199,6 +208,7 @@ fn record(series: &ParsedSeries, measured_by: &MeasuredBy, run: &str) -> Record 
             ..Sample::default()
         })
         .collect();
+    let left_out = series.left_out.as_ref();
     if let Some(failure) = &series.failure {
         record.verdict = Verdict::because(State::Failed, Cause::Crashed, failure.clone());
     } else if let Some(summary) = statistics::summarise(&samples) {
@@ -209,7 +219,16 @@ fn record(series: &ParsedSeries, measured_by: &MeasuredBy, run: &str) -> Record 
                 Verdict::because(State::Unavailable, Cause::TooShort, text)
             }
         };
+        record.verdict.reasons.extend(left_out.map(|(count, why)| {
+            let all = count + summary.n as usize;
+            let text = format!("left out {count} of {all} values, the first with {why}");
+            Reason::new(Cause::WrongWork, text)
+        }));
         record.summary = Some(summary);
+    } else {
+        let why = left_out.map(|(_, why)| why.clone());
+        let why = series.missing.clone().or(why).unwrap_or_else(|| "no value in the file".into());
+        record.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, why);
     }
     let remark = series.remark.as_ref().map(|text| Reason::new(Cause::WrongWork, text));
     record.verdict.reasons.extend(remark);

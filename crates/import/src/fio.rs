@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::json::{self, Number};
 use crate::name;
-use crate::parsed::{ParsedDate, ParsedKind, ParsedSeries};
+use crate::parsed::{ParsedCase, ParsedDate, ParsedKind, ParsedSeries};
 use crate::{ParseError, Parsed};
 
 #[derive(Deserialize)]
@@ -18,12 +18,15 @@ struct FioOutput {
     timestamp_ms: Option<i64>,
     #[serde(default, rename = "global options")]
     options: BTreeMap<String, String>,
+    /// Of `--client` each has its host, and the last is of all.
+    #[serde(default, alias = "client_stats")]
     jobs: Vec<FioJob>,
 }
 
 #[derive(Deserialize)]
 struct FioJob {
     jobname: String,
+    hostname: Option<String>,
     #[serde(default)]
     error: i32,
     #[serde(default, rename = "job options")]
@@ -36,9 +39,13 @@ struct FioJob {
 #[derive(Deserialize)]
 struct FioOperation {
     total_ios: u64,
-    bw_bytes: Number,
+    /// In KiB/s, rounded.
+    bw: Option<Number>,
+    /// Since fio 3.2.
+    bw_bytes: Option<Number>,
     iops: Number,
-    lat_ns: Latency,
+    /// Since fio 3.0.
+    lat_ns: Option<Latency>,
     clat_ns: Option<Latency>,
 }
 
@@ -54,15 +61,8 @@ const PERCENTILES: [(&str, &str); 3] =
     [("50.000000", "50"), ("99.000000", "99"), ("99.900000", "99.9")];
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
-    // Warnings come first.
-    let is_json = |line: &str| line.trim_start().starts_with('{');
-    let before = text.lines().take_while(|line| !is_json(line)).count();
-    let skipped = text.split_inclusive('\n').take(before).map(str::len).sum::<usize>();
-    let rest = &text[skipped..];
-    if rest.is_empty() {
-        return Err(ParseError::new(1, "no JSON; run fio with --output-format=json"));
-    }
-    let output: FioOutput = json::read(rest, before)?;
+    let mut notes = Vec::new();
+    let output: FioOutput = json::read(text, &mut notes)?;
     let version = output.version.trim_start_matches("fio-");
     if !version.starts_with("3.") {
         let what = format!("fio {version}; the output of fio 3 is read");
@@ -72,43 +72,67 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let mut parsed = Parsed {
         version: Some(version.to_owned()),
         date: date.map(|moment| ParsedDate { text: format!("{moment:.3}"), moment }),
+        notes,
         ..Parsed::default()
     };
-    for job in &output.jobs {
-        for one in job.series(&output.options) {
-            let added = parsed.add_new(one, "run fio with --group_reporting, or name the jobs");
+    let is_one = |job: &&FioJob| job.hostname.is_none() || job.jobname != "All clients";
+    for job in output.jobs.iter().filter(is_one) {
+        let case = job.case();
+        // Jobs of one name are processes of `numjobs`.
+        let block = parsed.block(&case);
+        for one in job.series(&case, block, &output.options) {
+            let added = parsed.add(one);
             added.map_err(|what| ParseError::at_last(text, &job.jobname, what))?;
         }
     }
+    let several = parsed.series.iter().find(|one| one.processes.len() > 1);
+    let note = several.map(|one| {
+        let (count, name) = (one.processes.len(), &one.case.title);
+        format!("{count} jobs are named {name}: each is a process, and the numbers are of one job")
+    });
+    parsed.notes.extend(note);
     Ok(parsed)
 }
 
 impl FioJob {
-    fn series(&self, global: &BTreeMap<String, String>) -> Vec<ParsedSeries> {
-        let (title, id) = (name::title(&self.jobname), name::safe(&self.jobname));
+    fn case(&self) -> ParsedCase {
+        let case = ParsedCase::new(&self.jobname, name::safe(&self.jobname), Params::none());
+        self.hostname.iter().fold(case, |case, host| ParsedCase {
+            name: format!("{} on {host}", case.name),
+            ..case.and("client", host)
+        })
+    }
+
+    fn series(
+        &self,
+        case: &ParsedCase,
+        block: usize,
+        global: &BTreeMap<String, String>,
+    ) -> Vec<ParsedSeries> {
         let mut all = Vec::new();
         for (op, operation) in [("read", &self.read), ("write", &self.write), ("trim", &self.trim)]
         {
             let Some(operation) = operation.as_ref().filter(|it| it.total_ios > 0) else {
                 continue;
             };
-            let params = Params::one("op", op);
-            let mut one = |aspect: &str, params: &Params, kind, value: Number| {
-                all.push(ParsedSeries::aspect(&title, &id, aspect, params, kind).with(0, value.0));
+            let case = case.and("op", op);
+            let mut one = |aspect: &str, case: &ParsedCase, kind, value: Option<Number>| {
+                all.extend(value.map(|value| case.aspect(aspect, kind).with(block, value.0)));
             };
-            one("bw", &params, ParsedKind::rate(Unit::BytesPerSecond), operation.bw_bytes);
-            one("iops", &params, ParsedKind::rate(Unit::PerSecond), operation.iops);
-            one("lat", &params, ParsedKind::time(0), operation.lat_ns.mean);
+            let bw = operation.bw_bytes.or(operation.bw.map(|kib| Number(kib.0 * 1024.0)));
+            one("bw", &case, ParsedKind::rate(Unit::BytesPerSecond), bw);
+            one("iops", &case, ParsedKind::rate(Unit::PerSecond), Some(operation.iops));
+            let lat = operation.lat_ns.as_ref().map(|latency| latency.mean);
+            one("lat", &case, ParsedKind::time(0), lat);
             let percentiles = operation.clat_ns.as_ref().map(|latency| &latency.percentile);
             for (key, percentile) in PERCENTILES {
-                if let Some(value) = percentiles.and_then(|it| it.get(key)) {
-                    let params = params.clone().and("percentile", percentile);
-                    one("clat", &params, ParsedKind::time(0), *value);
-                }
+                let value = percentiles.and_then(|it| it.get(key));
+                let case = case.and("percentile", percentile);
+                one("clat", &case, ParsedKind::time(0), value.copied());
             }
         }
         if all.is_empty() && self.error != 0 {
-            all.push(ParsedSeries::new(&title, &id, &Params::none(), ParsedKind::NUMBER));
+            all.push(case.series(ParsedKind::NUMBER));
         }
         if all.is_empty() {
             return all;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::json::{self, Number};
 use crate::name;
-use crate::parsed::{ParsedKind, ParsedSeries};
+use crate::parsed::{ParsedCase, ParsedKind, ParsedSeries};
 use crate::{ParseError, Parsed};
 
 #[derive(Deserialize)]
@@ -30,16 +30,14 @@ struct HyperfineCommand {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
-    let output: HyperfineOutput = json::read(text, 0)?;
     let mut parsed = Parsed::default();
+    let output: HyperfineOutput = json::read(text, &mut parsed.notes)?;
     for command in output.results {
-        let series = command.series();
-        let Some(series) = series.filter(|series| !series.is_empty()) else {
-            let what = format!("`{}` has neither `times` nor `median`", command.command);
-            return Err(ParseError::at_last(text, &command.command, what));
-        };
-        for one in series {
-            let added = parsed.add_new(one, "name the commands, -n");
+        let case = command.case();
+        // A command that was given twice was measured twice.
+        let block = parsed.block(&case);
+        for one in command.series(&case, block) {
+            let added = parsed.add(one);
             added.map_err(|what| ParseError::at_last(text, &command.command, what))?;
         }
     }
@@ -47,20 +45,25 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
 }
 
 impl HyperfineCommand {
-    fn series(&self) -> Option<Vec<ParsedSeries>> {
-        let (title, id) = (name::title(&self.command), name::safe(&self.command));
-        let pairs = self.parameters.iter();
-        let params = pairs.fold(Params::none(), |all, (key, value)| name::with(all, key, value));
-        let mut wall = ParsedSeries::new(&title, &id, &params, ParsedKind::SECONDS);
+    fn case(&self) -> ParsedCase {
+        let case = ParsedCase::new(&self.command, name::safe(&self.command), Params::none());
+        self.parameters.iter().fold(case, |case, (key, value)| {
+            let name = format!("{} {key}={value}", case.name);
+            ParsedCase { name, ..case.and(key, value) }
+        })
+    }
+
+    fn series(&self, case: &ParsedCase, block: usize) -> Vec<ParsedSeries> {
+        let mut wall = case.series(ParsedKind::SECONDS);
         match (&self.times, self.median) {
             (Some(times), _) if !times.is_empty() => {
-                times.iter().for_each(|time| wall.push(0, time.0));
+                times.iter().for_each(|time| wall.push(block, time.0));
             }
             (_, Some(median)) => {
-                wall.push(0, median.0);
+                wall.push(block, median.0);
                 wall.notes.push("the median of the file, which has no single times".to_owned());
             }
-            _ => return None,
+            _ => wall.missing = Some("the file has neither `times` nor `median`".to_owned()),
         }
         let codes = self.exit_codes.iter().flatten();
         let failed = codes.clone().filter(|code| **code != Some(0)).count();
@@ -71,15 +74,14 @@ impl HyperfineCommand {
         }
         let mut all = vec![wall];
         for (aspect, value) in [("user", self.user), ("system", self.system)] {
-            let series = || ParsedSeries::aspect(&title, &id, aspect, &params, ParsedKind::SECONDS);
-            all.extend(value.map(|value| series().with(0, value.0)));
+            let series = || case.aspect(aspect, ParsedKind::SECONDS);
+            all.extend(value.map(|value| series().with(block, value.0)));
         }
         if let Some(sizes) = self.memory_usage_byte.as_ref().filter(|sizes| !sizes.is_empty()) {
-            let kind = ParsedKind::amount(Unit::Bytes);
-            let mut memory = ParsedSeries::aspect(&title, &id, "memory", &params, kind);
-            sizes.iter().for_each(|size| memory.push(0, size.0));
+            let mut memory = case.aspect("memory", ParsedKind::amount(Unit::Bytes));
+            sizes.iter().for_each(|size| memory.push(block, size.0));
             all.push(memory);
         }
-        Some(all)
+        all
     }
 }

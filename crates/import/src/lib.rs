@@ -4,6 +4,7 @@
 //! makes one run of one or more of them. No I/O, no clock: equal texts give equal records.
 #![forbid(unsafe_code)]
 
+mod criterion;
 mod document;
 mod error;
 mod fio;
@@ -11,13 +12,19 @@ pub mod fuzz;
 mod go;
 mod google_benchmark;
 mod hyperfine;
+mod iperf3;
+mod jmh;
 mod json;
+mod k6;
 mod name;
+mod oha;
 mod parsed;
 mod pyperf;
+mod text;
 mod tool;
 
 pub use document::{Conflict, DocumentAbout, DocumentSource, document};
 pub use error::ParseError;
 pub use parsed::Parsed;
+pub use text::decoded;
 pub use tool::Format;

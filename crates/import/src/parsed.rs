@@ -1,11 +1,13 @@
 //! What a file has, whatever the tool.
 
-use std::collections::HashMap;
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fathom_record::plausible::MAGNITUDE_MAX;
 use fathom_record::{Better, Fact, FactValue, Params, Unit};
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 use crate::name;
 
@@ -22,8 +24,10 @@ pub struct Parsed {
     pub(crate) date: Option<ParsedDate>,
     pub(crate) notes: Vec<String>,
     pub(crate) series: Vec<ParsedSeries>,
-    /// Where the series of a case is.
-    pub(crate) cases: HashMap<(String, Params), usize>,
+    /// Where the series of a case is, by its key.
+    pub(crate) places: HashMap<String, usize>,
+    /// How often a benchmark was measured.
+    pub(crate) blocks: HashMap<String, usize>,
     /// About what all series take, and the records made of them.
     pub(crate) bytes: usize,
     /// CRC-32 of the text.
@@ -38,21 +42,90 @@ pub(crate) struct ParsedDate {
     pub(crate) moment: Timestamp,
 }
 
+impl ParsedDate {
+    /// A date, with a zone or without one: then it is the local time of the host, which is kept as
+    /// it is, and ordered as UTC.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let local = || text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok();
+        let moment = text.parse().ok().or_else(|| Some(local()?.timestamp()))?;
+        Some(Self { text: name::title(text), moment })
+    }
+}
+
+/// A benchmark with its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ParsedCase {
+    /// The whole name, with all that tells it from others: what it is known by.
+    pub(crate) name: String,
+    /// As the tool names it.
+    pub(crate) title: String,
+    /// After the name of the tool in the id of the metric; others may have it, too.
+    pub(crate) id: String,
+    pub(crate) params: Params,
+    /// What the file says of the measurement, such as `commit`: benchstat's configuration.
+    pub(crate) configuration: BTreeMap<String, String>,
+}
+
+impl ParsedCase {
+    pub(crate) fn new(name: &str, id: String, params: Params) -> Self {
+        let title = name::title(name);
+        let configuration = BTreeMap::new();
+        // What is cut of a long one is in its checksum.
+        let name = match name::is_long(name) {
+            true => format!("{title}-{:08x}", crc32fast::hash(name.as_bytes())),
+            false => title.clone(),
+        };
+        Self { name, title, id, params, configuration }
+    }
+
+    /// With a parameter.
+    #[must_use]
+    pub(crate) fn and(&self, name: &str, value: &str) -> Self {
+        Self { params: name::with(self.params.clone(), name, value), ..self.clone() }
+    }
+
+    pub(crate) fn series(&self, kind: ParsedKind) -> ParsedSeries {
+        ParsedSeries {
+            case: self.clone(),
+            aspect: None,
+            kind,
+            processes: BTreeMap::new(),
+            batch: 1,
+            failure: None,
+            missing: None,
+            left_out: None,
+            remark: None,
+            facts: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Another quantity of the benchmark, named as its tool does.
+    pub(crate) fn aspect(&self, aspect: &str, kind: ParsedKind) -> ParsedSeries {
+        ParsedSeries { aspect: Some(name::title(aspect)), ..self.series(kind) }
+    }
+
+    fn key(&self) -> String {
+        format!("{}\0{}\0{:?}", self.name, self.params, self.configuration)
+    }
+}
+
 /// The values of one quantity of one benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParsedSeries {
-    /// As the tool names it.
-    pub(crate) title: String,
-    /// After the name of the tool in the id of the metric.
-    pub(crate) id: String,
-    pub(crate) params: Params,
+    pub(crate) case: ParsedCase,
+    pub(crate) aspect: Option<String>,
     pub(crate) kind: ParsedKind,
     /// Values of each process that has some, in the order measured.
     pub(crate) processes: BTreeMap<usize, Vec<f64>>,
     /// Operations of one value.
     pub(crate) batch: u64,
-    /// Why there is no value.
+    /// The error for which there is no value.
     pub(crate) failure: Option<String>,
+    /// Why there is no value without an error.
+    pub(crate) missing: Option<String>,
+    /// How many values can be no result, and why the first cannot.
+    pub(crate) left_out: Option<(usize, String)>,
     /// What the file says of its runs, which were accepted.
     pub(crate) remark: Option<String>,
     pub(crate) facts: Vec<Fact>,
@@ -60,31 +133,17 @@ pub(crate) struct ParsedSeries {
 }
 
 impl ParsedSeries {
-    pub(crate) fn new(title: &str, id: &str, params: &Params, kind: ParsedKind) -> Self {
-        Self {
-            title: title.to_owned(),
-            id: id.to_owned(),
-            params: params.clone(),
-            kind,
-            processes: BTreeMap::new(),
-            batch: 1,
-            failure: None,
-            remark: None,
-            facts: Vec::new(),
-            notes: Vec::new(),
+    pub(crate) fn title(&self) -> String {
+        match &self.aspect {
+            Some(aspect) => name::title(&format!("{}: {aspect}", self.case.title)),
+            None => self.case.title.clone(),
         }
     }
 
-    /// Another quantity of the same benchmark, named as its tool does.
-    pub(crate) fn aspect(
-        title: &str,
-        id: &str,
-        aspect: &str,
-        params: &Params,
-        kind: ParsedKind,
-    ) -> Self {
-        let id = format!("{id}.{}", name::safe(aspect));
-        Self::new(&name::title(&format!("{title}: {aspect}")), &id, params, kind)
+    /// After the name of the tool in the id of the metric.
+    pub(crate) fn id(&self) -> String {
+        let aspect = self.aspect.iter().map(|aspect| format!(".{}", name::safe(aspect)));
+        aspect.fold(self.case.id.clone(), |id, aspect| id + &aspect)
     }
 
     /// With a value of one process, in the unit of the tool.
@@ -94,41 +153,59 @@ impl ParsedSeries {
         self
     }
 
-    /// Adds a value of a process, in the unit of the tool.
+    /// Adds a value of a process, in the unit of the tool. One that can be no result is left out.
     pub(crate) fn push(&mut self, process: usize, value: f64) {
-        self.processes.entry(process).or_default().push(self.kind.in_unit(value));
+        match self.kind.checked(value) {
+            Ok(value) => {
+                self.processes.entry(process).or_default().push(self.kind.in_unit(value));
+            }
+            Err(why) => {
+                let first = || (0, format!("{value} in the file: {why}"));
+                self.left_out.get_or_insert_with(first).0 += 1;
+            }
+        }
     }
 
     fn text_bytes(&self) -> usize {
-        let params = self.params.0.iter();
+        let ParsedCase { name, title, id, params, configuration } = &self.case;
+        let params = params.0.iter();
         let params = params.map(|(name, value)| name.len() + value.to_string().len() + 64);
         let facts = self.facts.iter().map(|fact| match &fact.value {
             FactValue::Text { text } => text.len(),
             _ => 0,
         });
-        self.title.len() + self.id.len() + params.chain(facts).sum::<usize>()
+        let configuration = configuration.iter().map(|(key, value)| key.len() + value.len());
+        let texts = params.chain(facts).chain(configuration).sum::<usize>();
+        name.len() + title.len() + id.len() + texts
     }
 }
 
 impl Parsed {
+    /// How often a benchmark was measured before: each time is a process of its own.
+    pub(crate) fn block(&mut self, case: &ParsedCase) -> usize {
+        let count = self.blocks.entry(case.key()).or_default();
+        *count += 1;
+        *count - 1
+    }
+
     /// Adds a series, or its values to those of the same benchmark before it.
     ///
     /// # Errors
-    /// If another benchmark has its id, it has another unit, or all take too much memory.
+    /// If it has another unit, or all take too much memory.
     pub(crate) fn add(&mut self, mut series: ParsedSeries) -> Result<(), String> {
-        let case = (series.id.clone(), series.params.clone());
-        let at = *self.cases.entry(case).or_insert(self.series.len());
+        let key = format!("{}\0{}", series.case.key(), series.aspect.as_deref().unwrap_or("\0"));
+        let at = *self.places.entry(key).or_insert(self.series.len());
         let (processes, mut bytes) = (std::mem::take(&mut series.processes), 0);
         if let Some(known) = self.series.get_mut(at) {
-            if known.title != series.title {
-                let (one, other, id) = (&known.title, &series.title, &series.id);
-                return Err(format!("`{one}` and `{other}` have one id, {id}: rename one of them"));
-            }
             if known.kind.unit != series.kind.unit {
-                return Err(format!("`{}` has two units", series.title));
+                return Err(format!("`{}` has two units", series.title()));
             }
             known.failure = known.failure.take().or(series.failure);
+            known.missing = known.missing.take().or(series.missing);
             known.remark = known.remark.take().or(series.remark);
+            if let Some((count, why)) = series.left_out {
+                known.left_out.get_or_insert((0, why)).0 += count;
+            }
         } else {
             bytes += SERIES_BYTES + 4 * series.text_bytes();
             self.series.push(series);
@@ -147,16 +224,53 @@ impl Parsed {
         Ok(())
     }
 
-    /// Adds a series of a benchmark that a file has once.
-    ///
-    /// # Errors
-    /// If the file has it before.
-    pub(crate) fn add_new(&mut self, series: ParsedSeries, remedy: &str) -> Result<(), String> {
-        let known = self.cases.get(&(series.id.clone(), series.params.clone()));
-        if known.is_some_and(|at| self.series[*at].title == series.title) {
-            return Err(format!("`{}` is there twice: {remedy}", series.title));
+    /// Gives each case an id of its own, by its whole name, or by a checksum of it where that has
+    /// only signs that no id has: `a+b` and `a*b`. Names that nobody shares are left as they are.
+    pub(crate) fn tell_apart(&mut self) {
+        self.configure();
+        // The second time for an id that another case has as its whole name.
+        for _ in 0..2 {
+            let mut names: HashMap<(String, Params), BTreeSet<String>> = HashMap::new();
+            for one in &self.series {
+                let names = names.entry((one.id(), one.case.params.clone())).or_default();
+                names.insert(one.case.name.clone());
+            }
+            let shared = names.into_values().filter(|names| names.len() > 1).flatten();
+            let shared: BTreeSet<String> = shared.collect();
+            let mut wholes: HashMap<String, usize> = HashMap::new();
+            shared.iter().for_each(|name| *wholes.entry(name::safe(name)).or_default() += 1);
+            for one in &mut self.series {
+                let ParsedCase { name, title, id, .. } = &mut one.case;
+                if !shared.contains(name) {
+                    continue;
+                }
+                let whole = name::safe(name);
+                *id = match wholes[&whole] == 1 && *id != whole {
+                    true => whole,
+                    false => format!("{id}-{:08x}", crc32fast::hash(name.as_bytes())),
+                };
+                title.clone_from(name);
+            }
         }
-        self.add(series)
+    }
+
+    /// What differs of the configurations of a benchmark is a parameter of its cases.
+    fn configure(&mut self) {
+        let mut of_name: HashMap<String, BTreeSet<BTreeMap<String, String>>> = HashMap::new();
+        for ParsedCase { name, configuration, .. } in self.series.iter().map(|one| &one.case) {
+            of_name.entry(name.clone()).or_default().insert(configuration.clone());
+        }
+        for ParsedCase { name, params, configuration, .. } in
+            self.series.iter_mut().map(|one| &mut one.case)
+        {
+            let all = &of_name[name];
+            for (key, value) in &*configuration {
+                if all.iter().any(|other| other.get(key) != Some(value)) {
+                    *params = name::with(std::mem::take(params), key, value);
+                    *name += &format!(" {key}={value}");
+                }
+            }
+        }
     }
 }
 
@@ -200,7 +314,8 @@ impl ParsedKind {
     /// The value, if it can be a result: a time, an amount and a rate are not below 0.
     pub(crate) fn checked(self, value: f64) -> Result<f64, &'static str> {
         match value {
-            _ if !value.is_finite() || value.abs() > MAGNITUDE_MAX => Err("out of range"),
+            _ if !value.is_finite() => Err("no finite number"),
+            _ if value.abs() > MAGNITUDE_MAX => Err("out of range"),
             _ if value < 0.0 && self.better != Better::Neither => Err("below 0"),
             _ => Ok(value),
         }
@@ -235,19 +350,45 @@ mod tests {
         assert_eq!([0.0, 1e308].map(|it| shifted(it, 9)), [0.0, f64::INFINITY]);
     }
 
-    #[test]
-    fn one_id_is_of_one_benchmark() {
-        let series =
-            |title: &str| ParsedSeries::new(title, "a_b", &Params::none(), ParsedKind::time(0));
+    fn series(name: &str, commit: Option<&str>) -> ParsedSeries {
+        let mut case = ParsedCase::new(name, name::safe(name), Params::none());
+        case.configuration.extend(commit.map(|it| ("commit".to_owned(), it.to_owned())));
+        case.series(ParsedKind::time(0)).with(0, 1.0)
+    }
+
+    fn told_apart(all: Vec<ParsedSeries>) -> Vec<String> {
         let mut parsed = Parsed::default();
-        parsed.add(series("a b").with(0, 1.0)).expect("new");
-        parsed.add(series("a b").with(0, 2.0).with(1, 3.0)).expect("the same");
-        assert_eq!(parsed.series[0].processes, [(0, vec![1.0, 2.0]), (1, vec![3.0])].into());
-        assert!(
-            parsed.add(series("a/b")).unwrap_err().contains("`a b` and `a/b` have one id, a_b")
+        all.into_iter().for_each(|one| parsed.add(one).expect("small"));
+        parsed.tell_apart();
+        parsed.series.iter().map(|one| format!("{}{}", one.id(), one.case.params)).collect()
+    }
+
+    #[test]
+    fn different_names_never_share_an_id() {
+        assert_eq!(told_apart(vec![series("a+b", None)]), ["a_b"], "nobody shares it");
+        assert_eq!(
+            told_apart(["a+b", "a-b", "a_b"].map(|it| series(it, None)).into()),
+            ["a_b-63988518", "a-b", "a_b-28cb39ea"].map(str::to_owned)
         );
-        let other = ParsedSeries { kind: ParsedKind::NUMBER, ..series("a b") };
-        assert!(parsed.add(other).unwrap_err().contains("two units"));
-        assert!(parsed.add_new(series("a b"), "name it").unwrap_err().contains("there twice"));
+        let long =
+            |at: usize| ParsedCase::new(&"x".repeat(2_000 + at), String::new(), Params::none());
+        assert_ne!(long(0).name, long(1).name, "cut, with a checksum");
+        let same = [series("a", Some("1")), series("a", Some("1"))];
+        assert_eq!(told_apart(same.into()), ["a"], "one configuration");
+        let other = [series("a", Some("1")), series("a", Some("2")), series("a", None)];
+        assert_eq!(told_apart(other.into()), ["a{commit=1}", "a{commit=2}", "a"]);
+    }
+
+    #[test]
+    fn values_of_one_benchmark_are_joined() {
+        let mut parsed = Parsed::default();
+        parsed.add(series("a b", None)).expect("new");
+        parsed.add(series("a b", None).with(1, 3.0).with(1, f64::NAN)).expect("the same");
+        let [one] = parsed.series.as_slice() else { panic!("{parsed:?}") };
+        assert_eq!(one.processes, [(0, vec![1.0, 1.0]), (1, vec![3.0])].into());
+        assert_eq!(one.left_out, Some((1, "NaN in the file: no finite number".to_owned())));
+        let case = series("a b", None).case;
+        assert!(parsed.add(case.series(ParsedKind::NUMBER)).unwrap_err().contains("two units"));
+        assert_eq!([parsed.block(&case), parsed.block(&case)], [0, 1]);
     }
 }

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use fathom_record::{Fact, Params, Unit};
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::json::{self, Number};
 use crate::name::{self, title};
-use crate::parsed::{ParsedDate, ParsedKind, ParsedSeries};
+use crate::parsed::{ParsedCase, ParsedDate, ParsedKind};
 use crate::{ParseError, Parsed};
 
 #[derive(Deserialize)]
@@ -53,12 +51,12 @@ impl PyperfKnown<'_> {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
-    let suite: Suite = json::read(text, 0)?;
+    let mut parsed = Parsed::default();
+    let suite: Suite = json::read(text, &mut parsed.notes)?;
     if suite.version != "1.0" {
         let what = format!("version {:?} of the format; 1.0 is read", suite.version);
         return Err(ParseError::at_last(text, &suite.version, what));
     }
-    let mut parsed = Parsed::default();
     for benchmark in &suite.benchmarks {
         let known = PyperfKnown(vec![&benchmark.metadata, &suite.metadata]);
         let Some(title) = known.text("name") else {
@@ -72,10 +70,10 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
             Some("integer") => ParsedKind::NUMBER,
             Some(other) => return Err(at(format!("unknown unit `{other}`"))),
         };
-        let shown = name::title(title);
-        let mut series = ParsedSeries::new(&shown, &name::safe(title), &Params::none(), kind);
+        let case = ParsedCase::new(title, name::safe(title), Params::none());
+        let mut series = case.series(kind);
         for run in benchmark.runs.iter().filter(|run| !run.values.is_empty()) {
-            let process = series.processes.len();
+            let process = parsed.block(&case);
             run.values.iter().for_each(|value| series.push(process, value.0));
             let all = PyperfKnown(vec![&run.metadata, &benchmark.metadata, &suite.metadata]);
             note_origin(&mut parsed, &all);
@@ -84,10 +82,10 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
                 series.facts.extend(found.map(|found| Fact::text(fact, name::title(found))));
             }
         }
-        if series.processes.is_empty() {
-            return Err(at(format!("`{shown}` has no values")));
+        if series.processes.is_empty() && series.left_out.is_none() {
+            series.missing = Some("the file has no values of it".to_owned());
         }
-        parsed.add_new(series, "name the benchmarks apart").map_err(at)?;
+        parsed.add(series).map_err(at)?;
     }
     Ok(parsed)
 }
@@ -102,11 +100,7 @@ fn note_origin(parsed: &mut Parsed, known: &PyperfKnown<'_>) {
     or(&mut parsed.host, "hostname");
     or(&mut parsed.cpu, "cpu_model_name");
     parsed.cpus = parsed.cpus.or_else(|| known.count("cpu_count"));
-    let date = known.text("date").and_then(|text| {
-        // The time of the host's zone, which the file does not name.
-        let moment = text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp();
-        Some(ParsedDate { text: title(text), moment })
-    });
+    let date = known.text("date").and_then(ParsedDate::parse);
     let is_earlier =
         |date: &ParsedDate| parsed.date.as_ref().is_none_or(|it| date.moment < it.moment);
     if let Some(date) = date.filter(is_earlier) {

@@ -1,6 +1,9 @@
 //! The tools whose files are read, and how each is recognised.
 
-use crate::{ParseError, Parsed, fio, go, google_benchmark, hyperfine, pyperf};
+use crate::{
+    ParseError, Parsed, criterion, fio, go, google_benchmark, hyperfine, iperf3, jmh, json,
+};
+use crate::{k6, oha, pyperf};
 
 /// The form of a file: that of one tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +13,11 @@ pub enum Format {
     Go,
     Pyperf,
     Fio,
+    Iperf3,
+    K6,
+    Oha,
+    Criterion,
+    Jmh,
 }
 
 // As in the ids of metrics.
@@ -19,7 +27,12 @@ fathom_record::words!(
     Hyperfine = "hyperfine",
     Go = "go",
     Pyperf = "pyperf",
-    Fio = "fio"
+    Fio = "fio",
+    Iperf3 = "iperf3",
+    K6 = "k6",
+    Oha = "oha",
+    Criterion = "criterion",
+    Jmh = "jmh"
 );
 
 impl Format {
@@ -34,6 +47,11 @@ impl Format {
             Self::Go => go::parse(text),
             Self::Pyperf => pyperf::parse(text),
             Self::Fio => fio::parse(text),
+            Self::Iperf3 => iperf3::parse(text),
+            Self::K6 => k6::parse(text),
+            Self::Oha => oha::parse(text),
+            Self::Criterion => criterion::parse(text),
+            Self::Jmh => jmh::parse(text),
         }?;
         if parsed.series.is_empty() {
             let last = text.lines().count();
@@ -44,24 +62,35 @@ impl Format {
 
     /// The format that a text begins like; `None` if it is another, or not certain.
     pub fn recognised(beginning: &str) -> Option<Self> {
-        let text = beginning.trim_start();
-        match first_field(text) {
-            Some("context") => Some(Self::GoogleBenchmark),
-            Some("results") => Some(Self::Hyperfine),
-            Some("benchmarks") => Some(Self::Pyperf),
-            Some("fio version") => Some(Self::Fio),
-            Some(_) => None,
-            // Before its JSON fio prints warnings.
-            None if text.contains("\n{") && text.contains("\"fio version\"") => Some(Self::Fio),
-            None => text.lines().any(go::is_of_go).then_some(Self::Go),
+        // Tools print warnings before their JSON. Fields have any order, and what follows is cut.
+        let of_json = beginning.split_inclusive('\n').skip_while(|line| !json::is_begin(line));
+        let text = of_json.collect::<String>();
+        if text.is_empty() {
+            return beginning.lines().any(go::is_of_go).then_some(Self::Go);
+        }
+        let fields = json::fields(&text);
+        // Of the document, in it, or in its list.
+        let has = |name: &str| fields.contains(&(1, name));
+        let within = |name: &str| fields.iter().any(|(depth, field)| *depth > 1 && *field == name);
+        match () {
+            // A run of Fathom.
+            () if has("schema") => None,
+            // Also of messages about groups, which have benchmarks.
+            () if has("reason") || has("std_dev") || has("full_id") => Some(Self::Criterion),
+            () if has("fio version") || within("jobname") => Some(Self::Fio),
+            () if has("Action") && has("Package") => Some(Self::Go),
+            () if has("context") || has("benchmarks") && within("real_time") => {
+                Some(Self::GoogleBenchmark)
+            }
+            () if has("benchmarks") => Some(Self::Pyperf),
+            () if has("results") => Some(Self::Hyperfine),
+            () if has("intervals") || has("start") && within("test_start") => Some(Self::Iperf3),
+            () if has("metrics") => Some(Self::K6),
+            () if has("summary") && within("requestsPerSec") => Some(Self::Oha),
+            () if within("primaryMetric") || within("jmhVersion") => Some(Self::Jmh),
+            () => None,
         }
     }
-}
-
-/// The name of the first field of an object.
-fn first_field(text: &str) -> Option<&str> {
-    let text = text.strip_prefix('{')?.trim_start();
-    text.strip_prefix('"')?.split('"').next()
 }
 
 #[cfg(test)]
@@ -81,6 +110,11 @@ mod tests {
             ("{\"schema\": 3", None),
             ("{", None),
             ("[1, 2]", None),
+            ("***WARNING*** x\n{\"context\": {", Some(Format::GoogleBenchmark)),
+            ("{\"benchmarks\": [{\"real_time\": 1", Some(Format::GoogleBenchmark)),
+            ("{\"Action\":\"output\",\"Package\":\"a\"}", Some(Format::Go)),
+            ("{\"jobs\": [{\"jobname\": \"x\"", Some(Format::Fio)),
+            ("{\"far\": [], \"results\": 1, \"schema\": 3", None),
             ("Benchmark results of today\n", None),
             ("", None),
         ] {

@@ -19,6 +19,8 @@ pub const DEVICE_READ: &str = "read from devices";
 pub const DEVICE_WRITTEN: &str = "written to devices";
 /// The number of disturbed runs, by counters.
 pub const DISTURBED: &str = "disturbed runs";
+/// The file of standard input.
+pub const INPUT: &str = "input";
 /// Where the output went: `a drained pipe`, `/dev/null`, `standard error`, or a file.
 pub const OUTPUT: &str = "output";
 /// What a run wrote into the pipe, and the time that this took by the price of a byte.

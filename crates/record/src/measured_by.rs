@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The fact with the whole name of a benchmark, where its title is short.
+pub const NAME: &str = "name";
+
 /// The program that measured a record, where it is another one. What its file does not state is
 /// absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::COMMAND;
+use crate::measured_by::NAME;
 use crate::{
     Agreement, Better, Class, Disturbance, Fact, FactValue, HeatMap, LOOSE, MeasuredBy, MetricId,
     NoModel, Params, Prediction, Protocol, Sample, Series, Summary, Typical, Unit, Verdict,
@@ -105,6 +107,21 @@ impl Record {
     /// The metric with its parameters: `os.syscall{call=getppid}`.
     pub fn name(&self) -> String {
         format!("{}{}", self.metric, self.params)
+    }
+
+    /// What a record is of by its whole name, where the id is made of a part of it: the command of
+    /// the user, or the benchmark of another tool.
+    pub fn whole_name(&self) -> Option<&str> {
+        let of_tool = || self.text_of(NAME).unwrap_or(&self.title);
+        self.text_of(COMMAND).or_else(|| self.measured_by.is_some().then(of_tool))
+    }
+
+    /// Whether a record of the same id is of another command or benchmark. Older ones of other
+    /// tools have a title only.
+    pub fn is_of_another(&self, other: &Self) -> bool {
+        let of_tool = |one: &Self| one.measured_by.is_some() && one.text_of(NAME).is_none();
+        let is_older = (of_tool(self) || of_tool(other)) && self.title == other.title;
+        !is_older && self.whole_name() != other.whole_name()
     }
 
     pub fn expected_checksum(&self) -> String {

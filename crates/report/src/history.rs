@@ -1,7 +1,9 @@
 //! A history as text: for each case a sparkline and its change points; for a single case also its
 //! values.
 
-use fathom_analysis::history::{Change, History, HistoryPoint, HistorySeries, RUNS_MIN};
+use fathom_analysis::history::{
+    Change, History, HistoryPoint, HistorySeries, OtherSubject, RUNS_MIN,
+};
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity, quantity_within};
 use fathom_record::{State, Stratum, Unit};
 
@@ -17,6 +19,8 @@ use crate::wrap::{NARROWEST, width_of, wrapped};
 const VALUES_SHOWN: usize = 40;
 /// Columns needed for values with their intervals.
 const VALUE_WIDTH: usize = 90;
+/// The last changes of the command that are named.
+const OTHERS_NAMED: usize = 3;
 /// Differences named beside a change; further ones are counted.
 const DIFFERENCES_NAMED: usize = 4;
 
@@ -101,6 +105,10 @@ fn series_text(series: &HistorySeries, width: usize, alone: bool, marks: [bool; 
     let head = format!("  {beside:<name_width$} {newest:>12} {runs:>9} ");
     let bars = spark::line(&values, (width - width_of(&head).min(width)).min(60));
     let mut text = format!("{above}{}\n", format!("{head}{bars}").trim_end());
+    for OtherSubject { run, before, after } in series.others.iter().rev().take(OTHERS_NAMED) {
+        let line = format!("another command from run {run} on: `{before}` → `{after}`");
+        text += &paint_lines(CARE, &wrapped(&line, width, "    ", "      "));
+    }
     if alone {
         let hidden = series.points.len().saturating_sub(VALUES_SHOWN);
         if hidden > 0 {

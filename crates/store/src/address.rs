@@ -39,6 +39,14 @@ const SHAPE: &str = "postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full";
 
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
+        Self::parse_with(text, &|name| std::env::var(name).ok().filter(|it| !it.is_empty()))
+    }
+
+    /// What the address lacks is of the variables of libpq.
+    fn parse_with(
+        text: &str,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, StoreError> {
         let wrong = |reason: String| StoreError::BadAddress { reason };
         let (scheme, rest) = text.split_once(':').unwrap_or_default();
         let scheme = scheme.to_ascii_lowercase();
@@ -78,9 +86,7 @@ impl Address {
         if let Some(password) = Some(password).filter(|it| !it.is_empty()).or(by_query) {
             config.password(decoded(password));
         }
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            config.host_path(SOCKET_FOLDER);
-        }
+        let filled = fill_in(&mut config, variable).map_err(wrong)?;
         // As libpq: the other end of a socket in the file system is this machine.
         let is_local = |host: &Host| matches!(host, Host::Unix(_));
         if config.get_hosts().iter().any(is_local) {
@@ -92,8 +98,8 @@ impl Address {
             TlsMode::Require | TlsMode::VerifyFull => SslMode::Require,
         });
         let is_shown = |pair: &&str| !pair.starts_with("password=") && !pair.is_empty();
-        let shown: Vec<&str> =
-            rest.split_once('?').unwrap_or_default().1.split('&').filter(is_shown).collect();
+        let pairs = rest.split_once('?').unwrap_or_default().1.split('&').filter(is_shown);
+        let shown: Vec<&str> = pairs.chain(filled.iter().map(String::as_str)).collect();
         let shown = format!("{scheme}://{user}{at}{place}{}", joined(&shown));
         Ok(Self { whole: text.to_owned(), shown, config: Box::new(config), tls, roots })
     }
@@ -107,11 +113,6 @@ impl Address {
     /// the password file.
     pub(crate) fn config(&self) -> Result<Config, StoreError> {
         let mut config = (*self.config).clone();
-        if config.get_user().is_none()
-            && let Some(user) = std::env::var_os("PGUSER")
-        {
-            config.user(user.to_string_lossy());
-        }
         if config.get_password().is_some() {
             return Ok(config);
         }
@@ -183,6 +184,47 @@ impl TlsMode {
             _ => Err(format!("sslmode={word}: expected disable, prefer, require or verify-full")),
         }
     }
+}
+
+/// What the address lacks, by the variables of libpq. It is shown as well: the spool of a database
+/// has the name of its whole address.
+fn fill_in(
+    config: &mut Config,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<String>, String> {
+    let mut filled = Vec::new();
+    let mut fill = |is_missing: bool, variable_name: &str, field: &str| {
+        let value = variable(variable_name).filter(|_| is_missing)?;
+        filled.push(format!("{field}={value}"));
+        Some(value)
+    };
+    let has_host = !config.get_hosts().is_empty() || !config.get_hostaddrs().is_empty();
+    let host = fill(!has_host, "PGHOST", "host");
+    if !has_host {
+        // A folder is that of a socket.
+        config.host(host.unwrap_or_else(|| SOCKET_FOLDER.to_owned()));
+    }
+    if let Some(port) = fill(config.get_ports().is_empty(), "PGPORT", "port") {
+        config.port(port.parse().map_err(|_| format!("PGPORT={port}: not a port"))?);
+    }
+    let is_nameless = config.get_user().is_none();
+    let role = fill(is_nameless, "PGUSER", "user").or_else(login_name);
+    if let Some(role) = role.filter(|_| is_nameless) {
+        config.user(role);
+    }
+    if let Some(name) = fill(config.get_dbname().is_none(), "PGDATABASE", "dbname") {
+        config.dbname(name);
+    }
+    Ok(filled)
+}
+
+/// The user of this process, whose name is that of a role where nothing names one.
+fn login_name() -> Option<String> {
+    let id = rustix::process::geteuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let own = fields.into_iter().find(|fields| fields.get(2) == Some(&&*id))?;
+    own.first().map(|name| (*name).to_owned())
 }
 
 fn decoded(text: &str) -> String {
@@ -291,5 +333,25 @@ mod tests {
             assert!(password.is_err() || password.unwrap().as_deref() == Some("secret"));
         }
         assert_eq!(address.password_in(&folder.path().join("none")).unwrap(), None);
+        // By what psql would log in with.
+        std::fs::write(&file, "db2:5433:runs:ada:secret\nlocalhost:5432:me:me:own\n").unwrap();
+        let variables = |name: &str| match name {
+            "PGHOST" => Some("db2".to_owned()),
+            "PGPORT" => Some("5433".to_owned()),
+            "PGUSER" => Some("ada".to_owned()),
+            "PGDATABASE" => Some("runs".to_owned()),
+            _ => None,
+        };
+        let me = |name: &str| (name == "PGUSER").then(|| "me".to_owned());
+        let of = |text: &str, variable: &dyn Fn(&str) -> Option<String>| {
+            Address::parse_with(text, variable).unwrap().password_in(&file).unwrap()
+        };
+        assert_eq!(of("postgres://", &variables).as_deref(), Some("secret"));
+        let shown = Address::parse_with("postgres://ada@", &variables).unwrap().to_string();
+        assert_eq!(shown, "postgres://ada@?host=db2&port=5433&dbname=runs");
+        assert_eq!(of("postgres://bob@/", &variables), None, "the address comes first");
+        assert_eq!(of("postgres://", &me).as_deref(), Some("own"), "the role is the database");
+        let login = Address::parse_with("postgres://db", &|_| None).unwrap();
+        assert_eq!(login.config.get_user(), login_name().as_deref());
     }
 }

@@ -84,6 +84,9 @@ pub enum StoreError {
     /// The server refuses the login, or the role lacks a right.
     #[error("{action} {}: {reason}", .path.display())]
     Denied { action: &'static str, path: PathBuf, reason: String },
+    /// The database cannot hold all texts.
+    #[error("open {}: {reason}", .path.display())]
+    Encoding { path: PathBuf, reason: String },
     /// SQLite's locks and its shared index do not work between machines.
     #[error(
         "{action} {}: on {kind}, a network file system, where SQLite can destroy the store",

@@ -43,6 +43,7 @@ const KEEPALIVE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(5
 /// all records first, as often as there are metrics.
 const PLANS: &str = "SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET random_page_cost = 1.1; SET max_parallel_workers_per_gather = 0; SET jit = off";
+const ENCODING: &str = "UTF8";
 /// Rows that are awaited together.
 const ROWS: usize = 256;
 /// Characters of a message of the server.
@@ -122,6 +123,12 @@ impl Postgres {
                 });
             }
         };
+        // Another one cannot hold all texts: results would wait for ever to be sent.
+        let encoding = connection.parameter("server_encoding").unwrap_or(ENCODING);
+        if encoding != ENCODING {
+            let reason = format!("encoding {encoding}, and a store needs {ENCODING}");
+            return Err(StoreError::Encoding { path, reason });
+        }
         // It runs while an answer is awaited; its end is the error of what is awaited.
         runtime.spawn(connection);
         let prepared = RefCell::default();

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use fathom_record::{Counts, Document, Effort, Outline, Run, RunState, SCHEMA_VERSION, State};
+use fathom_record::{
+    Counts, Document, Effort, Outline, Params, Record, Run, RunState, SCHEMA_VERSION, State,
+};
 
 use crate::column::{bytes, optional, parse, parse_word, text};
 use crate::database::{Database, DatabaseAccess, DatabaseRow, DatabaseValue, values};
@@ -99,6 +101,19 @@ impl Store {
     /// damaged run is left out, so that it does not cost the history of the others.
     pub fn history(&self, metric: &str) -> Result<Readable<Outline>, StoreError> {
         self.outlines(OF_METRIC, values![metric])
+    }
+
+    /// The record of each case of a metric, without its samples, by run. Of metrics of the user,
+    /// whose ids are made of a part of a name. Damaged ones are left out, as in [`Self::history`].
+    pub fn own_records(
+        &self,
+        metric: &str,
+    ) -> Result<HashMap<(String, Params), Record>, StoreError> {
+        let (runs, _) = without_damaged(self.documents(OF_METRIC, values![metric], false)?);
+        let records = runs.into_iter().flat_map(|Document { run, records, .. }| {
+            records.into_iter().map(move |one| ((run.id.clone(), one.params.clone()), one))
+        });
+        Ok(records.collect())
     }
 
     /// The newest `runs_max` runs of a host at one effort, of a command by hand or of `fathom run`,

@@ -7,6 +7,7 @@ use fathom_record::{Better, MetricId, Params, Protocol, Record};
 
 use super::CompareKey;
 use super::comparison::NotComparable;
+use super::identity::other_benchmark;
 use crate::display_value::DisplayValue;
 
 /// Why two records of one case cannot be compared; nothing where they can.
@@ -37,7 +38,12 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
             DisplayValue::Withheld => Some("no value".to_owned()),
         })
     };
-    no_number.or_else(emulated).or_else(units).or_else(better).or_else(no_quantity)
+    no_number
+        .or_else(|| other_benchmark(a, b))
+        .or_else(emulated)
+        .or_else(units)
+        .or_else(better)
+        .or_else(no_quantity)
 }
 
 /// `invalid in A, failed in B`, from what is wrong with one record.

@@ -21,7 +21,8 @@ others are then the newest of their hosts: `latest` and histories have the order
 
 Files of other tools become one run of cases such as import.hyperfine.sort, for show, compare,
 history, report and export. Each file is a process, and repetitions in it are its rounds; workers
-of pyperf and test binaries of go are processes of their own. `latest:import` is the last run.";
+of pyperf, forks of jmh, test binaries of go and a benchmark that a file has twice are processes of
+their own. `latest:import` is the last run.";
 
 /// The tool that wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,6 +37,16 @@ pub enum ToolName {
     Pyperf,
     /// JSON of --output-format=json, of fio 3.
     Fio,
+    /// JSON of --json.
+    Iperf3,
+    /// JSON of --summary-export.
+    K6,
+    /// JSON of --output-format json.
+    Oha,
+    /// estimates.json, or lines of `cargo criterion --message-format json`.
+    Criterion,
+    /// JSON of -rf json.
+    Jmh,
 }
 
 impl From<ToolName> for Format {
@@ -46,6 +57,11 @@ impl From<ToolName> for Format {
             ToolName::Go => Self::Go,
             ToolName::Pyperf => Self::Pyperf,
             ToolName::Fio => Self::Fio,
+            ToolName::Iperf3 => Self::Iperf3,
+            ToolName::K6 => Self::K6,
+            ToolName::Oha => Self::Oha,
+            ToolName::Criterion => Self::Criterion,
+            ToolName::Jmh => Self::Jmh,
         }
     }
 }
@@ -56,7 +72,7 @@ pub struct ImportArguments {
     /// Files; `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Read files of another tool [default: recognised by their beginning].
+    /// Read files of another tool [default: recognised by their fields].
     #[arg(long, value_enum, value_name = "TOOL")]
     pub format: Option<ToolName>,
     /// Name the run of another tool; the label works wherever a RUN is expected.

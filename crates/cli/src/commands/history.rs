@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
-use fathom_analysis::history::{self, History};
+use fathom_analysis::history::{self, CaseRecords, History};
 use fathom_engine::{CaseSelector, matches};
 use fathom_measure::host;
 use fathom_record::host::name_with_id;
@@ -88,8 +88,9 @@ pub(super) fn find(
             }
             super::check_cases_exist(word)?;
         }
+        let records = if is_own(&id) { store.own_records(&id)? } else { CaseRecords::new() };
         let of_host = |(host, name): (&String, &String)| {
-            let mut one = history::history(&id, host, &runs, &selects);
+            let mut one = history::history(&id, host, &runs, &selects).with_others(&records);
             // Without a run of the metric only the store knows the name.
             if one.host == *host && host != name {
                 one.host = name_with_id(name, Some(host));

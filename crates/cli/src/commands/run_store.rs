@@ -63,8 +63,13 @@ impl RunStore {
     }
 
     fn opened(arguments: &StoreArguments) -> anyhow::Result<(Store, Option<Spool>)> {
-        if let Place::Database(address) = stored_run::place(arguments)? {
-            let spool = Spool::for_address(&address, arguments.no_migrate)?;
+        let place = stored_run::place(arguments)?;
+        if let Place::Database(address) = &place {
+            // What no database takes would wait in the spool for ever. Any other error may pass.
+            if let Err(error @ StoreError::Encoding { .. }) = Store::examine(&place) {
+                return Err(error.into());
+            }
+            let spool = Spool::for_address(address, arguments.no_migrate)?;
             return Ok((spool.open()?, Some(spool)));
         }
         Ok((Store::open(&stored_run::store_place(arguments)?)?, None))

@@ -110,6 +110,29 @@ fn hooks_run_in_their_places() {
 }
 
 #[test]
+fn commands_that_begin_alike_are_two() {
+    let env = ProgramTestEnv::new();
+    let command = |size: &str| format!("true data-of-the-project/{size}.cfg");
+    let measure = |size: &str, more: &[&str]| {
+        assert_status(&bench(&env, &[&[command(size).as_str(), "--runs", "9"], more].concat()), 0);
+    };
+    measure("small", &[]);
+    measure("large", &[]);
+    let compared = env.exec("compare latest:bench~1 latest:bench");
+    let both = "another command, `true data-of-the-project/small.cfg` in A";
+    assert_status(&compared, 3);
+    assert_contains(&text(&compared.stderr), &["nothing to compare", both]);
+    for size in ["small", "large"] {
+        measure(size, &["-n", "x", "--input", "/etc/passwd"]);
+    }
+    let compared = unwrapped_stdout(&env.exec("compare latest:bench~1 latest:bench"));
+    assert_contains(&compared, &["bench.x, another command: true data-of-the-project/small.cfg"]);
+    assert!(!compared.contains("bench.x, input"), "{compared}");
+    let history = unwrapped_stdout(&env.exec("history bench.x"));
+    assert_contains(&history, &["another command from run", "/small.cfg` → `true data"]);
+}
+
+#[test]
 fn failing_command_ends_the_runs_unless_accepted() {
     let env = ProgramTestEnv::new();
     let failing = ["sh -c 'exit 7'", "--runs", "3"];

@@ -12,6 +12,7 @@ use crate::test_env::{assert_error, assert_status, json, text};
 const GO: &str = include_str!("../../../import/tests/data/go.txt");
 const HYPERFINE: &str = include_str!("../../../import/tests/data/hyperfine.json");
 const FIO: &str = include_str!("../../../import/tests/data/fio.json");
+const CASES: &str = include_str!("../../../import/tests/data/cases.txt");
 
 /// Nine files of one benchmark, and the same with this many times its time.
 fn import_go(env: &ProgramTestEnv, label: &str, times: f64) {
@@ -70,6 +71,24 @@ fn imported_runs_are_shown_compared_and_gated() {
 }
 
 #[test]
+fn estimates_of_criterion_have_their_neighbours() {
+    let env = ProgramTestEnv::new();
+    let section = CASES.split("=== criterion-files.json\n").nth(1).expect("the case");
+    let files = ["benchmark.json", "sample.json", "estimates.json"];
+    for (name, line) in files.iter().zip(section.lines()) {
+        fs::write(env.file(name), line).expect("a file");
+    }
+    let printed = env.stdout("import --label all estimates.json");
+    assert!(printed.starts_with("Imported 1 case from 1 file of criterion"), "{printed}");
+    let document = env.document_of("all");
+    assert_eq!(document.records[0].name(), "import.criterion.sum.iter{arg=100}");
+    assert_eq!(document.records[0].summary.as_ref().map(|it| it.n), Some(10));
+    fs::remove_file(env.file("benchmark.json")).expect("a file");
+    let refused = "estimates.json | no result of criterion: line 1: no name: benchmark.json";
+    env.assert_failures("import", refused);
+}
+
+#[test]
 fn same_files_are_imported_once() {
     let env = ProgramTestEnv::new();
     fs::write(env.file("a.json"), FIO).expect("a file");
@@ -97,7 +116,7 @@ fn broken_file_of_a_tool_stores_nothing() {
     let env = ProgramTestEnv::new();
     for (name, text) in [
         ("a.json", HYPERFINE.to_owned()),
-        ("b.json", HYPERFINE.replace("0.011881852", "-0.5")),
+        ("b.json", HYPERFINE.replace("0.011881852", "\"fast\"")),
         ("go.txt", GO.to_owned()),
         ("c.json", "{\"tests\": []}".to_owned()),
     ] {
@@ -106,7 +125,7 @@ fn broken_file_of_a_tool_stores_nothing() {
     fs::write(env.file("d.txt"), b"goos: linux\nBenchmark\xff 1 1 ns/op\n").expect("a file");
     env.assert_failures(
         "import",
-        "a.json b.json | b.json is no result of hyperfine: line 16: -0.5: below 0 | times[3]
+        "a.json b.json | b.json is no result of hyperfine: line 16: invalid type | times[3]
          --format fio a.json | a.json is no result of fio: line | missing field `fio version`
          --format go c.json | c.json is no result of go: line 1: no result of go
          d.txt | d.txt is no result of go: line 2: not UTF-8

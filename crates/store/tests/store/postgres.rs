@@ -69,7 +69,7 @@ const TESTS: &[(&str, fn())] = {
         tests: hostile_text_is_stored text_is_in_the_order_of_its_bytes
             damaged_row_is_named reader_writes_nothing other_version_is_refused
             schema_of_another_program_is_refused role_without_rights_is_refused
-            run_of_another_machine_is_unknown size_is_counted;
+            other_encoding_is_refused run_of_another_machine_is_unknown size_is_counted;
     }
 };
 
@@ -129,6 +129,21 @@ mod tests {
         store.import(&document).unwrap();
         let sorted = ["bench.A", "bench.B", "bench.a", "bench.b"];
         assert_eq!(store.metrics_of("bench").unwrap(), sorted);
+    }
+
+    pub(crate) fn other_encoding_is_refused() {
+        let create = "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0";
+        let place = SERVER.with_borrow(|server| {
+            let (server, _) = server.as_ref().unwrap();
+            server.sql("postgres", create).unwrap();
+            place(&server.address("latin"))
+        });
+        let opened = [Store::open(&place), Store::open_existing(&place)].map(|it| it.map(drop));
+        for refused in opened.into_iter().chain([Store::examine(&place)]) {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, StoreError::Encoding { .. }), "{error}");
+            assert!(error.to_string().ends_with("encoding LATIN1, and a store needs UTF8"));
+        }
     }
 
     pub(crate) fn damaged_row_is_named() {

@@ -2,8 +2,11 @@
 
 use fathom_analysis::compare::{ComparisonAnswer, ComparisonWord, Needs, Noise, NoiseBy, compare};
 use fathom_analysis::differences::differences;
+use fathom_record::command::COMMAND;
+use fathom_record::measured_by::NAME;
 use fathom_record::{
-    Basis, Better, Cause, Document, Interval, Params, Record, State, Unit, Value, Verdict,
+    Basis, Better, Cause, Document, Fact, Interval, MeasuredBy, Params, Record, State, Unit, Value,
+    Verdict,
 };
 
 use super::runs::{bare, compared, comparison, record, run, summary};
@@ -315,4 +318,63 @@ fn host_is_known_by_its_id_and_not_its_name() {
     let comparison = comparison(&[&a], &namesake);
     assert_eq!(comparison.a.host, "old (aaaaaaaa)");
     assert_eq!(comparison.b.host, "old (bbbbbbbb)");
+}
+
+fn of_command(id: &str, command: &str, ns: f64) -> Record {
+    let facts = vec![Fact::text(COMMAND, command)];
+    Record { facts, ..record(id, Unit::Nanoseconds, ns, 9) }
+}
+
+fn of_tool(id: &str, title: &str, name: Option<&str>) -> Record {
+    let facts = name.iter().map(|name| Fact::text(NAME, *name)).collect();
+    let measured_by = Some(MeasuredBy { tool: "go".to_owned(), ..MeasuredBy::default() });
+    let title = title.to_owned();
+    Record { facts, measured_by, title, ..record(id, Unit::Nanoseconds, 1.0, 9) }
+}
+
+#[test]
+fn another_command_of_one_name_is_said() {
+    let of_a = || of_command("bench.enc", "enc small", 1e6);
+    let one = compared(vec![of_a()], vec![of_command("bench.enc", "enc large", 2e6)]);
+    let [difference] = one.differences.as_slice() else { panic!("{:?}", one.differences) };
+    assert_eq!(difference.what, "bench.enc, another command");
+    assert_eq!((&*difference.a, &*difference.b), ("enc small", "enc large"));
+    assert_eq!(compared(vec![of_a()], vec![of_a()]).differences, []);
+    // By names of their own nothing is compared.
+    let other = compared(vec![of_a()], vec![of_command("bench.enc-1", "enc large", 2e6)]);
+    let [reason] = other.not_comparable.as_slice() else { panic!("{other:?}") };
+    assert_eq!(reason.reason, "another command, `enc small` in A, `enc large` in B");
+    assert!(other.rows.is_empty());
+}
+
+#[test]
+fn one_command_is_compared_under_the_ids_of_two_versions() {
+    let of = |id: &str| of_command(id, "enc data/small", 1e6);
+    let one = compared(vec![of("bench.enc-data")], vec![of("bench.enc-da-01234567")]);
+    assert_eq!(one.rows.len(), 1);
+    assert!(one.only_a.is_empty() && one.only_b.is_empty() && one.not_comparable.is_empty());
+    // Two of it are no pair.
+    let two = vec![of("bench.enc-da-01234567"), of("bench.enc-2")];
+    assert!(compared(vec![of("bench.enc-data")], two).rows.is_empty());
+}
+
+#[test]
+fn benchmarks_of_tools_are_compared_by_their_whole_names() {
+    let id = "import.go.cart.Add";
+    for (a, b, is_compared) in [
+        (of_tool(id, "Add-4", Some("shop/cart.Add-4")), of_tool(id, "Add-4", None), true),
+        (
+            of_tool(id, "Add-4", Some("shop/cart.Add-4")),
+            of_tool(id, "Add-4", Some("other/cart.Add-4")),
+            false,
+        ),
+        (of_tool(id, "a+b", None), of_tool(id, "a*b", None), false),
+        (of_tool(id, "a+b", None), of_tool("import.go.a_b-01234567", "a+b", None), true),
+    ] {
+        let found = compared(vec![a], vec![b]);
+        assert_eq!(found.rows.len(), usize::from(is_compared), "{found:?}");
+        let reasons = found.not_comparable.iter().map(|one| one.reason.as_str());
+        assert!(reasons.clone().all(|it| it.starts_with("another benchmark, `")));
+        assert_eq!(reasons.count(), usize::from(!is_compared));
+    }
 }

@@ -5,7 +5,7 @@ use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use fathom_import::Format;
+use fathom_import::{Format, decoded};
 use fathom_measure::clock;
 use jiff::Timestamp;
 
@@ -58,7 +58,15 @@ impl ImportInput {
 
     /// The tool that its beginning shows.
     pub(super) fn format(&self) -> Option<Format> {
-        Format::recognised(&String::from_utf8_lossy(&self.beginning))
+        let (text, _) = decoded(self.beginning.clone(), BEGINNING);
+        Format::recognised(&String::from_utf8_lossy(&text))
+    }
+
+    /// What criterion writes beside its estimates: the name, and the times.
+    pub(super) fn neighbours(&self) -> Vec<PathBuf> {
+        let is_estimates = self.path.file_name().is_some_and(|name| name == "estimates.json");
+        let names = ["benchmark.json", "sample.json"].iter().filter(|_| is_estimates);
+        names.map(|name| self.path.with_file_name(name)).filter(|path| path.exists()).collect()
     }
 
     /// From its beginning. The second one of a pipe has no more than that.

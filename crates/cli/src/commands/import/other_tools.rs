@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use anyhow::{Context, anyhow, bail};
-use fathom_import::{DocumentAbout, DocumentSource, Format, Parsed, document};
+use fathom_import::{DocumentAbout, DocumentSource, Format, Parsed, decoded, document};
 use fathom_store::Store;
 
 use super::input::ImportInput;
@@ -68,18 +68,31 @@ pub(super) fn import(
 }
 
 fn parsed(format: Format, input: &mut ImportInput) -> anyhow::Result<Parsed> {
+    let (mut text, tool) = (String::new(), format.name());
+    if format == Format::Criterion {
+        for path in input.neighbours() {
+            text += &self::text(tool, &mut ImportInput::open(&path)?)?;
+            text.push('\n');
+        }
+    }
+    text += &self::text(tool, input)?;
+    let name = &input.name;
+    format.parse(&text).map_err(|error| anyhow!("{name} is no result of {tool}: {error}"))
+}
+
+fn text(tool: &str, input: &mut ImportInput) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     let read = input.reader()?.take(BYTES_MAX + 1).read_to_end(&mut bytes);
     let name = &input.name;
     read.with_context(|| format!("read {name}"))?;
-    let tool = format.name();
+    let (bytes, whole) = decoded(bytes, BYTES_MAX + 1);
+    whole.with_context(|| format!("decompress {name}"))?;
     if bytes.len() as u64 > BYTES_MAX {
         bail!("{name} exceeds {} MiB, the limit of a file of {tool}", BYTES_MAX >> 20);
     }
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         anyhow!("{name} is no result of {tool}: line {line}: not UTF-8")
-    })?;
-    format.parse(&text).map_err(|error| anyhow!("{name} is no result of {tool}: {error}"))
+    })
 }

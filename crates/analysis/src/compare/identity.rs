@@ -1,0 +1,77 @@
+//! What a case is of, where its id is made of a part of a name: commands of the user, and
+//! benchmarks of other tools.
+
+use std::collections::BTreeMap;
+
+use fathom_record::command::{COLD, COMMAND, INPUT, OUTPUT};
+use fathom_record::{MetricId, Params, Record};
+
+use super::{ByCase, CompareKey, NotComparable};
+use crate::differences::Difference;
+
+/// Facts of a command that decide what is timed.
+const SETTINGS: [&str; 4] = [COMMAND, INPUT, OUTPUT, COLD];
+
+/// The cases of A, under the id that B has for the same command or benchmark: one of the runs cut
+/// its name, or had to tell it from another one.
+pub(super) fn as_named_in<'a>(a: ByCase<'a>, b: &ByCase<'a>) -> ByCase<'a> {
+    let mut whole: BTreeMap<_, Vec<CompareKey<'a>>> = BTreeMap::new();
+    for (key, records) in b.iter().filter(|(key, _)| !a.contains_key(*key)) {
+        let of_b = records.last().and_then(|one| whole_key(one.record));
+        of_b.into_iter().for_each(|it| whole.entry(it).or_default().push(*key));
+    }
+    let mut renamed = ByCase::new();
+    for (key, records) in a {
+        let of_a = records.last().and_then(|one| whole_key(one.record));
+        let same = of_a.filter(|_| !b.contains_key(&key)).and_then(|it| whole.get(&it));
+        let key = match same.map(Vec::as_slice) {
+            Some([only]) => *only,
+            _ => key,
+        };
+        renamed.entry(key).or_default().extend(records);
+    }
+    renamed
+}
+
+/// The one command that only A has, and the one that only B has, are not compared.
+pub(super) fn replaced(a: &ByCase<'_>, b: &ByCase<'_>) -> Option<NotComparable> {
+    let only = |these: &ByCase<'_>, those: &ByCase<'_>| {
+        let only = these.iter().filter(|(key, _)| !those.contains_key(*key));
+        let mut commands = only.filter_map(|((metric, params, _), records)| {
+            let command = records.last()?.record.text_of(COMMAND)?;
+            Some(((*metric).clone(), (*params).clone(), command.to_owned()))
+        });
+        commands.next().filter(|_| commands.next().is_none())
+    };
+    let ((_, _, of_a), (metric, params, of_b)) = (only(a, b)?, only(b, a)?);
+    let reason = format!("another command, `{of_a}` in A, `{of_b}` in B");
+    Some(NotComparable { metric, params, reason })
+}
+
+/// The tool, the whole name and the parameters.
+fn whole_key(record: &Record) -> Option<(&str, &str, &Params)> {
+    let tool = record.measured_by.as_ref().map_or("", |by| &by.tool);
+    Some((tool, record.whole_name()?, &record.params))
+}
+
+/// Why two records of one id are of different benchmarks of another tool, if they are.
+pub(super) fn other_benchmark(a: &Record, b: &Record) -> Option<String> {
+    let [of_a, of_b] = [a, b].map(|one| one.whole_name().unwrap_or_default());
+    let is_of_tools = a.measured_by.is_some() && b.measured_by.is_some();
+    let differ = is_of_tools && a.is_of_another(b);
+    differ.then(|| format!("another benchmark, `{of_a}` in A, `{of_b}` in B"))
+}
+
+/// What differs of the commands that two runs have under one name.
+pub(super) fn other_commands(metric: &MetricId, a: &Record, b: &Record) -> Vec<Difference> {
+    if a.text_of(COMMAND).is_none() || b.text_of(COMMAND).is_none() {
+        return Vec::new();
+    }
+    let of = |one: &Record, fact: &str| one.text_of(fact).unwrap_or("none").to_owned();
+    let differ = SETTINGS.iter().filter(|fact| of(a, fact) != of(b, fact));
+    let made = |fact: &&str| {
+        let what = if *fact == COMMAND { "another command" } else { fact };
+        Difference { what: format!("{metric}, {what}"), a: of(a, fact), b: of(b, fact) }
+    };
+    differ.map(made).collect()
+}
