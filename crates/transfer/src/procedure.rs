@@ -331,7 +331,7 @@ impl TransferRun {
                         }
                     }
                     SenderLine::Failed { cell, failure, disturbance } => {
-                        add(disturbed, disturbance, FarEnd::default());
+                        add(disturbed, *disturbance, FarEnd::default());
                         return Ok(TransferPair::Failed(cell, failure));
                     }
                     SenderLine::Broken { why, is_gone } => {

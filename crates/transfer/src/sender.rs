@@ -64,7 +64,7 @@ pub enum SenderLine {
         cell: usize,
         failure: SenderFailure,
         /// What disturbed this end until then.
-        disturbance: Disturbance,
+        disturbance: Box<Disturbance>,
     },
     /// There can be no transfer at all.
     Broken {
@@ -146,7 +146,7 @@ pub fn run() -> std::io::Result<()> {
             Err(error) => {
                 let failure =
                     SenderFailure { why: error.to_string(), is_missing: error.is_missing() };
-                let disturbance = counters.since_mark();
+                let disturbance = Box::new(counters.since_mark());
                 return print(&SenderLine::Failed { cell: *number, failure, disturbance });
             }
         }
