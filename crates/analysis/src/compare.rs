@@ -28,6 +28,7 @@ use fathom_record::{Document, Host, MetricId, Params, State, Stratum};
 use self::identity::other_commands;
 use self::obstacle::{obstacle, other_parameters};
 use crate::differences::{Difference, differences as of_runs};
+use crate::evidence;
 
 /// Compares run `b` with run `a`. The same documents, noise and seed give the same comparison.
 pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparison {
@@ -65,7 +66,14 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
                 params: (*params).clone(),
                 reason,
             }),
-            _ => rows.extend(weigh::weigh(&fit, *record_b, noise, seed)),
+            _ => {
+                let mut row = weigh::weigh(&fit, *record_b, noise, seed);
+                // What others did to one side looks like a change of the machine.
+                if fit.iter().chain([record_b]).any(|one| evidence::is_disturbed(one.record)) {
+                    row.iter_mut().for_each(|row| row.word = row.word.doubted());
+                }
+                rows.extend(row);
+            }
         }
     }
     not_comparable.extend(other_parameters(in_a.keys(), in_b.keys()));

@@ -20,6 +20,11 @@ pub struct Difference {
 pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
     let mut all = between_hosts(&a.host, &b.host);
     all.extend(between(run(a), run(b)));
+    // Runs without files have none.
+    let folders = a.run.folder.as_ref().zip(b.run.folder.as_ref()).filter(|(a, b)| a != b);
+    all.extend(
+        folders.map(|(a, b)| difference("folder of test files", Some(a.clone()), Some(b.clone()))),
+    );
     let names: BTreeSet<&str> = a.far.iter().chain(&b.far).map(|far| far.name.as_str()).collect();
     for name in names {
         let of = |run: &'_ Document| run.far.iter().position(|far| far.name == name);

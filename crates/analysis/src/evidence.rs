@@ -3,7 +3,7 @@
 
 use fathom_record::quantity::percent;
 use fathom_record::{
-    Agreement, Cause, Document, NotSelected, Prediction, Record, Reference, State, Stratum,
+    Agreement, Cause, Document, NotSelected, Prediction, Reason, Record, Reference, State, Stratum,
 };
 
 /// With more noisy numbers than this share nothing is concluded from the others.
@@ -43,6 +43,13 @@ pub(crate) fn reason(record: &Record, core: Option<&Reference>) -> Option<String
     let disturbed = record.verdict.reasons.iter().find(|it| DISTURBANCES.contains(&it.cause));
     let disturbed = disturbed.map(|it| it.text.clone());
     disturbed.or_else(|| summary.limits().is_none().then(|| "no interval".to_owned()))
+}
+
+/// Whether others took the CPU, or anything else made the number noisy, while it was measured.
+#[must_use]
+pub fn is_disturbed(record: &Record) -> bool {
+    let is_disturbance = |reason: &Reason| DISTURBANCES.contains(&reason.cause);
+    record.verdict.state == State::Noisy || record.verdict.reasons.iter().any(is_disturbance)
 }
 
 /// The verdict on a run as views show it: of one whose numbers are mostly noisy, noisy.

@@ -439,6 +439,7 @@ pub struct ExplainArguments {
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
+  fathom compare                       compare the last two runs of all metrics
   fathom compare latest~1 latest       compare the latest run with the one before
   fathom compare 0195c3 0195d0         compare two runs by id prefix
   fathom compare latest~3 latest~2 latest~1 latest   compare the latest run with the three before it
@@ -505,7 +506,7 @@ impl From<AnswerName> for ComparisonAnswer {
 pub struct CompareArguments {
     /// Runs: the last one (B) is compared with all before it (A); more than two of different hosts
     /// stand side by side. Each is an id or prefix, label, `latest`, `latest~N`, host name (its
-    /// latest run) or JSON file.
+    /// latest run) or JSON file [default: latest:battery~1 latest:battery].
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub runs: Vec<String>,
     /// Compare runs (default: the latest of this host) with published figures; list the studies if

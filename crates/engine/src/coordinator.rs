@@ -67,6 +67,8 @@ pub struct RunSetup {
     pub cpu: u32,
     pub cpu_reason: String,
     pub clock: ClockFacts,
+    /// Where test files are, with the file system.
+    pub folder: Option<String>,
     pub tuned: Vec<String>,
     /// Test settings of the environment that change the measurement.
     pub imposed: Vec<String>,
@@ -244,6 +246,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         reference: None,
         left_out: Vec::new(),
         clock: setup.clock,
+        folder: setup.folder,
         tuned: setup.tuned,
         verdict: Verdict::default(),
         imposed: setup.imposed,

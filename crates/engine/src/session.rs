@@ -88,6 +88,7 @@ impl<'a> Session<'a> {
             reference: None,
             left_out: Vec::new(),
             clock: setup.watch.facts(),
+            folder: None,
             tuned: Vec::new(),
             verdict: Verdict::default(),
             imposed: setup.imposed,

@@ -456,9 +456,12 @@ fn check_first(
         }
         (200, _) => Ok(Some(answer.body_bytes)),
         (206, _) if fields.ask_for_range() => Ok(None),
-        (401 | 403, _) => {
-            Err(failed(format!("status {}; name a token file by --token-file", answer.status)))
-        }
+        (401, _) => Err(failed("status 401; name a token file by --token-file".to_owned())),
+        (403, _) => Err(failed(
+            "status 403: the server does not give this path; name a file of it, several by --urls, \
+             or a token file by --token-file"
+                .to_owned(),
+        )),
         (404, _) => Err(failed(match &load.urls {
             // What files there are, a coordinator must not learn.
             Some(urls) if load.share.is_none() && is_pattern(urls) => format!(

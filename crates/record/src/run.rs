@@ -120,6 +120,9 @@ pub struct Run {
     /// The metrics that did not fit into the time of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
+    /// Where test files were, with the file system: `/var/tmp (ext4)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// Settings that `--tune` changed during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuned: Vec<String>,

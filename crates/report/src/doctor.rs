@@ -61,7 +61,8 @@ fn taken(diagnosis: &Diagnosis, width: usize) -> String {
     };
     let is_good =
         |id: &str| diagnosis.findings.iter().any(|it| it.id == id && it.severity == Severity::Good);
-    let busiest = diagnosis.condition.look.as_ref().and_then(|look| {
+    let look = diagnosis.condition.look.as_ref().filter(|_| found("cpu-busy").is_some());
+    let busiest = look.and_then(|look| {
         let used = |one: &BusyProgram| glued(&format!("{} {:.1} CPUs", clean(&one.name), one.cpus));
         let named: Vec<String> = look.busiest.iter().map(used).collect();
         let is_idle = look.cpus.iter().all(|one| one.busy < IDLE_MAX);

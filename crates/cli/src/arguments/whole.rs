@@ -7,7 +7,7 @@ Fathom measures this machine: a prediction and a verdict for every number.
 Good, bad, and how far to trust it?   fathom run --quick
 What disturbs this machine now?       fathom doctor
 Is my program faster?                 fathom bench 'A' 'B'
-What has changed since?               fathom compare latest~1 latest
+What has changed since?               fathom compare
 How much can my server take?          fathom load http://HOST:8080/ --find-max
 Is this what such a machine gives?    fathom compare --typical
 
@@ -25,7 +25,7 @@ Examples:
   fathom run os.syscall cpu       measure one metric and one group
   fathom doctor                   check whether this machine is ready to be measured
   fathom show                     show the latest run
-  fathom compare latest~1 latest  compare two runs, metric by metric
+  fathom compare latest~1 latest  compare two runs, metric by metric; alone: the last two of all
   fathom report                   write the latest run as an HTML page
   fathom file read /etc/passwd --block 4K       read a file in 4 KiB blocks, with its checksum
   fathom load http://HOST:8080/ --clients 1..20  measure an HTTP server under load

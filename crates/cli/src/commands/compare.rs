@@ -97,9 +97,14 @@ fn of_groups(
     Ok(after_gate(&groups.whole, status))
 }
 
-/// The runs of A, and B.
+/// As [`stored_run::find`] knows them.
+const LAST_TWO: [&str; 2] = ["latest:battery~1", "latest:battery"];
+
+/// The runs of A, and B: without names the last two runs of all metrics.
 fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Document)> {
-    let Some((b, a)) = arguments.runs.split_last().filter(|(_, a)| !a.is_empty()) else {
+    let batteries = LAST_TWO.map(str::to_owned);
+    let named = if arguments.runs.is_empty() { &batteries } else { arguments.runs.as_slice() };
+    let Some((b, a)) = named.split_last().filter(|(_, a)| !a.is_empty()) else {
         let named = arguments.runs.len();
         usage_error!(
             "compare: needs at least two runs, {named} named; the last one is compared with those \

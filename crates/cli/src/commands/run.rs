@@ -105,6 +105,7 @@ fn one_run(
         cpu,
         cpu_reason,
         clock: watch.facts(),
+        folder: files.folder.clone(),
         tuned: tuning.as_ref().map(|tuning| tuning.changes.clone()).unwrap_or_default(),
         imposed: setup::imposed(),
         notes,

@@ -48,6 +48,8 @@ pub(super) struct TestFiles<T> {
     pub(super) files: Result<T, ResourceMissing>,
     /// Where the files are and how large, or why they are missing.
     pub(super) announcement: Option<String>,
+    /// Its path and file system.
+    pub(super) folder: Option<String>,
     _folder: Option<RunFolder>,
 }
 
@@ -55,7 +57,7 @@ impl<T> TestFiles<T> {
     /// For a command that needs no files.
     pub(super) fn none(reason: &str) -> Self {
         let missing = ResourceMissing { reason: reason.to_owned(), remedy: None };
-        Self { files: Err(missing), announcement: None, _folder: None }
+        Self { files: Err(missing), announcement: None, folder: None, _folder: None }
     }
 
     /// Selects a folder and lets `create` put files into it. `amount` completes the announcement.
@@ -87,12 +89,14 @@ impl<T> TestFiles<T> {
                 let remedy = fathom_report::remedy::words(&Remedy::OtherFolder);
                 format!(" Cold and direct reads will be noisy: {why}; {remedy}.")
             });
-            let announcement = Some(format!("Test files go to {path} ({name}){amount}.{doubt}"));
-            Ok(Self { files: Ok(files), announcement, _folder: Some(folder) })
+            let place = format!("{path} ({name})");
+            let announcement = Some(format!("Test files go to {place}{amount}.{doubt}"));
+            let _folder = Some(folder);
+            Ok(Self { files: Ok(files), announcement, folder: Some(place), _folder })
         });
         Ok(prepared.unwrap_or_else(|missing| {
             let text = format!("{} are skipped: {}.", request.subject, missing_text(&missing));
-            Self { files: Err(missing), announcement: Some(text), _folder: None }
+            Self { files: Err(missing), announcement: Some(text), folder: None, _folder: None }
         }))
     }
 }

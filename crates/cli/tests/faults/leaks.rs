@@ -135,6 +135,7 @@ fn run_case(host: &Host, machine: &mut LiveMachine, mut writer: StoreWriter) {
         cpu: affinity::allowed()[0],
         cpu_reason: "the first".to_owned(),
         clock: machine.watch.facts(),
+        folder: None,
         tuned: Vec::new(),
         imposed: Vec::new(),
         notes: Vec::new(),

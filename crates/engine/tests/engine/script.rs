@@ -283,6 +283,7 @@ pub fn setup() -> RunSetup {
             read_ns: READ_NS as f64,
             ..ClockFacts::default()
         },
+        folder: None,
         tuned: Vec::new(),
         imposed: Vec::new(),
         notes: Vec::new(),

@@ -280,6 +280,7 @@ pub(crate) fn run() -> Run {
             ..Reference::default()
         }),
         left_out: Vec::new(),
+        folder: None,
         clock: ClockFacts {
             source: "tsc".to_owned(),
             hz: 2.4e9,

@@ -160,6 +160,11 @@ fn noisy_run_lets_changes_only_look_so() {
         [row.noisy_a, row.noisy_b]
     };
     assert_eq!([marks(&a, &noisy), marks(&noisy, &a)], [[false, true], [true, false]]);
+    let word = |b: &Document| comparison(&[&a], b).rows.remove(0).word;
+    assert_eq!((word(&b), word(&noisy)), (ComparisonWord::Slower, ComparisonWord::LooksSlower));
+    // Also of a valid number, if others took its CPU.
+    noisy.records[0].verdict = Verdict::because(State::Valid, Cause::Contention, "others");
+    assert_eq!(word(&noisy), ComparisonWord::LooksSlower);
     b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "autocorrelated");
     let comparison = comparison(&[&a], &b);
     assert_eq!(comparison.rows[0].word, ComparisonWord::LooksSlower);

@@ -152,6 +152,12 @@ fn all_facts_of_a_run_are_compared() {
     b.host.memory.ksm.run = Some(1);
     assert_eq!(all(&a, &b), ["KSM: unknown → on"]);
     b = bare(1);
+    b.run.folder = Some("/mnt (nfs)".to_owned());
+    assert!(all(&a, &b).is_empty(), "a run without files has no folder");
+    let mut with_files = bare(1);
+    with_files.run.folder = Some("/var/tmp (ext4)".to_owned());
+    assert_eq!(all(&with_files, &b), ["folder of test files: /var/tmp (ext4) → /mnt (nfs)"]);
+    b = bare(1);
     b.run.state = RunState::Interrupted;
     assert_eq!(all(&a, &b), ["state: complete → interrupted"]);
     b = bare(1);
