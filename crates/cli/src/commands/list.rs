@@ -108,8 +108,16 @@ const TOPICS: [(&[&str], &str); 8] = [
         &["hugepage", "hugepages", "thp"],
         "`fathom explain memory.latency.tlb_miss`: what huge pages save in each random access",
     ),
-    (&["copy", "rsync", "scp"], "`fathom transfer` compares every way to send files"),
-    (&["http", "nginx", "server", "web"], "`fathom load URL` finds what a server can do"),
+    (
+        &["copy", "rsync", "scp"],
+        "`fathom file read FILE --state cold` and `fathom file write NEW --block 1M --count \
+         1000 --sync data` measure both sides: a copy takes its size ÷ the smaller rate; `fathom \
+         transfer` compares ways to send",
+    ),
+    (
+        &["http", "nginx", "server", "web"],
+        "`fathom load http://HOST:8080/` finds what a server can do",
+    ),
     (&["faster", "program", "script"], "`fathom bench 'A' 'B'` says which command is faster"),
     (&["night", "yesterday", "trend"], "`fathom history METRIC` shows when a number changed"),
 ];

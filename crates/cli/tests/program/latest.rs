@@ -73,7 +73,9 @@ fn list_knows_the_words_of_users() {
         ("io_uring", "file.read.throughput"),
         ("nfs", "--folder"),
         ("throttled", "fathom doctor"),
-        ("nginx", "fathom load URL"),
+        ("nginx", "fathom load http"),
+        ("copy", "÷"),
+        ("thp", "memory.latency.tlb_miss"),
     ] {
         assert_contains(&env.stdout(&format!("list {word}")), &[found]);
     }
