@@ -198,6 +198,8 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
             verdict.push(format!("{core}{valid} of {of} {one} valid."));
         }
         0 => {}
+        // Said of the busy machine.
+        _ if noisy == all && busy.is_some() => {}
         _ if mostly_noisy && busy.is_none() => {
             mood = Mood::Care;
             let which = match all {
