@@ -293,7 +293,7 @@ named('two tabs show two views', async () => {
 });
 
 named('texts of records that look like HTML never run', async () => {
-  const runs = JSON.parse(workspace.fathom('show', '--runs', '--json'));
+  const { runs } = JSON.parse(workspace.fathom('show', '--runs', '--json'));
   const [bench, file] = ['bench', 'file'].map((kind) =>
     runs.find((run) => run.label?.startsWith(kind)),
   );
@@ -336,7 +336,7 @@ named('handler of such a text would be seen', async () => {
 named('run that is measured is shown until it ends', async () => {
   const metrics = ['os.syscall', 'cpu.call'];
   const child = workspace.start('run', '--quick', '--only', '-q', '--label', 'now', ...metrics);
-  const list = () => JSON.parse(workspace.fathom('show', '--runs', '--json'));
+  const list = () => JSON.parse(workspace.fathom('show', '--runs', '--json')).runs;
   while (list()[0].state !== 'running') await new Promise((done) => setTimeout(done, 50));
   const { page, isClean } = await show('/', LIST);
   const state = page.locator('#state');
