@@ -2,7 +2,7 @@
 # Files of the tools themselves, whole, imported: the medians of Fathom are those of each tool, and
 # the real benchstat reads what Fathom exports. A tool that is missing is skipped, and its name said.
 # Usage: import.sh [FATHOM]; PYTHON and BENCHSTAT name those programs elsewhere.
-set -euo pipefail
+. "$(dirname "$0")/failures.sh"
 fathom=$(realpath "${1:-target/release/fathom}")
 python=${PYTHON:-python3} benchstat=${BENCHSTAT:-benchstat}
 folder=$(mktemp -d)
@@ -10,15 +10,18 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM HUP
 cd "$folder"
 export FATHOM_STORE=$folder/fathom.db
-passed=0 failed=0 skipped=0
+# A line of each comparison: parts are subshells.
+counts=$folder/counts errors=$folder/errors
+: > "$counts"
 
-skip() { echo "skipped: $1"; skipped=$((skipped + 1)); }
+skip() { echo "skipped: $1"; echo skipped >> "$counts"; }
 
 same() { # what, number of the tool, number of Fathom, largest difference as a share
   if awk -v a="$2" -v b="$3" -v share="$4" 'BEGIN { d = a - b; exit !((d < 0 ? -d : d) <= share * a) }'
-  then passed=$((passed + 1)) verdict=equal
-  else failed=$((failed + 1)) verdict=DIFFERENT
+  then verdict=equal
+  else verdict=DIFFERENT
   fi
+  echo $verdict >> "$counts"
   echo "$1: $2 by the tool, $3 by Fathom: $verdict"
 }
 
@@ -34,13 +37,17 @@ for record in json.load(sys.stdin)["records"]:
 
 from_json() { "$python" -c "import json; file = json.load(open('$1')); print($2)"; }
 
+import_hyperfine() {
 if command -v hyperfine > /dev/null; then
-  hyperfine -N --runs 20 -n nap 'sleep 0.01' --export-json nap.json > /dev/null 2>&1
+  hyperfine -N --runs 20 -n nap 'sleep 0.01' --export-json nap.json > /dev/null 2> "$errors"
   "$fathom" import --label nap nap.json
   same hyperfine "$(from_json nap.json "file['results'][0]['median'] * 1e9")" \
     "$(number nap import.hyperfine.nap)" 1e-12
 else skip "hyperfine is missing; install with: sudo apt-get install hyperfine"; fi
+}
+part hyperfine import_hyperfine
 
+import_fio() {
 if command -v fio > /dev/null; then
   for run in 1 2 3 4 5; do
     fio --name=cached --ioengine=psync --rw=randread --bs=4k --size=4m --filename=data \
@@ -53,7 +60,10 @@ files = [json.load(open("fio-%d.json" % run)) for run in range(1, 6)]
 print(statistics.median(file["jobs"][0]["read"]["iops"] for file in files))')
   same fio "$wanted" "$(number fio 'import.fio.cached.iops{op=read}')" 1e-12
 else skip "fio is missing; install with: sudo apt-get install fio"; fi
+}
+part fio import_fio
 
+import_pyperf() {
 if "$python" -c 'import pyperf' 2> /dev/null; then
   "$python" -m pyperf timeit -q -p 5 -n 3 -w 1 --name sort -s 'l = list(range(1000))' 'sorted(l)' \
     -o sort.json > /dev/null
@@ -64,7 +74,10 @@ runs = pyperf.Benchmark.load("sort.json").get_runs()
 print(1e9 * statistics.median(statistics.median(run.values) for run in runs if run.values))')
   same pyperf "$wanted" "$(number sort import.pyperf.sort)" 1e-12
 else skip "pyperf is missing; install with: pip install pyperf"; fi
+}
+part pyperf import_pyperf
 
+import_google_benchmark() {
 if c++ -x c++ -E -o /dev/null - 2> /dev/null <<< '#include <benchmark/benchmark.h>'; then
   cat > copy.cpp << 'END'
 #include <benchmark/benchmark.h>
@@ -84,7 +97,10 @@ END
   wanted=$(from_json copy.json "[row['real_time'] for row in file['benchmarks'] if row['name'] == 'Copy/4096_median'][0]")
   same google-benchmark "$wanted" "$(number copy 'import.google-benchmark.Copy{arg=4096}')" 1e-12
 else skip "Google Benchmark is missing; install with: sudo apt-get install g++ libbenchmark-dev"; fi
+}
+part google_benchmark import_google_benchmark
 
+import_iperf3() {
 if command -v iperf3 > /dev/null; then
   iperf3 -s -1 -p 5537 -B 127.0.0.1 > /dev/null &
   for _ in 1 2 3 4 5 6 7 8 9; do
@@ -95,6 +111,8 @@ if command -v iperf3 > /dev/null; then
   same iperf3 "$(from_json tcp.json "file['end']['sum_received']['bits_per_second'] / 8")" \
     "$(number tcp 'import.iperf3.TCP.received{direction=send,streams=1}')" 1e-12
 else skip "iperf3 is missing; install with: sudo apt-get install iperf3"; fi
+}
+part iperf3 import_iperf3
 
 mkdir -p sum/src sum/benches
 cat > sum/Cargo.toml << 'END'
@@ -118,15 +136,19 @@ fn bench(c: &mut Criterion) {
 criterion_group!(benches, bench);
 criterion_main!(benches);
 END
+import_criterion() {
 if (cd sum && cargo fetch > /dev/null 2>&1); then
-  (cd sum && cargo bench --bench sum -- --sample-size 10 --measurement-time 1 --warm-up-time 0.2) > /dev/null 2>&1
+  (cd sum && cargo bench --bench sum -- --sample-size 10 --measurement-time 1 --warm-up-time 0.2) > /dev/null 2> "$errors"
   estimates=$(find sum/target/criterion -path '*/new/estimates.json')
   "$fathom" import --label sum "$estimates"
   same criterion "$(from_json "$estimates" "file['median']['point_estimate']")" \
     "$(number sum 'import.criterion.sum{arg=100}')" 1e-9
 else skip "criterion cannot be fetched (cargo)"; fi
+}
+part criterion import_criterion
 
 jars=$(find ~/.m2 \( -name 'jmh-*.jar' -o -name 'jopt-simple*.jar' -o -name 'commons-math3*.jar' \) 2> /dev/null | paste -sd :)
+import_jmh() {
 if command -v javac > /dev/null && [[ $jars == *jmh-generator-annprocess* ]]; then
   mkdir out && cat > Sum.java << 'END'
 package lab;
@@ -142,7 +164,10 @@ END
   wanted=$(from_json jmh.json "1e9 * sorted(sorted(fork)[1] for fork in file[0]['primaryMetric']['rawData'])[1]")
   same JMH "$wanted" "$(number jmh 'import.jmh.lab.Sum.sum{mode=avgt}')" 1e-9
 else skip "JMH is missing; fetch with: mvn dependency:get -Dartifact=org.openjdk.jmh:jmh-generator-annprocess:1.37"; fi
+}
+part jmh import_jmh
 
+import_go() {
 if command -v go > /dev/null; then
   mkdir sums && cat > sums/sums_test.go << 'END'
 package sums
@@ -177,6 +202,10 @@ END
     same benchstat "$(centre all.txt)" "$(centre exported.txt)" 1e-6
   else skip "benchstat is missing; install with: go install golang.org/x/perf/cmd/benchstat@latest"; fi
 else skip "go is missing; install with: sudo apt-get install golang"; fi
+}
+part go import_go
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+count() { grep -cx "$1" "$counts" || true; }
+echo "$(count equal) passed, $(count DIFFERENT) failed, $(count skipped) skipped"
+end_parts
+[ "$(count DIFFERENT)" = 0 ] || exit 1

@@ -91,6 +91,15 @@ is_there() {
   esac
 }
 
+# The lock of the package lists, unlike that of dpkg, has no time-out in apt.
+update() {
+  local end=$((SECONDS + 120)) errors
+  until errors=$(apt-get update -qq 2>&1); do
+    [[ $errors == *"Could not get lock"* && $SECONDS -lt $end ]] || { echo "$errors" >&2 && return 1; }
+    sleep 1
+  done
+}
+
 get() { apt-get install -y -qq -o DPkg::Lock::Timeout=120 --no-install-recommends "$@" >/dev/null; }
 
 install() { # a group
@@ -114,13 +123,13 @@ install() { # a group
     chmod +x "$policy"
   fi
   if [ -n "$required" ]; then
-    apt-get update -qq
+    update
     get "${missing[@]}"
     return
   fi
   case "${missing[*]}" in *:arm64*) dpkg --add-architecture arm64 ;; esac
   # One by one if not all exist in this release.
-  apt-get update -qq && get "${missing[@]}" || for package in "${missing[@]}"; do
+  update && get "${missing[@]}" || for package in "${missing[@]}"; do
     get "$package" || echo "needs: cannot install $package; what calls it is skipped" >&2
   done
 }

@@ -4,7 +4,7 @@
 # from nginx (sendfile) and from `fathom serve`. Then its default (copy over two connections) with its
 # other receive paths. Ratios of throughput: above 1, Fathom or its default is faster. Needs root.
 # Usage: fetch.sh [FATHOM] [ROUNDS] [GIB] [FOLDER]
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 if [ "${FATHOM_BENCH_INSIDE:-}" != 1 ]; then
   # The route and the ports are the namespace's own.
   FATHOM_BENCH_INSIDE=1 exec unshare --net "$0" "$@"
@@ -52,7 +52,7 @@ whole() { # name, command …
   local name=$1 begin end
   rm -f "$folder/got"
   begin=$EPOCHREALTIME
-  "${@:2}" > /dev/null 2>&1
+  quietly "${@:2}"
   end=$EPOCHREALTIME
   [ "$(stat -c %s "$folder/got")" = "$bytes" ] || { echo "fetch: $2: not the whole file" >&2; exit 1; }
   awk -v name="$name" -v bytes="$bytes" -v us=$((${end/./} - ${begin/./})) \
@@ -73,11 +73,12 @@ beside() { # server, name, command …
   medians
 }
 for server in nginx serve; do
-  beside $server curl curl -s -o "$folder/got"
-  beside $server wget wget -q -O "$folder/got"
+  part "curl from $server" beside $server curl curl -s -o "$folder/got"
+  part "wget from $server" beside $server wget wget -q -O "$folder/got"
 done
 for other in "splice 1" "copy 1" "splice 2" "mmap 2"; do
   read -r receive connections <<< "$other"
-  beside nginx "$receive*$connections" "$fathom" fetch -o "$folder/got" --receive "$receive" \
+  part "$other" beside nginx "$receive*$connections" "$fathom" fetch -o "$folder/got" --receive "$receive" \
     --connections "$connections"
 done
+end_parts

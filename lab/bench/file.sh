@@ -6,7 +6,7 @@
 # latency (below 1: Fathom is faster). The same beside another program of Fathom, if BEFORE is its path.
 # Usage: [BEFORE=PROGRAM] file.sh [FATHOM] [ROUNDS] [FOLDER] [GIB]; the file of GIB (default 4, on the device
 # of FOLDER, default /var/tmp) is removed at the end. 5 rounds are an interval of 93.8 %.
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 fathom=${1:-target/release/fathom} rounds=${2:-5} bytes=$((${4:-4} << 30))
 here=$(dirname "$0")
 cpu=$(($(nproc) - 1))
@@ -26,7 +26,7 @@ value() { sed -n 's/^ *"median": \([0-9.e+-]*\),$/\1/p' | head -n 1; }
 # Whole processes, from fork to exit, in GB/s; EPOCHREALTIME needs no fork.
 whole() { # name, command …
   local name=$1 begin=$EPOCHREALTIME end
-  "${@:2}" > /dev/null 2>&1
+  quietly "${@:2}"
   end=$EPOCHREALTIME
   awk -v name="$name" -v bytes="$bytes" -v us=$((${end/./} - ${begin/./})) \
     'BEGIN { print name, bytes / us / 1000 }'
@@ -37,7 +37,7 @@ beside() { # name, command …: reads the cached file
   cat "$file" > /dev/null
   ours() { whole "$name" "${fast[@]}" "$file"; }
   theirs() { whole "$name" "${peer[@]}"; }
-  in_turn ours theirs
+  part "$name" in_turn ours theirs
 }
 "${fast[@]}" "$file" | sed -n '/^by\|^tried\|^speed/s/^/once: /p'
 if has cc build-essential; then cc -O2 -pthread -o "$folder/pread" "$here/peers/pread.c"; fi
@@ -62,11 +62,11 @@ warm_ours() { # the median of five: the other side is a median too
     awk 'NR == 3 { print "file.warm{read,memory.bandwidth}", $1 / 1e9 }'
 }
 memory_peer() {
-  "$fathom" run --quick --only --jsonl "memory.bandwidth{level=dram,op=read}" 2> /dev/null |
+  "$fathom" run --quick --only --jsonl "memory.bandwidth{level=dram,op=read}" 2> "$errors" |
     sed -n "s/.*\"threads\":$(nproc)}.*\"summary\":{[^}]*\"median\":\([0-9.e+-]*\).*/\1/p" |
     awk '{ print "file.warm{read,memory.bandwidth}", $1 / 1e9 }'
 }
-in_turn warm_ours memory_peer
+part memory.bandwidth in_turn warm_ours memory_peer
 
 # Latency of a call with blocks of a byte and of a page.
 calls_ours() {
@@ -83,7 +83,7 @@ calls_peer() {
 if has cc build-essential; then
   cc -O2 -o "$folder/calls" "$here/peers/calls.c"
   on=(taskset -c "$cpu")
-  in_turn calls_ours calls_peer
+  part calls in_turn calls_ours calls_peer
 fi
 
 # Cold: both sides are measured again at their best setting of a sweep.
@@ -93,7 +93,7 @@ cold_cell() { # way threads block depth
 }
 fio_cell() { # block depth [bytes]
   fio --name=cold --filename="$file" --rw=read --direct=1 --ioengine=io_uring --fixedbufs=1 \
-    --bs="$1" --iodepth="$2" --size="${3:-$bytes}" --readonly --minimal 2> /dev/null |
+    --bs="$1" --iodepth="$2" --size="${3:-$bytes}" --readonly --minimal 2> "$errors" |
     awk -F';' '{ print $7 * 1024 / 1e9 }'
 }
 best_of() { # lines "speed cell", each cell twice: the slower of the two counts, against lucky outliers
@@ -125,7 +125,8 @@ sweep_of() { # way, depths …
 }
 cold_ours() { echo "file.cold{${our_cell[0]},fio} $(cold_cell "${our_cell[@]}")"; }
 cold_peer() { echo "file.cold{${our_cell[0]},fio} $(fio_cell "${fio_best[@]}")"; }
-if has fio fio; then
+beside_fio() {
+  local way depths
   read -ra fio_best < <(fio_sweep)
   for way in ring direct; do
     depths=(1)
@@ -134,4 +135,6 @@ if has fio fio; then
     echo "cold: fio block depth ${fio_best[*]}; ours way threads block depth ${our_cell[*]}"
     in_turn cold_ours cold_peer
   done
-fi
+}
+if has fio fio; then part fio beside_fio; fi
+end_parts

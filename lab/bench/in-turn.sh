@@ -1,4 +1,6 @@
 # Runs two programs interleaved (A B B A); the including script sets `folder` and `rounds`.
+# What a command says of its failure is kept in $errors, and said by failures.sh.
+errors=$folder/errors
 
 ratios() { # file of lines: round who name value
   # What one of the runs lacks has no ratio.

@@ -5,7 +5,7 @@
 # thread on the last CPU; requests are counted by nginx, CPU time is of the whole process. Ratios
 # below 1: Fathom needs less CPU. The same beside another program of Fathom, if BEFORE is its path.
 # Usage: [BEFORE=PROGRAM] load.sh [FATHOM] [ROUNDS] [SECONDS] [PEER...]
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 fathom=$(realpath "${1:-target/release/fathom}") rounds=${2:-5} seconds=${3:-6}
 peers=("${@:4}")
 [ ${#peers[@]} -gt 0 ] || peers=(${BEFORE:+before} wrk hey oha h2load)
@@ -56,7 +56,7 @@ TIMEFORMAT='%U %S'
 cost() { # name, bytes, command …
   local name=$1 bytes=$2 before after cpu_time
   before=$(served)
-  cpu_time=$({ time taskset -c "$cpu" "${@:3}" > /dev/null 2>&1; } 2>&1)
+  cpu_time=$({ time quietly taskset -c "$cpu" "${@:3}" 2>&3; } 3>&2 2>&1)
   after=$(served)
   echo "$cpu_time" | awk -v n=$((after - before - 1)) -v name="$name" -v bytes="$bytes" '{
     per = ($1 + $2) / n
@@ -65,7 +65,8 @@ cost() { # name, bytes, command …
   }'
 }
 ours_of() { # name, folder, files, bytes, connections, url, option
-  cost "load.client.$1" "$4" "$fathom" load "$6/" --urls "/$2/f{0..$(($3 - 1))}" \
+  # 3: the generator is the limit, so there is no number of the server. The requests are counted.
+  accepted=3 cost "load.client.$1" "$4" "$fathom" load "$6/" --urls "/$2/f{0..$(($3 - 1))}" \
     --clients "$5" --threads 1 --time "${seconds}s" "${@:7}"
 }
 theirs_of() { # name, folder, bytes, connections, url
@@ -96,6 +97,9 @@ for peer in "${peers[@]}"; do
   case $peer in h2load) package=nghttp2-client ;; oha) package='oha (or: cargo install oha)' ;; *) package=$peer ;; esac
   [ "$peer" = before ] || has "$peer" "$package" || continue
   echo "beside $peer:"
-  in_turn ours theirs
+  part "$peer" in_turn ours theirs
   sed 's/^/  /' "$folder/log"
 done
+[ ! -e "$folder/accepted" ] ||
+  echo "note: $(wc -l < "$folder/accepted") loads have status 3: the client is the limit, as it shall be here"
+end_parts

@@ -2,7 +2,7 @@
 # Compares memory metrics with independent programs in lab/bench/peers, interleaved (A B B A), on one
 # CPU. Prints the ratio and its interval: smallest to largest of the rounds.
 # Usage: memory.sh [FATHOM] [ROUNDS]; 5 rounds are an interval of 93.8 %.
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 fathom=${1:-target/release/fathom} rounds=${2:-5}
 command -v cc >/dev/null || { echo "skipped: no C compiler; install with: sudo apt-get install build-essential"; exit 0; }
 here=$(dirname "$0")
@@ -23,7 +23,7 @@ chase_sets() {
   echo $((l1 / 2)) $((l2 / 4)) $((2 * l2)) $largest
 }
 chase_ours() {
-  "$fathom" run --quick --only --jsonl --cpu "$cpu" memory.latency 2>/dev/null |
+  "$fathom" run --quick --only --jsonl --cpu "$cpu" memory.latency 2>"$errors" |
     sed -n 's/.*"metric":"memory.latency","params":{"page":"\([^"]*\)","pattern":"random","set_bytes":\([0-9]*\)}.*"summary":{[^}]*"median":\([0-9.e+-]*\).*/\1 \2 \3/p' |
     while read -r page set ns; do
       case " $sets " in *" $set "*) echo "memory.latency{$page,$set} $ns" ;; esac
@@ -42,17 +42,18 @@ compare_chase() {
   in_turn chase_ours chase_peer
 }
 
-compare_chase
+part chase compare_chase
 
 # memory.bandwidth and tools without a row in `fathom crosscheck`, one file each. Sizes exceed all caches;
 # bytes are those that the tool actually moves.
 on() { if [ "$1" = 1 ]; then taskset -c "$cpu" "${@:2}"; else "${@:2}"; fi; }
 bandwidth_ours() { # operation:threads … → lines "operation:threads bytes/s"
-  "$fathom" run --quick --only --jsonl --cpu "$cpu" "memory.bandwidth{level=dram}" 2>/dev/null |
+  "$fathom" run --quick --only --jsonl --cpu "$cpu" "memory.bandwidth{level=dram}" 2>"$errors" |
     sed -n 's/.*"params":{"level":"dram","op":"\([^"]*\)","page":"[^"]*","threads":\([0-9]*\)}.*"summary":{[^}]*"median":\([0-9.e+-]*\).*/\1:\2 \3/p' |
     while read -r case rate; do case " $* " in *" $case "*) echo "memory.bandwidth{$case} $rate" ;; esac; done
 }
 for peer in "$here"/peers/*.sh; do
   # shellcheck source=/dev/null
-  . "$peer"
+  part "$(basename "$peer" .sh)" . "$peer"
 done
+end_parts

@@ -4,7 +4,7 @@
 # and largest of the rounds, of cases that are valid in all runs. With METRICs it prints only these, and writes no
 # page.
 # Usage: profiles.sh [FATHOM] [DIST] [ROUNDS] [METRIC...]
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 fathom=${1:-target/release/fathom} dist=${2:-target/dist/fathom} rounds=${3:-2}
 metrics=("${@:4}")
 here=$(dirname "$0")
@@ -17,7 +17,7 @@ export FATHOM_STORE=$folder/fathom.db
 . "$here/in-turn.sh"
 has jq jq || exit 0
 medians() { # program
-  "$1" run --quick --jsonl "${metrics[@]}" 2> /dev/null | jq -r '
+  "$1" run --quick --jsonl "${metrics[@]}" 2> "$errors" | jq -r '
     select(.verdict.state == "valid" and .value != null and .value > 0) | .metric
       + "{" + (.params | to_entries | map("\(.key)=\(.value)") | join(",")) + "} "
       + "\(.value)"'

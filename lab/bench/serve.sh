@@ -6,7 +6,7 @@
 # that asks for a file of 2 MiB (`fathom load`), against a bare loop of sendfile (peers/sendfile.c): a
 # ratio near 1 is the goal. Needs root and a C compiler.
 # Usage: [BEFORE=PROGRAM] serve.sh [FATHOM] [ROUNDS] [SECONDS] [FOLDER]
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 if [ "${FATHOM_BENCH_INSIDE:-}" != 1 ]; then
   # The sysctl and the ports are the namespace's own.
   FATHOM_BENCH_INSIDE=1 exec unshare --net "$0" "$@"
@@ -70,7 +70,7 @@ measure() { # pid, port, name, wrk arguments …: prints lines "name value"
   local pid=$1 port=$2 name=$3 before after
   before=$(cpu_ns "$pid")
   taskset -c "$client_cpu" wrk -t1 -c16 -d"$seconds" "${@:4}" "http://127.0.0.1:$port/4k" \
-    > "$folder/wrk"
+    > "$folder/wrk" 2> "$errors"
   # Until the threads have slept, their last slice is not counted.
   sleep 0.1
   after=$(cpu_ns "$pid")
@@ -89,7 +89,7 @@ before() { all "${pids[2]}" 8003; }
 
 ours > /dev/null
 peer > /dev/null
-in_turn ours peer
+part nginx in_turn ours peer
 echo "medians of $rounds rounds:"
 awk '{ n[$2 " " $3]++; v[$2 " " $3, n[$2 " " $3]] = $4 } END {
   for (key in n) { m = n[key]
@@ -100,8 +100,7 @@ awk '{ n[$2 " " $3]++; v[$2 " " $3, n[$2 " " $3]] = $4 } END {
 
 if [ -n "${BEFORE:-}" ]; then
   echo "beside $BEFORE:"
-  before > /dev/null
-  in_turn ours before
+  part before in_turn ours before
 fi
 
 cc -O2 -o "$folder/sendfile" "$here/peers/sendfile.c"
@@ -111,7 +110,7 @@ sleep 0.2
 export FATHOM_STORE=$folder/fathom.db
 rate() { # port
   taskset -c "$client_cpu" "$fathom" load "http://127.0.0.1:$1/" --urls /2m0 --clients 1 \
-    --threads 1 --time "${seconds}s" --json | python3 -c '
+    --threads 1 --time "${seconds}s" --json 2> "$errors" | python3 -c '
 import json, sys
 for record in json.load(sys.stdin)["records"]:
     if record["metric"] == "load.throughput":
@@ -119,4 +118,5 @@ for record in json.load(sys.stdin)["records"]:
 }
 rate_ours() { rate 8002; }
 rate_bare() { rate 8004; }
-in_turn rate_ours rate_bare
+part sendfile in_turn rate_ours rate_bare
+end_parts

@@ -3,7 +3,7 @@
 # Each of six hosts sends at most 100 Mbit/s. Then one sends 95, and then one link has 5 ms more delay:
 # that host and that link are named, with the right kind, and nothing else. One pair at a time: six
 # hosts share the CPUs of one machine, and 30 pairs take about 10 minutes. ANSWERS chooses some.
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 fathom=$1 lab=$2
 answers=" ${ANSWERS:-healthy slow-host slow-link} "
 hosts=(node1 node2 node3 node4 node5 node6)

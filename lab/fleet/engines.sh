@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The same run of six hosts by ssh, Slurm and mpirun: each delivers all runs, in one shape:
 #   engines.sh FATHOM
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 fathom=$(realpath "$1")
 cd "$(dirname "$0")"
 out=$(mktemp -d -p /var/tmp)
@@ -22,9 +22,9 @@ try() { # name, command
   if grep -q ^skipped: "$out/$name.json"; then cat "$out/$name.json" && rm "$out/$name.json"; fi
 }
 
-try ssh ./ssh.sh "$fathom" fleet run --hosts 'node[1-6]' --push "${words[@]}"
-try slurm ./slurm.sh "$fathom" fleet run --listen 10.213.8.1 "${words[@]}"
-try mpirun ./ssh.sh "$PWD/mpi.sh" "$fathom" "${words[@]}"
+part ssh try ssh ./ssh.sh "$fathom" fleet run --hosts 'node[1-6]' --push "${words[@]}"
+part slurm try slurm ./slurm.sh "$fathom" fleet run --listen 10.213.8.1 "${words[@]}"
+part mpirun try mpirun ./ssh.sh "$PWD/mpi.sh" "$fathom" "${words[@]}"
 python3 - "$out"/*.json <<'END'
 import json, pathlib, sys
 
@@ -36,3 +36,4 @@ for path in map(pathlib.Path, sys.argv[1:]):
     print(f"{path.stem}: 6 hosts")
 assert len(set(map(tuple, shapes.values()))) == 1, shapes
 END
+end_parts

@@ -3,7 +3,7 @@
 #   start_hosts NAME…   each gets 10.213.8.N, counted from 11; the control host is 10.213.8.1
 #   on NAME COMMAND…    runs it there
 # All end with this shell: hosts are children of it, and a namespace ends with its processes.
-set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../failures.sh"
 export PATH=$PATH:/usr/sbin:/sbin
 folder=$(mktemp -d -p /var/tmp fathom-fleet.XXXXXX)
 bridge=fathom-fleet
@@ -23,7 +23,7 @@ skip() {
 
 stop_hosts() {
   local status=$?
-  trap - EXIT INT TERM HUP
+  trap - EXIT INT TERM HUP ERR
   set +e
   [ ${#processes[@]} -eq 0 ] || kill "${processes[@]}" 2>/dev/null
   [ ${#host_pid[@]} -eq 0 ] || kill "${host_pid[@]}" 2>/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs `fathom fleet run` with six members that mpirun starts, inside ssh.sh: mpi.sh PROGRAM ARGUMENT…
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 command -v mpirun >/dev/null || { echo "skipped: no mpirun (package openmpi-bin)" && exit 0; }
 FATHOM_TOKEN=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
 export FATHOM_TOKEN

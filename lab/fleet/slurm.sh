@@ -60,9 +60,9 @@ for name in "${names[@]}"; do
     -f "$folder/slurm.conf"
 done
 if [ -n "${HEALTH_CHECK:-}" ]; then
-  "$@"
+  "$@" || exit
   exit
 fi
 idle() { [ "$(sinfo --noheader --states=idle --format=%D)" = 6 ]; }
 until_true 60 idle || fail "the nodes of Slurm are not idle: $(sinfo --noheader --Node --long | head -n 7)"
-FLEET_FOLDER=$folder salloc --quiet --nodes=6 "$@"
+FLEET_FOLDER=$folder salloc --quiet --nodes=6 "$@" || exit

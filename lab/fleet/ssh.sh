@@ -40,4 +40,4 @@ done
 for name in "${names[@]}"; do
   until_true 20 "$folder/bin/ssh" "$name" true || fail "no ssh to $name"
 done
-PATH=$folder/bin:$PATH FLEET_FOLDER=$folder "$@"
+PATH=$folder/bin:$PATH FLEET_FOLDER=$folder "$@" || exit

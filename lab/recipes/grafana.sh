@@ -2,7 +2,7 @@
 # The dashboard has the fields that Grafana's own types know, and no others; Grafana itself, which
 # Debian does not have, is not started:
 #   grafana.sh [FATHOM]
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 here=$(realpath "$(dirname "$0")")
 skip() { echo "skipped: $1"; exit 0; }
 command -v npm >/dev/null || skip "no npm (package npm)"

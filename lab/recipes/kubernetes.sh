@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The manifests have the fields that Kubernetes knows, and no others; nothing is sent to a cluster:
 #   kubernetes.sh FATHOM
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 fathom=$(realpath "$1")
 here=$(realpath "$(dirname "$0")")
 skip() { echo "skipped: $1"; exit 0; }

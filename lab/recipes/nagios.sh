@@ -2,7 +2,7 @@
 # `fathom check` as a monitoring plugin: one line, exit status 0 to 3 and performance data in the
 # form of the guidelines; then a real Nagios runs the command of docs/recipes/nagios.cfg:
 #   nagios.sh FATHOM
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 export PATH=$PATH:/usr/sbin
 fathom=$(realpath "$1")
 here=$(realpath "$(dirname "$0")")

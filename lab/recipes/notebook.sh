@@ -2,7 +2,7 @@
 # Raw values as CSV are one table to pandas, as many and the same as in JSON; and
 # docs/recipes/notebook.ipynb runs from its first cell to its last:
 #   notebook.sh FATHOM
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 fathom=$(realpath "$1")
 here=$(realpath "$(dirname "$0")")
 recipes=$(realpath "$here/../../docs/recipes")

@@ -4,7 +4,7 @@
 # with the rules of docs/recipes, and every query of the dashboard returns data:
 #   prometheus.sh FATHOM
 # In a network namespace of its own, so that the ports of the recipe are free. No service is started.
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 export PATH=$PATH:/usr/sbin:/sbin
 [ "${1:-}" != inside ] || { shift; inside=yes; }
 fathom=$(realpath "$1")

@@ -2,7 +2,7 @@
 # The nodes of a real Slurm run docs/recipes/slurm-health.sh, with a recorded run in place of the
 # measurement: the one odd node is drained, with the line of the check as its reason, and no other:
 #   slurm.sh FATHOM
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 here=$(realpath "$(dirname "$0")")
 if [ "${1:-}" = watch ]; then # inside Slurm
   ln -s "$SLURM_CONF" "$RECIPE_FOLDER/slurm.conf"

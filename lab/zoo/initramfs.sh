@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the first file system of an emulated machine: busybox, the kernel's modules and what FOLDER
 # holds. initramfs.sh KERNEL FOLDER OUTPUT [MODULE...]
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 kernel=$1 folder=$2 output=$3
 shift 3
 export PATH=$PATH:/usr/sbin

@@ -4,7 +4,7 @@
 # What is unpacked already is kept; a newer kernel is fetched after `rm -r FOLDER`.
 # The package lists are private: other releases and architectures than the machine's, which stays
 # as it is.
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 folder=$1 series=$2 architecture=$3
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org}
 fail() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes an image of a small Debian system with systemd: root.sh IMAGE BYTES
 # What is made already is kept.
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 image=$1 bytes=$2
 [ ! -e "$image" ] || exit 0
 export PATH=$PATH:/usr/sbin

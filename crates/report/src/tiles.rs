@@ -96,6 +96,11 @@ struct TileStep {
     worse: Option<bool>,
 }
 
+/// The metrics of which a page has tiles.
+pub fn metrics() -> impl Iterator<Item = &'static str> {
+    TILES.iter().map(|tile| tile.metric)
+}
+
 /// The records of the tiles of a run: their histories are worth showing.
 pub fn records(document: &Document) -> Vec<&Record> {
     chosen(&document.records).into_iter().map(|(_, at)| &document.records[at]).collect()

@@ -104,6 +104,11 @@ impl Address {
         Ok(Self { whole: text.to_owned(), shown, config: Box::new(config), tls, roots })
     }
 
+    /// Whether it has a password itself.
+    pub fn has_password(&self) -> bool {
+        self.config.get_password().is_some()
+    }
+
     /// With its password: for the environment of a process, never for its command line.
     pub fn with_password(&self) -> OsString {
         OsString::from(&self.whole)

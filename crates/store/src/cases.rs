@@ -76,8 +76,7 @@ impl Store {
         let CaseSearch { host, like, numbers, complete } = search;
         let [kernel, model] = [like.map(|it| &it.kernel), like.map(|it| &it.cpu.model)];
         let logical = like.map(|it| it.cpu.logical);
-        let mut cases = Vec::new();
-        for metric in metrics {
+        let cases_of = |metric: &str| {
             let case = |row: &dyn DatabaseRow| {
                 Ok(StoredCase {
                     run: text(row, 2),
@@ -88,7 +87,13 @@ impl Store {
                 })
             };
             let arguments = values![metric, host, numbers, kernel, model, logical, complete];
-            cases.extend(self.database.rows(&query, arguments, case)?);
+            self.database.rows(&query, arguments, case)
+        };
+        let metrics: Vec<&str> = metrics.into_iter().collect();
+        self.database.foresee(|| metrics.iter().for_each(|metric| drop(cases_of(metric))))?;
+        let mut cases = Vec::new();
+        for metric in metrics {
+            cases.extend(cases_of(metric)?);
         }
         cases.sort_by_key(|case: &StoredCase| case.numbers);
         Ok(cases)

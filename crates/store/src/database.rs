@@ -36,6 +36,20 @@ pub(crate) trait Database: fmt::Debug + Send {
     /// Ends a transaction without its changes. If that fails, the database does so by itself.
     fn rollback(&self);
 
+    /// Whether statements that read are noted from now on, and have no rows, until they are
+    /// [asked](Self::ask): those of a far database, so that they take one round trip together.
+    fn collects(&self) -> bool {
+        false
+    }
+
+    /// Asks what was noted, in one snapshot; the same statements then have these rows.
+    fn ask(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Frees the rows of a statement that was noted.
+    fn forget(&self, _sql: &str, _arguments: &[DatabaseValue<'_>]) {}
+
     /// Whether runs of other machines are stored here while they run.
     fn is_shared(&self) -> bool;
 
@@ -99,6 +113,15 @@ impl dyn Database + '_ {
         Ok(found.flatten().unwrap_or_default())
     }
 
+    /// Has what this work reads at hand. A file has it anyway.
+    pub(crate) fn foresee(&self, work: impl FnOnce()) -> Result<(), StoreError> {
+        if self.collects() {
+            work();
+            self.ask()?;
+        }
+        Ok(())
+    }
+
     /// One transaction. A failed one is rolled back, so it can be retried.
     pub(crate) fn transaction<T>(
         &self,
@@ -131,6 +154,7 @@ pub(crate) trait DatabaseRow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DatabaseValue<'v> {
     Null,
+    Flag(bool),
     Integer(i64),
     Real(f64),
     Text(&'v str),
@@ -158,7 +182,7 @@ macro_rules! values_of {
 values_of! {
     i64 => Integer by |it| it;
     u32 => Integer by i64::from;
-    bool => Integer by i64::from;
+    bool => Flag by |it| it;
     f64 => Real by |it| it;
     &'v str => Text by |it| it;
     &'v String => Text by String::as_str;

@@ -117,16 +117,34 @@ impl Store {
     /// Opens an existing store for reading. Creates nothing, and works on a read-only file system,
     /// unless the store is of an older version: it is migrated as by [`Store::open`].
     pub fn open_existing(place: impl Into<Place>) -> Result<Self, StoreError> {
+        Self::open_foreseeing(place, |_| ())
+    }
+
+    /// As [`Store::open_existing`]; of a database, what this work reads is asked as it is opened:
+    /// it has no rows then, and the same reading later costs nothing.
+    pub fn open_foreseeing(
+        place: impl Into<Place>,
+        work: impl FnOnce(&Self),
+    ) -> Result<Self, StoreError> {
         let path = match place.into() {
             Place::File(path) => path,
             Place::Database(address) => {
-                return Self::of_database(&address, postgres::PostgresOpen::Read);
+                let store = Self::of_database(&address, postgres::PostgresOpen::Read)?;
+                work(&store);
+                store.database.ask()?;
+                return Ok(store);
             }
         };
         file::require(&path)?;
         let copy = migrate::migrate(&path)?;
         let connection = connect::reader(&path, ConnectOpen::default())?;
         Ok(Self::of_file(connection, path, copy))
+    }
+
+    /// Has what this work reads at hand, for one round trip to a database; see
+    /// [`Store::open_foreseeing`].
+    pub fn foresee(&self, work: impl FnOnce(&Self)) -> Result<(), StoreError> {
+        self.database.foresee(|| work(self))
     }
 
     /// Refuses a store of an older version, which opening would migrate.

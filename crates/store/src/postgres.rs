@@ -4,6 +4,7 @@
 //! server; and each answer, for when the server or the way to it does not even say that. A commit
 //! is on the server's disk when it returns.
 
+mod ahead;
 mod schema;
 
 use std::cell::{Cell, RefCell};
@@ -13,6 +14,7 @@ use std::future::Future;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -24,7 +26,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_postgres::error::{Error, SqlState};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::{Client, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::StoreError;
@@ -54,7 +56,7 @@ const MESSAGE_MAX: usize = 300;
 pub(crate) enum PostgresOpen {
     /// Creates the tables if there are none, and migrates older ones.
     Write,
-    /// Migrates older tables.
+    /// Migrates older tables, once what was collected meanwhile is asked.
     Read,
     /// Changes nothing.
     Examine,
@@ -65,6 +67,12 @@ pub(crate) struct Postgres {
     client: Client,
     /// Statements of this connection, by their SQL.
     prepared: RefCell<HashMap<String, Statement>>,
+    /// Statements that are collected.
+    noted: RefCell<Option<Vec<ahead::Noted>>>,
+    /// What was asked ahead.
+    known: RefCell<HashMap<String, Arc<Vec<Row>>>>,
+    /// Whether the connection has its settings.
+    is_ready: Cell<bool>,
     /// The address, for messages.
     path: PathBuf,
     action: Cell<&'static str>,
@@ -80,12 +88,12 @@ impl Postgres {
     pub(crate) fn open(address: &Address, open: PostgresOpen) -> Result<Self, StoreError> {
         let database = Self::connect(address, CONNECT_TIMEOUT)?;
         match open {
-            PostgresOpen::Write => schema::create(&database)?,
-            PostgresOpen::Read => schema::require(&database)?,
-            PostgresOpen::Examine => schema::examine(&database)?,
-        }
-        if open != PostgresOpen::Write {
-            database.batch("SET default_transaction_read_only = on")?;
+            PostgresOpen::Write => schema::create(database.set_up()?)?,
+            PostgresOpen::Examine => {
+                schema::examine(database.set_up()?)?;
+                database.batch(ahead::READ_ONLY)?;
+            }
+            PostgresOpen::Read => drop(database.noted.replace(Some(Vec::new()))),
         }
         database.action.set(READ);
         Ok(database)
@@ -93,7 +101,7 @@ impl Postgres {
 
     /// The version of an older store that [`Self::open`] would change.
     pub(crate) fn older_version(address: &Address) -> Result<Option<u32>, StoreError> {
-        schema::older(&Self::connect(address, CONNECT_TIMEOUT)?)
+        schema::older(Self::connect(address, CONNECT_TIMEOUT)?.set_up()?)
     }
 
     fn connect(address: &Address, limit: Duration) -> Result<Self, StoreError> {
@@ -118,6 +126,7 @@ impl Postgres {
                 // A name that is being looked up would be waited for.
                 runtime.shutdown_background();
                 return Err(match other {
+                    Ok(Err(error)) if is_foreign(&error) => failed(FOREIGN.to_owned()),
                     Ok(Err(error)) => from_postgres("connect to", path, &error),
                     _ => failed(no_answer(limit)),
                 });
@@ -131,19 +140,21 @@ impl Postgres {
         }
         // It runs while an answer is awaited; its end is the error of what is awaited.
         runtime.spawn(connection);
-        let prepared = RefCell::default();
-        let database = Self { runtime, client, prepared, path, action: Cell::new("open") };
-        let ms = |time: Duration| time.as_millis();
-        database.batch(&format!(
-            "SET search_path = fathom; SET lock_timeout = {}; SET statement_timeout = {};
-             SET idle_in_transaction_session_timeout = {}; {PLANS};
-             SELECT set_config('synchronous_commit', 'on', false)
-                WHERE current_setting('synchronous_commit') = 'off'",
-            ms(BUSY_TIMEOUT),
-            ms(STATEMENT_TIMEOUT),
-            ms(ANSWER_TIMEOUT),
-        ))?;
-        Ok(database)
+        Ok(Self {
+            runtime,
+            client,
+            prepared: RefCell::default(),
+            noted: RefCell::default(),
+            known: RefCell::default(),
+            is_ready: Cell::default(),
+            path,
+            action: Cell::new("open"),
+        })
+    }
+
+    fn set_up(&self) -> Result<&Self, StoreError> {
+        self.is_ready.set(true);
+        self.batch(&settings()).map(|()| self)
     }
 
     fn wait<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
@@ -180,6 +191,19 @@ impl Postgres {
 
 const READ: &str = "read";
 
+fn settings() -> String {
+    let ms = |time: Duration| time.as_millis();
+    format!(
+        "SET search_path = fathom; SET lock_timeout = {}; SET statement_timeout = {};
+         SET idle_in_transaction_session_timeout = {}; {PLANS};
+         SELECT set_config('synchronous_commit', 'on', false)
+            WHERE current_setting('synchronous_commit') = 'off'",
+        ms(BUSY_TIMEOUT),
+        ms(STATEMENT_TIMEOUT),
+        ms(ANSWER_TIMEOUT),
+    )
+}
+
 fn no_answer(limit: Duration) -> String {
     format!("no answer within {} s", limit.as_secs())
 }
@@ -191,8 +215,26 @@ impl Database for Postgres {
         arguments: &[DatabaseValue<'_>],
         each: Each<'_>,
     ) -> Result<(), StoreError> {
-        let statement = self.prepare(sql)?;
-        let rows = self.wait(self.client.query_raw(&statement, arguments.iter().copied()))?;
+        if self.is_noted(sql, arguments) {
+            return Ok(());
+        }
+        let known = self.known.borrow().get(&ahead::key(sql, arguments)).cloned();
+        if let Some(rows) = known {
+            for row in rows.iter() {
+                if each(row)? == ControlFlow::Break(()) {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let rows = if self.action.get() == READ {
+            // Not prepared: that would be a round trip more.
+            let typed: Vec<_> = arguments.iter().copied().map(ahead::with_type).collect();
+            self.wait(self.client.query_typed_raw(&dialect(sql), typed))?
+        } else {
+            let statement = self.prepare(sql)?;
+            self.wait(self.client.query_raw(&statement, arguments.iter().copied()))?
+        };
         let mut rows = pin!(rows);
         loop {
             let some = self.wait(async {
@@ -216,21 +258,39 @@ impl Database for Postgres {
     }
 
     fn begin(&self, access: DatabaseAccess) -> Result<(), StoreError> {
-        let (action, begin) = match access {
-            DatabaseAccess::Read => (READ, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-            DatabaseAccess::Write => ("write", "BEGIN"),
-        };
-        self.action.set(action);
-        self.batch(begin).inspect_err(|_| self.action.set(READ))
+        if access == DatabaseAccess::Read {
+            // What is read was asked ahead, in one snapshot.
+            return Ok(());
+        }
+        self.action.set("write");
+        self.batch("BEGIN").inspect_err(|_| self.action.set(READ))
     }
 
     fn commit(&self) -> Result<(), StoreError> {
-        self.end("COMMIT")
+        if self.action.get() == READ { Ok(()) } else { self.end("COMMIT") }
     }
 
     fn rollback(&self) {
+        if self.action.get() == READ {
+            return;
+        }
         // Without a connection the server has done so.
         let _ = self.end("ROLLBACK");
+    }
+
+    fn collects(&self) -> bool {
+        let mut noted = self.noted.borrow_mut();
+        let begins = noted.is_none();
+        noted.get_or_insert_default();
+        begins
+    }
+
+    fn ask(&self) -> Result<(), StoreError> {
+        self.ask_noted()
+    }
+
+    fn forget(&self, sql: &str, arguments: &[DatabaseValue<'_>]) {
+        self.known.borrow_mut().remove(&ahead::key(sql, arguments));
     }
 
     fn is_shared(&self) -> bool {
@@ -284,6 +344,17 @@ fn tls(address: &Address) -> Result<rustls::ClientConfig, String> {
     client_config(&trust).map_err(|error| lower_first(&error.to_string()))
 }
 
+const FOREIGN: &str = "its answer is not that of a PostgreSQL server; check host and port";
+
+/// Whether another program answers at the address. The library has words for that only.
+fn is_foreign(error: &Error) -> bool {
+    let cause = error.source().map(ToString::to_string).unwrap_or_default();
+    let text = format!("{error}: {cause}");
+    ["parsing response", "unexpected message", "remaining on stream", "corrupt message"]
+        .iter()
+        .any(|it| text.contains(it))
+}
+
 fn from_postgres(action: &'static str, path: PathBuf, error: &Error) -> StoreError {
     let Some(cause) = error.as_db_error() else {
         // The library's own words are few; those of the system or of TLS are the reason.
@@ -331,9 +402,8 @@ impl ToSql for DatabaseValue<'_> {
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
             DatabaseValue::Null => Ok(IsNull::Yes),
-            DatabaseValue::Integer(number) if *kind == Type::BOOL => {
-                (*number != 0).to_sql(kind, out)
-            }
+            DatabaseValue::Flag(flag) if *kind == Type::BOOL => flag.to_sql(kind, out),
+            DatabaseValue::Flag(flag) => i64::from(*flag).to_sql(kind, out),
             DatabaseValue::Integer(number) => number.to_sql(kind, out),
             DatabaseValue::Real(number) => number.to_sql(kind, out),
             // The only character that no text of PostgreSQL can have. JSON has none either.
@@ -399,6 +469,27 @@ mod tests {
         let error = Postgres::connect(&address, Duration::from_millis(20)).unwrap_err();
         let text = format!("connect to postgres://ada@127.0.0.1:{port}/d: no answer within 0 s");
         assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn server_of_another_protocol_is_named() {
+        for answer in ["HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.2p1\r\n"] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let server = std::thread::spawn(move || {
+                use std::io::{Read, Write};
+
+                let mut end = listener.accept().unwrap().0;
+                let _ = end.read(&mut [0; 64]);
+                end.write_all(answer.as_bytes()).unwrap();
+                let _ = end.shutdown(std::net::Shutdown::Write);
+                let _ = std::io::copy(&mut end, &mut std::io::sink());
+            });
+            let address = Address::parse(&format!("postgres://ada@127.0.0.1:{port}/d")).unwrap();
+            let error = Postgres::connect(&address, CONNECT_TIMEOUT).unwrap_err().to_string();
+            assert!(error.ends_with(FOREIGN), "{answer:?}: {error}");
+            server.join().unwrap();
+        }
     }
 
     #[test]

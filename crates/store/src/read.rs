@@ -97,6 +97,11 @@ impl Store {
         }
     }
 
+    /// What [`Self::document`] reads of a run without samples; for [`Store::foresee`].
+    pub fn read_document(&self, run_id: &str) {
+        let _ = self.documents(["run.id = ?1", "true"], values![run_id], false);
+    }
+
     /// The runs with records of a metric, oldest first, with only the headlines of those records. A
     /// damaged run is left out, so that it does not cost the history of the others.
     pub fn history(&self, metric: &str) -> Result<Readable<Outline>, StoreError> {
@@ -172,6 +177,10 @@ impl Store {
              {join} WHERE {of_runs} AND {of_records}"
         );
         let mut by_run = HashMap::<i64, BTreeMap<i64, _>>::new();
+        self.database.foresee(|| {
+            let _ = heads(&*self.database, of_runs, arguments);
+            let _ = self.database.execute(&query, arguments);
+        })?;
         // One snapshot for all tables, whatever is written meanwhile.
         let heads = self.database.transaction(DatabaseAccess::Read, || {
             let heads = heads(&*self.database, of_runs, arguments)?;
@@ -181,6 +190,8 @@ impl Store {
             })?;
             Ok(heads)
         })?;
+        self.database.forget(&query, arguments);
+        self.database.forget(&heads_query(of_runs), arguments);
         let runs = heads.into_iter().map(|(number, document)| {
             let records = by_run.remove(&number).unwrap_or_default().into_values();
             Ok(combine(document?, records.collect::<Result<_, _>>()?))
@@ -210,12 +221,15 @@ fn heads(
     condition: &str,
     arguments: &[DatabaseValue<'_>],
 ) -> Result<Vec<ReadHead>, StoreError> {
-    let query = format!(
+    let is_shared = database.is_shared();
+    database.rows(&heads_query(condition), arguments, |row| head(row, is_shared))
+}
+
+fn heads_query(condition: &str) -> String {
+    format!(
         "SELECT number, id, pid, pid_start_ticks, boot_id, tool, body, host, far, crc, pid_namespace
          FROM run WHERE {condition} ORDER BY number"
-    );
-    let is_shared = database.is_shared();
-    database.rows(&query, arguments, |row| head(row, is_shared))
+    )
 }
 
 fn head(row: &dyn DatabaseRow, is_shared: bool) -> Result<ReadHead, StoreError> {

@@ -107,6 +107,19 @@ impl Store {
         }
     }
 
+    /// What [`Self::find`] reads for these names, and [`Self::host_or_last`]; for
+    /// [`Store::open_foreseeing`].
+    pub fn read_names<'n>(&self, names: impl IntoIterator<Item = &'n str>, host: &str) {
+        let any = RunNameWanted { kind: None, is_whole: false, has_numbers: false };
+        for name in names {
+            let _ = self.labelled(name);
+            let _ = match name.starts_with("latest") {
+                true => self.host_or_last(host).and(self.candidates(any, 0, None)).map(drop),
+                false => self.starting(name).map(drop),
+            };
+        }
+    }
+
     /// Identity and name of this host, if it has results in the store, else of that of the last
     /// run with results.
     pub fn host_or_last(&self, host: &str) -> Result<Option<(String, String)>, StoreError> {
@@ -136,9 +149,13 @@ impl Store {
         self.ids_where("label = ?1", label)
     }
 
-    fn named(&self, name: &str) -> Result<String, StoreError> {
+    fn starting(&self, name: &str) -> Result<Vec<String>, StoreError> {
         let prefix = format!("lower(substr(id, 1, {})) = ?1", name.chars().count());
-        let starting = self.ids_where(&prefix, &name.to_ascii_lowercase())?;
+        self.ids_where(&prefix, &name.to_ascii_lowercase())
+    }
+
+    fn named(&self, name: &str) -> Result<String, StoreError> {
+        let starting = self.starting(name)?;
         if let Some(whole) = starting.iter().find(|id| id.eq_ignore_ascii_case(name)) {
             return Ok(whole.clone());
         }

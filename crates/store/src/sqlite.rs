@@ -144,6 +144,7 @@ impl ToSql for DatabaseValue<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self {
             DatabaseValue::Null => ToSqlOutput::Borrowed(ValueRef::Null),
+            DatabaseValue::Flag(flag) => ToSqlOutput::Borrowed(ValueRef::Integer((*flag).into())),
             DatabaseValue::Integer(number) => ToSqlOutput::Borrowed(ValueRef::Integer(*number)),
             DatabaseValue::Real(number) => ToSqlOutput::Borrowed(ValueRef::Real(*number)),
             DatabaseValue::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),

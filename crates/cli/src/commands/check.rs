@@ -35,6 +35,9 @@ pub(super) fn check(arguments: &CheckArguments) -> anyhow::Result<Status> {
 
 fn health(arguments: &CheckArguments) -> anyhow::Result<(health::HealthState, String)> {
     let limits = arguments.limits.as_deref().map(CommandLimits::read).transpose()?;
+    let names = arguments.against.iter().map(String::as_str);
+    let run_name = arguments.run.as_deref().unwrap_or("latest");
+    stored_run::open_for(names.chain([run_name]), &arguments.store, |_| ())?;
     let document = run(arguments)?;
     let mut checks = Vec::new();
     checks.extend(limits.map(|limits| Health::of_limits(&limits.judgement(&document))));

@@ -28,6 +28,8 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     if arguments.typical {
         return typical::compare(arguments);
     }
+    let names = || arguments.runs.iter().map(String::as_str);
+    stored_run::open_for(names(), &arguments.store, |_| ())?;
     if let Some((a, b)) = groups(arguments)? {
         return of_groups((&a, &b), arguments);
     }
@@ -39,7 +41,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     if a.iter().any(|run| run.run.id == b.run.id) {
         terminal::warn("the same run is on both sides");
     }
-    let noise = noise(&a, &b, stored_run::open_store(&arguments.store).ok().as_ref());
+    let noise = noise(&a, &b, stored_run::open_store(&arguments.store).ok().as_deref());
     let mut comparison =
         compare_to_all(&a.iter().collect::<Vec<_>>(), &b, &noise, arguments.seed.unwrap_or(SEED));
     let is_empty = comparison.rows.is_empty();
@@ -111,6 +113,7 @@ fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Documen
              before it, such as `fathom compare latest~1 latest`"
         );
     };
+    stored_run::foresee_documents(&arguments.runs, &arguments.store)?;
     let read = |name: &String| stored_run::document(name, false, &arguments.store);
     let a: Vec<Document> = a.iter().map(read).collect::<anyhow::Result<_>>()?;
     let b = read(b)?;

@@ -189,7 +189,7 @@ fn machine(document: &Document, name: Option<&str>) -> anyhow::Result<String> {
 fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
     let samples = arguments.samples;
     if arguments.format == FormatName::Openmetrics && arguments.runs.is_empty() && !arguments.all {
-        let (latest, others) = stored_run::latest_and_others(samples, &arguments.store)?;
+        let (latest, others) = stored_run::latest_and_others(samples, &arguments.store, |_, _| ())?;
         return Ok(std::iter::once(latest).chain(others).collect());
     }
     let mut documents = Vec::new();

@@ -71,15 +71,22 @@ fn write_report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     }
     let name = arguments.reference.as_deref();
     let reference = name.map(|name| reference::find("report", name)).transpose()?;
+    let names = arguments.run.iter().chain(&arguments.runs).map(String::as_str);
+    let names = names.chain(arguments.runs.is_empty().then_some("latest"));
+    stored_run::open_for(names, &arguments.store, |store| {
+        let _ = stored_run::metrics(store);
+        tiles::metrics().for_each(|metric| drop(store.history(metric)));
+    })?;
     let (documents, origins) = documents(arguments)?;
     let store = stored_run::open_store(&arguments.store).ok();
-    let comparison = comparison(&documents, store.as_ref());
+    let store = store.as_deref();
+    let comparison = comparison(&documents, store);
     let study = reference.as_ref().map(|reference| Beneath::from_reference(reference, &documents));
     warn_of_gaps(&documents, comparison.as_ref());
     if study.as_ref().is_some_and(|study| !study.touches(&documents)) {
         terminal::warn("the study has no figure for any metric of these runs");
     }
-    let data = data(&documents, &origins, store.as_ref(), comparison.as_ref(), study.as_ref());
+    let data = data(&documents, &origins, store, comparison.as_ref(), study.as_ref());
     let text = page::page(TEMPLATE, &data);
     let Some(path) = output else { return super::print_text(&text) };
     output_file::write(&path, &text)?;
@@ -90,7 +97,8 @@ fn write_report(arguments: &ReportArguments) -> anyhow::Result<Status> {
 fn paper(arguments: &ReportArguments, output: Option<&Path>) -> anyhow::Result<Status> {
     let documents = match arguments.run.is_none() && arguments.runs.is_empty() {
         true => {
-            let (latest, others) = stored_run::latest_and_others(true, &arguments.store)?;
+            let (latest, others) =
+                stored_run::latest_and_others(true, &arguments.store, |_, _| ())?;
             // Only some of their cases are shown.
             let part = |run: Document| {
                 let planned = run.records.len() as u64;
@@ -189,7 +197,8 @@ fn documents(arguments: &ReportArguments) -> anyhow::Result<(Vec<Document>, Vec<
         usage_error!("{} runs named: a page holds at most {RUNS_MAX}", runs.len());
     }
     if runs.is_empty() {
-        let (mut latest, others) = stored_run::latest_and_others(true, &arguments.store)?;
+        let (mut latest, others) =
+            stored_run::latest_and_others(true, &arguments.store, |_, _| ())?;
         let mut origins = Vec::new();
         for mut other in others {
             let origin = fathom_report::origin(&latest, &other);

@@ -29,9 +29,12 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         return reference::classic(arguments);
     }
     let (run, selectors) = names(arguments)?;
+    stored_run::open_for([run.unwrap_or("latest")], &output.store, |store| {
+        let _ = stored_run::metrics(store);
+    })?;
     let (mut document, others) = match run {
         None if !selectors.is_empty() => newest_with(&selectors, arguments)?,
-        None => stored_run::latest_and_others(output.samples, &output.store)?,
+        None => stored_run::latest_and_others(output.samples, &output.store, trends::read)?,
         Some(run) => {
             let document = stored_run::document(run, output.samples, &output.store)?;
             (select(document, &selectors)?, Vec::new())
@@ -60,7 +63,7 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         true => trends::trends_of(
             &document,
             layout.width,
-            stored_run::open_store(&output.store).ok().as_ref(),
+            stored_run::open_store(&output.store).ok().as_deref(),
         ),
         false => Trends::default(),
     };

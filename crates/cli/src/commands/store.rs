@@ -126,6 +126,8 @@ fn check(arguments: &StoreArguments, json: bool) -> anyhow::Result<Status> {
 
 /// Sends what is in the spool of a database.
 fn forward(arguments: &StoreArguments, json: bool) -> anyhow::Result<Status> {
+    // Beside a run it is another process of the same program. Without it the name is that.
+    let _ = rustix::thread::set_name(c"fathom-forward");
     let place = stored_run::store_place(arguments)?;
     let Place::Database(address) = &place else {
         bail!("store forward: {place} is a file, in which results are stored at once");

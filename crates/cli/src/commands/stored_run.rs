@@ -1,9 +1,11 @@
 //! The store and the runs in it, as command lines name them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Once;
 
 use anyhow::{Context, anyhow, bail};
@@ -24,8 +26,17 @@ use crate::terminal;
 
 /// The named store, or the one in the user's data folder.
 pub(super) fn place(arguments: &StoreArguments) -> Result<Place, StoreError> {
-    named_store(arguments)
-        .map_or_else(|| Store::default_path().map(Place::File), |text| Place::parse(&text))
+    static SAID: Once = Once::new();
+    let place = named_store(arguments)
+        .map_or_else(|| Store::default_path().map(Place::File), |text| Place::parse(&text))?;
+    if let (Some(_), Place::Database(address)) = (&arguments.store, &place)
+        && address.has_password()
+    {
+        let text = "--store has a password, which every user of this machine can read in `ps`; \
+                    put the address into FATHOM_STORE, or the password into ~/.pgpass";
+        SAID.call_once(|| terminal::warn(text));
+    }
+    Ok(place)
 }
 
 /// As [`place`]. Refuses a store that would be migrated, if that is not allowed: a database is
@@ -44,12 +55,51 @@ pub(super) fn named_store(arguments: &StoreArguments) -> Option<OsString> {
     arguments.store.clone().map(OsString::from).or(by_environment)
 }
 
+thread_local! {
+    /// The database of [`open_for`]: a command opens it once.
+    static OPEN: RefCell<Option<(Place, Rc<Store>)>> = const { RefCell::new(None) };
+}
+
 /// Opens the store, which must exist.
-pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Store> {
+pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Rc<Store>> {
+    open_with(arguments, |_| ())
+}
+
+/// Opens the store for a command that shows runs of these names, and does this reading. A database
+/// is asked for all that in one round trip, and stays open for the command.
+pub(super) fn open_for<'n>(
+    names: impl IntoIterator<Item = &'n str>,
+    arguments: &StoreArguments,
+    also: impl FnOnce(&Store),
+) -> anyhow::Result<()> {
+    let names: Vec<&str> = names.into_iter().filter(|name| !is_path(name)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    if let place @ Place::Database(_) = place(arguments)? {
+        let this = host::read();
+        let store = open_with(arguments, |store| {
+            store.read_names(names.iter().copied(), this.identity());
+            also(store);
+        })?;
+        OPEN.set(Some((place, store)));
+    }
+    Ok(())
+}
+
+fn open_with(arguments: &StoreArguments, work: impl FnOnce(&Store)) -> anyhow::Result<Rc<Store>> {
     let place = store_place(arguments)?;
+    let is_open = |(of, _): &&(Place, Rc<Store>)| *of == place;
+    if let Some(open) = OPEN.with_borrow(|it| it.as_ref().filter(is_open).map(|it| it.1.clone())) {
+        return Ok(open);
+    }
     spool::send_earlier(&place)?;
-    let store = announced(Store::open_existing(&place)?);
-    if let Some(former) = HostReader::live().former_id()
+    let former = HostReader::live().former_id();
+    let store = announced(Store::open_foreseeing(&place, |store| {
+        let _ = former.as_ref().map(|former| store.name_of(former));
+        work(store);
+    })?);
+    if let Some(former) = former
         && !arguments.no_migrate
         && store.name_of(&former)?.is_some()
         && let Ok(mut writer) = Store::open(&place)
@@ -57,7 +107,7 @@ pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Store> {
         // A store that cannot be written keeps the id of an earlier version.
         let _ = writer.map_host(&former, &host::read());
     }
-    Ok(store)
+    Ok(Rc::new(store))
 }
 
 /// The store, whose migration is announced.
@@ -189,6 +239,25 @@ pub(super) fn each_of_group(
     }
 }
 
+/// Has the runs of these names at hand.
+pub(super) fn foresee_documents(
+    names: &[String],
+    arguments: &StoreArguments,
+) -> anyhow::Result<()> {
+    let names = || names.iter().filter(|name| !is_path(name));
+    if names().next().is_none() || place(arguments)?.file().is_some() {
+        return Ok(());
+    }
+    let store = open_store(arguments)?;
+    // What is wrong with a name is said by who reads it.
+    let found = names().filter_map(|name| match name.starts_with("latest") {
+        true => store.find(name, Some(&default_host(&store).ok()?)).map(|it| it.id).ok(),
+        false => store.resolve(name).ok(),
+    });
+    let found: Vec<String> = found.collect();
+    Ok(store.foresee(|store| found.iter().for_each(|id| store.read_document(id)))?)
+}
+
 /// Whether a name is of several runs. A pipe, which can be read once, is taken for one.
 pub(super) fn is_group(name: &str, arguments: &StoreArguments) -> bool {
     let path = Path::new(name);
@@ -199,7 +268,7 @@ pub(super) fn is_group(name: &str, arguments: &StoreArguments) -> bool {
 }
 
 /// The runs with this label.
-fn labelled(name: &str, arguments: &StoreArguments) -> anyhow::Result<(Store, Vec<String>)> {
+fn labelled(name: &str, arguments: &StoreArguments) -> anyhow::Result<(Rc<Store>, Vec<String>)> {
     let store = open_store(arguments)?;
     let ids = store.labelled(name)?;
     Ok((store, ids))
@@ -231,16 +300,22 @@ const BATTERY: &str = "latest:battery";
 
 /// The latest battery, and the cases that it does not have: the newest numbers from other runs of
 /// the same host, kernel and CPUs, the newest run first. Commands by hand differ in their subject,
-/// so the last run of each gives all its cases or none.
+/// so the last run of each gives all its cases or none. What the caller reads `also` is foreseen.
 pub(super) fn latest_and_others(
     samples: bool,
     arguments: &StoreArguments,
+    also: impl FnOnce(&Store, &Document),
 ) -> anyhow::Result<(Document, Vec<Document>)> {
     let latest = document(latest_battery(arguments)?, samples, arguments)?;
     if latest.run.procedure.is_some() {
         return Ok((latest, Vec::new()));
     }
-    let others = others(&open_store(arguments)?, &latest, |_, _| true)?;
+    let store = open_store(arguments)?;
+    store.foresee(|store| {
+        let _ = newest_cases(store, &latest.host);
+        also(store, &latest);
+    })?;
+    let others = others(&store, &latest, |_, _| true)?;
     Ok((latest, others))
 }
 
@@ -251,11 +326,8 @@ pub(super) fn others(
     latest: &Document,
     is_selected: impl Fn(&str, &Params) -> bool,
 ) -> anyhow::Result<Vec<Document>> {
-    let ids = metrics(store)?;
     let host = &latest.host;
-    let search =
-        CaseSearch { like: Some(host), numbers: true, ..CaseSearch::on_host(host.identity()) };
-    let mut cases = store.newest_cases(ids.iter().map(String::as_str), search)?;
+    let mut cases = newest_cases(store, host)?;
     let last_of: BTreeMap<Option<String>, String> =
         cases.iter().map(|case| (case.procedure.clone(), case.run.clone())).collect();
     let has = |case: &StoredCase| {
@@ -266,12 +338,22 @@ pub(super) fn others(
         let is_last = case.procedure.is_none() || last_of[&case.procedure] == case.run;
         is_last && is_selected(&case.metric, &case.params) && !has(case)
     });
-    let (mut others, damaged) = store.records_of(&cases)?;
+    let (mut others, damaged) = match cases.is_empty() {
+        true => Default::default(),
+        false => store.records_of(&cases)?,
+    };
     damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
     others.reverse();
     others.retain(|other| other.host.cgroup.has_limits_of(&host.cgroup));
     others.iter_mut().for_each(typical::fill);
     Ok(others)
+}
+
+/// The newest number of each case on a host, its kernel and its hardware.
+fn newest_cases(store: &Store, host: &Host) -> Result<Vec<StoredCase>, StoreError> {
+    let search =
+        CaseSearch { like: Some(host), numbers: true, ..CaseSearch::on_host(host.identity()) };
+    store.newest_cases(metrics(store)?.iter().map(String::as_str), search)
 }
 
 /// The metrics of the registry, then those outside it that have results.

@@ -8,6 +8,12 @@ use fathom_store::Store;
 /// As many runs as a column has bars.
 const RUNS_MAX: u32 = 18;
 
+/// What [`trends_of`] reads, for [`Store::foresee`].
+pub(super) fn read(store: &Store, document: &Document) {
+    let (run, host) = (&document.run, document.host.identity());
+    let _ = store.newest_of(host, run.effort, None, RUNS_MAX);
+}
+
 /// The trends of this run's headline cases over the newest runs of its host and effort, if the line
 /// has room for them. A store that cannot be read has none.
 pub(super) fn trends_of(document: &Document, width: usize, store: Option<&Store>) -> Trends {

@@ -2,7 +2,12 @@
 //! its own sends them.
 
 use std::ffi::OsStr;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 
 use fathom_lab::postgres::LabPostgres;
 use fathom_record::RunState;
@@ -75,7 +80,10 @@ fn results_are_sent_to_the_database_at_the_end() {
     let [_, errors] = team.exec(MEASURE, 0);
     assert!(!errors.contains("kept in"), "{errors}");
     assert_eq!((team.states(), team.waiting()), (vec![RunState::Complete], 0));
-    let [shown, _] = team.exec("show latest:file", 0);
+    let [shown, errors] = team.exec("show latest:file", 0);
+    assert!(!errors.contains("password"), "{errors}");
+    let [_, errors] = team.exec(&format!("show latest:file --store {}", team.address), 0);
+    assert_eq!(errors.matches("--store has a password").count(), 1, "{errors}");
     assert_contains(&shown, &["data, 64 KiB", "Kept as run"]);
     let [runs, _] = team.exec("show --runs", 0);
     assert_contains(&runs, &["file read"]);
@@ -166,6 +174,67 @@ fn store_is_copied_checked_and_pruned_in_a_database() {
     assert_contains(&pruned, &["Deleted "]);
     let [checked, _] = team.exec("store check", 0);
     assert_contains(&checked, &["no damage"]);
+}
+
+/// A way to a server far away: its port, and how often the other end has waited for an answer.
+fn far_way(to: u16) -> (u16, Arc<AtomicU32>) {
+    const DELAY: Duration = Duration::from_millis(20);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let count = Arc::new(AtomicU32::new(0));
+    let trips = Arc::clone(&count);
+    std::thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let far = TcpStream::connect(("127.0.0.1", to)).expect("the server");
+            let is_answered = Arc::new(AtomicBool::new(true));
+            let ends = [[&near, &far], [&far, &near]];
+            for (is_answer, ends) in [false, true].into_iter().zip(ends) {
+                let [mut from, mut to] = ends.map(|end| end.try_clone().expect("a descriptor"));
+                let (trips, is_answered) = (Arc::clone(&trips), Arc::clone(&is_answered));
+                std::thread::spawn(move || {
+                    let mut buffer = vec![0; 1 << 16];
+                    while let Ok(length @ 1..) = from.read(&mut buffer) {
+                        if is_answer {
+                            // mood: what is sent before the answer arrives is the same trip
+                            std::thread::sleep(DELAY);
+                        }
+                        let was_answered = is_answered.swap(is_answer, SeqCst);
+                        trips.fetch_add((!is_answer && was_answered).into(), SeqCst);
+                        if to.write_all(&buffer[..length]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+            }
+        }
+    });
+    (port, count)
+}
+
+#[test]
+fn far_database_costs_four_round_trips() {
+    let Some(mut team) = Team::new() else { return };
+    for number in 1..=3 {
+        team.env.store_run(&crate::test_env::stored_run(number));
+    }
+    let from = team.env.path_text("fathom.db");
+    let copied = team.env.run(&["export", "--store", &from, "--to", &team.address]);
+    assert_status(&copied, 0);
+    let (port, trips) = far_way(team.server.port());
+    let limits = team.env.path_text("limits.toml");
+    team.exec(&format!("export --format limits -o {limits}"), 0);
+    team.address = format!("postgres://fathom@127.0.0.1:{port}/team?sslmode=disable");
+    for line in ["show", "show latest", "compare latest~1 latest", "report --force"] {
+        let output = team.command(line).output().expect("the program starts");
+        assert_status(&output, 0);
+        // One is the login.
+        let count = trips.swap(0, SeqCst);
+        assert!((3..=5).contains(&count), "{line}: {count} round trips");
+    }
+    team.exec(&format!("check latest --limits {limits}"), 0);
+    let count = trips.swap(0, SeqCst);
+    assert!((3..=5).contains(&count), "check: {count} round trips");
 }
 
 /// The address of no database is a usage error, and its password is not printed.

@@ -85,7 +85,9 @@ pub(super) fn gather(request: &GatherRequest<'_>) -> anyhow::Result<Gathered> {
     let store = store.unwrap_or_else(RunStore::none);
     let known = request.store.filter(|_| store.store().is_some()).map(stored_run::open_store);
     let warn = |error: &_| terminal::warn(&format!("ids of hosts are not looked up: {error:#}"));
-    let hosts = KnownHosts::read(known.and_then(|store| store.inspect_err(warn).ok()));
+    let hosts = KnownHosts::read(
+        known.and_then(|store| std::rc::Rc::into_inner(store.inspect_err(warn).ok()?)),
+    );
     let label = request.label.clone();
     let mut gathering = Gathering::new(engine, store, hosts, label, request.procedure);
     let outcome = coordinate(vec![listener], &plan, interrupt.as_fd(), &mut gathering);
