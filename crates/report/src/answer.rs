@@ -3,7 +3,7 @@
 
 use fathom_analysis::evidence::{NOISY_MAX, shown_agreement};
 use fathom_record::quantity::percent;
-use fathom_record::{Agreement, Better, Class, Document, Record, State, Stratum, causes};
+use fathom_record::{Agreement, Better, Class, Document, Record, Run, State, Stratum, causes};
 use serde::Serialize;
 
 use crate::by_hand;
@@ -171,10 +171,7 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         unusual => judged(document, signs, unusual),
     };
     let of = counted(all, "result");
-    if !run.left_out.is_empty() && is_whole {
-        let metrics = counted(run.left_out.len(), "metric");
-        verdict.push(format!("Cases of {metrics} did not fit into the time."));
-    }
+    verdict.extend(did_not_fit(run).filter(|_| is_whole));
     if let Some(how) = &busy {
         verdict.push(format!("Measured on a {how}."));
         let count = findings::judged(document).count();
@@ -217,6 +214,11 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         verdict.push(sentence(format!("The run is noisy: {}", why.join("; "))));
     }
     (if is_whole { mood } else { Mood::Care }, verdict)
+}
+
+fn did_not_fit(run: &Run) -> Option<String> {
+    let metrics = counted(run.left_out.len(), "metric");
+    (!run.left_out.is_empty()).then(|| format!("Cases of {metrics} did not fit into the time."))
 }
 
 /// Why no result has a number.
