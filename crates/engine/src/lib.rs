@@ -21,10 +21,11 @@ pub mod worker;
 
 pub use case_selector::CaseSelector;
 pub use coordinator::{Audience, CoordinatorProgress, RunSetup, coordinate};
+pub use fathom_record::matches;
 pub use injected::{INJECT, InjectError, InjectedSpin};
 pub use machine::{EngineOutcome, Machine, VisitAnswer, VisitRequest};
 pub use plan::{
-    KEPT, Plan, Visits, beginnings, budget_ns, group_of_synonym, matches, nearest_names, nearest_of,
+    KEPT, Plan, Visits, beginnings, budget_ns, group_of_synonym, nearest_names, nearest_of,
 };
 pub use plan_error::PlanError;
 pub use session::{Session, SessionSetup};

@@ -2,7 +2,7 @@
 
 use crate::{CaseSelector, InjectedSpin, PlanError};
 use fathom_metric::{About, Entry, ProbeCase, Registry, Sizes};
-use fathom_record::{Effort, Host, Params, Protocol};
+use fathom_record::{Effort, Host, Params, Protocol, matches};
 
 /// Rounds of a case in one visit. Most spread lies between visits: of twice as many rounds, the
 /// medians of visits differ by 2 % less.
@@ -291,11 +291,6 @@ fn units_of(entry: &'static Entry, cases: Vec<ProbeCase>, needed: bool) -> Vec<V
         }
         _ => vec![unit(cases, 0)],
     }
-}
-
-/// Whether a name is this metric, or a dotted prefix of it.
-pub fn matches(id: &str, name: &str) -> bool {
-    id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The chosen metrics and their direct and indirect inputs. Inputs precede a metric, so that one

@@ -58,7 +58,7 @@ pub use histogram::Histogram;
 pub use host::Host;
 pub use load_window::{LoadSlot, LoadThread, LoadWindow, SERVER_TOKEN};
 pub use measured_by::MeasuredBy;
-pub use metric::{Better, MetricId, OWN_GROUPS, ParamValue, Params, Unit, is_own};
+pub use metric::{Better, MetricId, OWN_GROUPS, ParamValue, Params, Unit, is_own, matches};
 pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Class, Input, LOOSE, NoModel, Origin, Prediction};
 pub use protocol::Protocol;

@@ -194,6 +194,11 @@ impl Better {
     }
 }
 
+/// Whether a name is this metric, or a dotted prefix of it.
+pub fn matches(id: &str, name: &str) -> bool {
+    id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

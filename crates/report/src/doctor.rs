@@ -53,15 +53,10 @@ fn cpu(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Who takes the CPUs, and what limits them, also where that is nothing: people ask.
+/// Who takes the CPUs, and what limits them, also where nothing does: it is asked for.
 fn taken(diagnosis: &Diagnosis, width: usize) -> String {
-    let found = |id: &str| {
-        let finding = diagnosis.findings.iter().find(|finding| finding.id == id)?;
-        Some(figures_glued(finding.found.strip_prefix("unknown: ").unwrap_or(&finding.found)))
-    };
-    let is_good =
-        |id: &str| diagnosis.findings.iter().any(|it| it.id == id && it.severity == Severity::Good);
-    let look = diagnosis.condition.look.as_ref().filter(|_| found("cpu-busy").is_some());
+    let finding = |id: &str| diagnosis.findings.iter().find(|finding| finding.id == id);
+    let look = diagnosis.condition.look.as_ref().filter(|_| finding("cpu-busy").is_some());
     let busiest = look.and_then(|look| {
         let used = |one: &BusyProgram| glued(&format!("{} {:.1} CPUs", clean(&one.name), one.cpus));
         let named: Vec<String> = look.busiest.iter().map(used).collect();
@@ -71,20 +66,16 @@ fn taken(diagnosis: &Diagnosis, width: usize) -> String {
             false => Some(named.join(", ")),
         }
     });
-    [
-        ("programs", busiest),
-        ("steal", found("cpu-steal").map(|words| format!("by other guests: {words}"))),
-        (
-            "limits",
-            found("cgroup-cpu-quota").map(|words| match is_good("cgroup-cpu-quota") {
-                true => format!("not throttled: {words}"),
-                false => words,
-            }),
-        ),
-    ]
-    .into_iter()
-    .filter_map(|(label, words)| Some(labelled(label, &words?, width)))
-    .collect()
+    let steal = finding("cpu-steal").map(|it| format!("by other guests: {}", it.found));
+    // Of the frequency a guest sees nothing.
+    let quota = finding("cgroup-cpu-quota").map(|it| match it.severity {
+        Severity::Good => format!("not throttled by a cgroup: {}", it.found),
+        _ => it.found.clone(),
+    });
+    [("programs", busiest), ("steal", steal), ("limits", quota)]
+        .into_iter()
+        .filter_map(|(label, words)| Some(labelled(label, &figures_glued(&words?), width)))
+        .collect()
 }
 
 fn style(severity: Severity) -> Style {

@@ -1,7 +1,7 @@
 //! The screen of a run: of all metrics an overview, of some their table, of a command by hand its
 //! tables; each begins with the answer.
 
-use fathom_record::{Document, Record, Run};
+use fathom_record::{Document, Record, Run, matches};
 
 use crate::by_hand;
 use crate::case::counted;
@@ -59,11 +59,8 @@ fn about(document: &Document, width: usize) -> String {
 fn wanted(document: &Document) -> Option<Document> {
     let asked = &document.run.asked;
     let is_wanted = |record: &Record| {
-        let names = asked.iter().map(|it| it.split('{').next().unwrap_or_default());
-        let metric = record.metric.as_str();
-        names.into_iter().any(|name| {
-            metric.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        let mut names = asked.iter().map(|it| it.split('{').next().unwrap_or_default());
+        names.any(|name| matches(record.metric.as_str(), name))
     };
     let records: Vec<Record> =
         document.records.iter().filter(|it| is_wanted(it)).cloned().collect();

@@ -92,7 +92,7 @@ fn has_words(about: &About, words: &str) -> bool {
 const TOPICS: [(&[&str], &str); 8] = [
     (
         &["neighbour", "neighbor", "steal", "throttle", "throttled", "throttling"],
-        "`fathom doctor` says who takes the CPU, and whether it is throttled or limited",
+        "`fathom doctor` names the programs that take the CPUs, steal, and limits of cgroups",
     ),
     (
         &["nfs", "mount", "share", "smb"],
