@@ -32,6 +32,9 @@ quietly() { # command …
 # Runs a part of a script in a subshell. If a command of it fails, the next part runs all the same.
 part() { # name, command …
   local status
+  # What a failure that was accepted has left says nothing of this part.
+  rm -f "$failure"
+  [ -z "${errors:-}" ] || : > "$errors"
   set +e
   (set -e && "${@:2}")
   status=$?
@@ -41,5 +44,6 @@ part() { # name, command …
 
 # At the end of a script with parts: status 1 if one has failed.
 end_parts() {
+  rm -f "$failure"
   [ ${#failed_parts[@]} -eq 0 ] || { echo "${0##*/}: failed: ${failed_parts[*]}" >&2 && exit 1; }
 }

@@ -102,8 +102,9 @@ part google_benchmark import_google_benchmark
 
 import_iperf3() {
 if command -v iperf3 > /dev/null; then
-  iperf3 -s -1 -p 5537 -B 127.0.0.1 > /dev/null &
-  for _ in 1 2 3 4 5 6 7 8 9; do
+  # It also ends if this script is killed.
+  timeout 60 iperf3 -s -1 -p 5537 -B 127.0.0.1 > /dev/null &
+  for _ in {1..50}; do
     iperf3 -c 127.0.0.1 -p 5537 -t 3 --json > tcp.json && break
     sleep 0.2
   done
@@ -147,7 +148,7 @@ else skip "criterion cannot be fetched (cargo)"; fi
 }
 part criterion import_criterion
 
-jars=$(find ~/.m2 \( -name 'jmh-*.jar' -o -name 'jopt-simple*.jar' -o -name 'commons-math3*.jar' \) 2> /dev/null | paste -sd :)
+jars=$(find ~/.m2 \( -name 'jmh-*.jar' -o -name 'jopt-simple*.jar' -o -name 'commons-math3*.jar' \) 2> /dev/null | paste -sd : || true)
 import_jmh() {
 if command -v javac > /dev/null && [[ $jars == *jmh-generator-annprocess* ]]; then
   mkdir out && cat > Sum.java << 'END'

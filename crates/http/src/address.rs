@@ -26,7 +26,7 @@ pub enum UrlError {
     /// Has a password, perhaps.
     #[error(
         "USER:PASSWORD@ in a URL is not sent; give it as a field, -H \"Authorization: Basic \
-         $(printf %s USER:PASSWORD | base64)\""
+         $(printf %s USER:PASSWORD | base64 -w0)\""
     )]
     User,
 }

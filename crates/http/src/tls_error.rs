@@ -144,6 +144,7 @@ fn of_certificate(error: &CertificateError) -> (TlsFault, String) {
             Some(error) => (F::Certificate, format!(": {}", words(error))),
             None => (F::Certificate, format!(": {other}")),
         },
+        C::InvalidPurposeContext { .. } => (F::Certificate, format!(": {error}")),
         other => (F::Certificate, format!(": {}", words(other))),
     }
 }

@@ -191,7 +191,10 @@ fn record(series: &ParsedSeries, measured_by: &MeasuredBy, run: &str) -> Record 
     record.measured_by = Some(measured_by.clone());
     record.facts.clone_from(&series.facts);
     if case.name != case.title {
-        record.facts.push(Fact::text(NAME, case.name.clone()));
+        // Quantities of one benchmark are not one another.
+        let aspect = series.aspect.as_ref();
+        let whole = aspect.map_or(case.name.clone(), |aspect| format!("{}: {aspect}", case.name));
+        record.facts.push(Fact::text(NAME, whole));
     }
     let words = case.configuration.iter().map(|(key, value)| format!("{key}={value}"));
     let words = words.collect::<Vec<_>>().join(" ");

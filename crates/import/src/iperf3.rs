@@ -88,7 +88,8 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let direction = match (test.bidir, test.reverse) {
         (0, 0) => "send",
         (0, _) => "receive",
-        _ => "both",
+        // The other direction is in fields of its own, which are not read.
+        _ => "send, bidir",
     };
     let case = ParsedCase::new(&test.protocol, name::safe(&test.protocol), Params::none());
     let case = case.and("direction", direction).and("streams", &test.num_streams.to_string());

@@ -73,11 +73,13 @@ impl JmhResult {
 impl JmhMetric {
     fn series(&self, series: ParsedSeries, first: usize) -> ParsedSeries {
         let mut series = ParsedSeries { kind: kind_of(&self.score_unit), ..series };
+        // GCProfiler divides by 1024 twice.
+        let scale = if self.score_unit == "MB/sec" { f64::from(1 << 20) } else { 1.0 };
         for (at, fork) in self.raw_data.iter().enumerate() {
-            fork.iter().for_each(|value| series.push(first + at, value.0));
+            fork.iter().for_each(|value| series.push(first + at, scale * value.0));
         }
         if self.raw_data.is_empty() {
-            series.push(first, self.score.0);
+            series.push(first, scale * self.score.0);
             series.notes.push("the score of the file, which has no single values".to_owned());
         }
         series
@@ -100,7 +102,7 @@ fn kind_of(unit: &str) -> ParsedKind {
         .map(|it| ParsedKind { exponent: 9 - it, ..ParsedKind::rate(Unit::PerSecond) });
     let bytes = || match unit {
         "B/op" => ParsedKind::amount(Unit::Bytes),
-        "MB/sec" => ParsedKind { unit: Unit::BytesPerSecond, better: Better::Neither, exponent: 6 },
+        "MB/sec" => ParsedKind { unit: Unit::BytesPerSecond, better: Better::Neither, exponent: 0 },
         _ => ParsedKind::NUMBER,
     };
     of_time.or(of_rate).unwrap_or_else(bytes)

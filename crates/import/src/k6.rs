@@ -42,8 +42,12 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
             value.as_f64().or_else(|| json::not_finite(value.as_str()?))
         };
         let mut all = Vec::new();
-        if let Some(median) = number("med") {
-            all.push(case.series(kind).with(0, median));
+        // Which statistics a trend has is an option.
+        let is_trend = values
+            .keys()
+            .any(|key| ["med", "avg"].contains(&key.as_str()) || key.starts_with("p("));
+        if is_trend {
+            all.extend(number("med").map(|median| case.series(kind).with(0, median)));
             let others = values.keys().filter(|key| *key == "avg" || key.starts_with("p("));
             for key in others {
                 let percentile = key.strip_prefix("p(").and_then(|it| it.strip_suffix(')'));
@@ -79,9 +83,12 @@ fn kind_of(metric: &str, contains: Option<&str>) -> ParsedKind {
         || metric.ends_with("_duration") || starts.iter().any(|it| metric.starts_with(it));
     match (contains, metric) {
         (Some("time"), _) => ParsedKind::time(6),
-        (Some("data"), _) | (None, "data_received" | "data_sent") => {
+        (Some("data"), _)
+        | (None, "data_received" | "data_sent" | "browser_data_received" | "browser_data_sent") => {
             ParsedKind::amount(Unit::Bytes)
         }
+        // A score.
+        (None, "browser_web_vital_cls") => ParsedKind::NUMBER,
         (None, _) if is_time() => ParsedKind::time(6),
         _ => ParsedKind::NUMBER,
     }

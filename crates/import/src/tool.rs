@@ -63,6 +63,11 @@ impl Format {
     /// The format that a text begins like; `None` if it is another, or not certain.
     pub fn recognised(beginning: &str) -> Option<Self> {
         // Tools print warnings before their JSON. Fields have any order, and what follows is cut.
+        // Benchmarks of Go log what they like.
+        let mut before = beginning.lines().take_while(|line| !json::is_begin(line));
+        if before.any(go::is_of_go) {
+            return Some(Self::Go);
+        }
         let of_json = beginning.split_inclusive('\n').skip_while(|line| !json::is_begin(line));
         let text = of_json.collect::<String>();
         if text.is_empty() {
@@ -100,6 +105,7 @@ mod tests {
     #[test]
     fn format_is_recognised_by_the_first_field_or_line() {
         for (text, format) in [
+            ("goos: linux\n{\"results\": 1}\nBenchmarkA 1 2 ns/op\n", Some(Format::Go)),
             ("{\n  \"context\": {", Some(Format::GoogleBenchmark)),
             ("{\"results\": [", Some(Format::Hyperfine)),
             ("{\"benchmarks\":[{", Some(Format::Pyperf)),

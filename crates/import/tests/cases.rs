@@ -96,3 +96,16 @@ fn order_of_fields_encoding_and_other_output_change_nothing() {
         read(fio).replace("op=read", "client=a,op=read").replace("{op", "{client=a,op")
     );
 }
+
+/// The whole name is what `compare` pairs imported records by.
+#[test]
+fn quantities_of_one_benchmark_have_names_of_their_own() {
+    let text = "pkg: example.org/shop/cart\nBenchmarkAdd-4 9 100 ns/op 7 B/op 2 allocs/op\n";
+    let parsed = Format::Go.parse(text).expect("a benchmark");
+    let (label, host, written) = (None, None, Timestamp::UNIX_EPOCH);
+    let about = DocumentAbout { format: Format::Go, tool: Tool::fixture(), label, host, written };
+    let source = DocumentSource { name: "file".to_owned(), parsed };
+    let run = document(&[source], &about).expect("one run");
+    let names: BTreeSet<_> = run.records.iter().map(|it| it.whole_name()).collect();
+    assert_eq!((run.records.len(), names.len()), (3, 3), "{names:?}");
+}

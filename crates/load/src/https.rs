@@ -114,7 +114,8 @@ fn read_pem(option: &str, path: &Path) -> Result<String, ProcedureError> {
     // A sequence in ASN.1 with a length in two bytes.
     if bytes.starts_with(&[0x30, 0x82]) {
         let file = fathom_record::shell_word(&shown.to_string());
-        let text = format!("is in DER, expected PEM: openssl x509 -inform der -in {file}");
+        let tool = if option == "--key" { "pkey" } else { "x509" };
+        let text = format!("is in DER, expected PEM: openssl {tool} -inform der -in {file}");
         return Err(failed(text));
     }
     String::from_utf8(bytes).map_err(|_| failed("no text, expected PEM".to_owned()))
@@ -134,7 +135,7 @@ pub fn remedy(error: &ExchangeError) -> &'static str {
         }
         TlsFault::NoTls => "; use http://",
         TlsFault::NoHttp1 => "; HTTP/2 is not supported: let the server offer HTTP/1.1 too",
-        TlsFault::ClientCertificate => "; name one by --cert FILE, and its key by --key FILE",
+        TlsFault::ClientCertificate => "; --cert FILE and --key FILE name one that it accepts",
         TlsFault::OldCertificate => {
             "; make one of version 3, as `openssl req -x509` does, whose name is in subjectAltName"
         }

@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::fs;
+use std::io;
 use std::ops::Range;
 use std::ptr;
 use std::time::Duration;
@@ -133,13 +134,15 @@ impl Buffer {
             let start = self.start.wrapping_add(*offset);
             // SAFETY: advice on our own pages that does not change their contents.
             let collapse = || unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) };
-            (0..TRIES).all(|_| collapse() != 0)
+            // Linux before 6.1 knows no such advice.
+            let is_unknown = || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+            (0..TRIES).all(|_| collapse() != 0 && !is_unknown())
         };
         let mut left: Vec<usize> =
             (from / bytes * bytes..self.written_bytes).step_by(bytes).collect();
         for round in 1..=ROUNDS {
             left.retain(is_small);
-            if left.is_empty() {
+            if left.is_empty() || round == ROUNDS {
                 break;
             }
             std::thread::sleep(PAUSE * round);
@@ -216,7 +219,7 @@ impl Buffer {
         if self.page == BufferPage::Huge && close(*resident) && !has_page_size {
             let [huge, expected] = [*huge, expected].map(binary_size);
             detail = format!(
-                "{huge} of {expected} in huge pages, which fragmented memory does not have: root \
+                "{huge} of {expected} in huge pages; fragmented memory is the usual cause: root \
                  frees some with `echo 1 > /proc/sys/vm/compact_memory`"
             );
         }

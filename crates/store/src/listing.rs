@@ -119,7 +119,7 @@ impl Store {
         };
         let rows = self.database.rows(&query, &arguments, row)?;
         let Some((params, unit, ..)) = rows.first().cloned() else { return Ok(None) };
-        let own = rows.into_iter().filter(|row| row.0 == params);
+        let own = rows.into_iter().filter(|row| row.0 == params && row.1 == unit);
         let values = own.map(|(_, _, id, value)| (id, value)).collect();
         Ok(Some(RunTrend { params, unit, values }))
     }

@@ -298,9 +298,13 @@ fn verdict(step: &MeasuredStep, unasked: Vec<Reason>, noise_limit: f64) -> Verdi
         // One cause.
         Some(by) => {
             let text = std::iter::once(by).chain(late).collect::<Vec<String>>().join("; ");
-            doubts.push(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));
+            doubts.push(contended(&text));
         }
-        None => doubts.extend(late.map(|text| Reason::new(Cause::LoadGenerator, text))),
+        None => {
+            let by = step.contention();
+            doubts.extend(by.map(|by| contended(&by)));
+            doubts.extend(late.map(|text| Reason::new(Cause::LoadGenerator, text)));
+        }
     }
     doubts.extend(open_loop::unanswered(step));
     doubts.extend(self::doubts(step, &faults));
@@ -313,12 +317,16 @@ fn verdict(step: &MeasuredStep, unasked: Vec<Reason>, noise_limit: f64) -> Verdi
     Verdict { state, reasons: doubts }
 }
 
+/// A reason by what others used.
+fn contended(text: &str) -> Reason {
+    Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu)
+}
+
 /// What a late client is due to: others that took the CPU, or itself.
 fn late_client(step: &MeasuredStep, what: &str) -> Reason {
     if let Some(by) = step.taken_by_others() {
         let start = if step.is_open { "not sustained: " } else { "" };
-        let reason = Reason::new(Cause::Contention, format!("{start}{by}; {what}"));
-        return reason.with_remedy(Remedy::QuietCpu);
+        return contended(&format!("{start}{by}; {what}"));
     }
     let bound = match step.is_open {
         true => "not sustained, the generator was the limit",

@@ -277,9 +277,11 @@ impl MeasuredStep {
         })
     }
 
-    /// How others kept the generator from its CPUs, if it did not use one of its own up.
+    /// How others kept the generator from its CPUs, if it waited for one and used none up itself.
     pub fn taken_by_others(&self) -> Option<String> {
-        self.contention().filter(|_| self.busiest() <= BUSY_MAX)
+        let own: Vec<f64> = self.by_sweep.iter().map(|sweep| sweep.client_waiting).collect();
+        let has_waited = statistics::mean(&own).is_some_and(|waiting| waiting > WAITING_MIN);
+        self.contention().filter(|_| has_waited && self.busiest() <= BUSY_MAX)
     }
 
     /// The share of the time in which a thread of the generator ran or was ready to, on average.

@@ -7,9 +7,9 @@ use super::whole_seconds;
 /// Growth of memory that is no leak: less than this share of it per hour.
 const LEAK_MIN: f64 = 0.1;
 const PAGE: f64 = 4096.0;
-/// From when on growth is not that of the start: buffers grow to their size while the first
-/// connections are made.
-const START_S: f64 = 120.0;
+/// From when on growth is not that of the start, at which buffers grow to their size: that takes up
+/// to half of it.
+const LONG_S: f64 = 240.0;
 /// Long enough for an interval.
 const INTERVAL_S: u64 = 30;
 
@@ -42,7 +42,7 @@ impl MemoryGrowth {
             return Self::NoInterval { measure_s: INTERVAL_S };
         };
         match measured_s {
-            Some(..START_S) if low > 0.0 => Self::OfStart { measure_s: 2 * START_S as u64 },
+            Some(..LONG_S) if low > 0.0 => Self::OfStart { measure_s: LONG_S as u64 },
             _ if low > 0.0 => Self::Grows(interval),
             // One page in all cannot be seen.
             _ if high <= limit => {
@@ -74,7 +74,8 @@ mod tests {
         use MemoryGrowth::{Grows, NoInterval, NotExcluded, NotShown, OfStart};
         let interval = [400.0, 600.0];
         assert_eq!(after(119.0, Some(interval)), OfStart { measure_s: 240 });
-        assert_eq!(after(120.0, Some(interval)), Grows(interval));
+        assert_eq!(after(239.0, Some(interval)), OfStart { measure_s: 240 });
+        assert_eq!(after(240.0, Some(interval)), Grows(interval));
         assert_eq!(after(180.0, Some([-9.0, 600.0])), NotShown(600.0));
         assert_eq!(after(180.0, Some([0.0, 0.0])), NotShown(4096.0 / 180.0), "a page");
         let wide = NotExcluded { slope: 4_000.0, measure_s: Some(720) };

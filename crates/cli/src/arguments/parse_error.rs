@@ -85,7 +85,6 @@ const TAKEN_FOR_COMMANDS: &[(&str, &str)] = &[
     ("benchmark", "bench -- PROGRAM"),
     // As they were called before.
     ("fleet facts", "fleet judge --facts"),
-    ("fleet manifest", "fleet run --members N"),
     ("store copy", "export --store FROM --to TO"),
     ("store migrate", "store check"),
     ("diff", "compare A B"),

@@ -15,10 +15,8 @@ use crate::{remedy, terminal};
 
 /// One line, and the exit status of a monitoring plugin. A failure is "unknown".
 pub(super) fn check(arguments: &CheckArguments) -> anyhow::Result<Status> {
-    let (state, text) = health(arguments).unwrap_or_else(|error| {
-        let line = health::plugin_line(&remedy::line(&error));
-        (health::HealthState::Unknown, format!("FATHOM UNKNOWN - {line}\n"))
-    });
+    let (state, text) = health(arguments)
+        .unwrap_or_else(|error| (health::HealthState::Unknown, unknown_line(&error)));
     let status = state.status();
     let fields = serde_json::json!({
         "state": state.word(), "exit_status": status, "line": text.trim_end(),
@@ -31,6 +29,16 @@ pub(super) fn check(arguments: &CheckArguments) -> anyhow::Result<Status> {
             Status::Health(3)
         }
     })
+}
+
+fn unknown_line(error: &anyhow::Error) -> String {
+    format!("FATHOM UNKNOWN - {}\n", health::plugin_line(&remedy::line(error)))
+}
+
+/// The answer where there can be none, such as for a file that cannot be written.
+pub(super) fn unknown(error: &anyhow::Error) -> anyhow::Result<Status> {
+    super::print_text(&unknown_line(error))?;
+    Ok(Status::Health(health::HealthState::Unknown.status()))
 }
 
 fn health(arguments: &CheckArguments) -> anyhow::Result<(health::HealthState, String)> {

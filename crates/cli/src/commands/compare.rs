@@ -113,7 +113,7 @@ fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Documen
              before it, such as `fathom compare latest~1 latest`"
         );
     };
-    stored_run::foresee_documents(&arguments.runs, &arguments.store)?;
+    stored_run::foresee_documents(named, &arguments.store)?;
     let read = |name: &String| stored_run::document(name, false, &arguments.store);
     let a: Vec<Document> = a.iter().map(read).collect::<anyhow::Result<_>>()?;
     let b = read(b)?;

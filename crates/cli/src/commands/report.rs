@@ -41,6 +41,9 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     if arguments.open && arguments.output == Path::new("-") {
         usage_error!("--open: names a file, and `-o -` makes none");
     }
+    if arguments.open && arguments.reference.as_deref() == Some("") {
+        usage_error!("--open: the list of studies is no page; name one by --reference NAME");
+    }
     let status = write_report(arguments)?;
     if arguments.open {
         let mut opener = Command::new("xdg-open");

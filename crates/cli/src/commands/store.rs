@@ -36,7 +36,7 @@ fn edit(arguments: &EditArguments, json: bool) -> anyhow::Result<Status> {
     let id = stored_run::find(&store, &arguments.run)?;
     let run = store.document(&id, false)?.run;
     if matches!(run.state, RunState::Running | RunState::Unknown) {
-        bail!("store edit: run {id} is in progress");
+        bail!("store edit: run {id} is in progress, or of another PID namespace");
     }
     drop(store);
     let mut store = Store::open(&place)?;

@@ -108,7 +108,7 @@ fn server_gets_the_certificate_that_it_wants() {
         let url = format!("https://localhost:{}/f", address.port());
         let fetch = |more: &str| env.exec(&format!("fetch {url} --cacert own.pem -o to {more}"));
         let without = fetch("--retries 0");
-        assert_failure(&without, &["TLS: the server requires a client certificate; name one by"]);
+        assert_failure(&without, &["TLS: the server requires a client certificate; --cert FILE"]);
         assert_failure(&fetch("--cert own.key"), &["--cert own.key: no certificate in PEM"]);
         assert_status(&fetch("--cert own.pem --key own.key"), 0);
         let load = env.exec(&format!("load {url} --insecure --cert own.pem --key own.pem"));

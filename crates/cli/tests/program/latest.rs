@@ -70,11 +70,11 @@ fn chosen_metric_is_of_a_run_that_came_to_its_end() {
 fn list_knows_the_words_of_users() {
     let env = ProgramTestEnv::new();
     for (word, found) in [
-        ("io_uring", "file.read.throughput"),
+        ("io_uring", "--way ring"),
         ("nfs", "--folder"),
         ("throttled", "fathom doctor"),
         ("nginx", "fathom load http"),
-        ("copy", "÷"),
+        ("copy", "smaller rate"),
         ("thp", "memory.latency.tlb_miss"),
     ] {
         assert_contains(&env.stdout(&format!("list {word}")), &[found]);

@@ -121,7 +121,7 @@ fn run_is_seen_while_it_runs_and_interrupted_when_killed() {
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     while team.states().is_empty() && run.try_wait().expect("a child").is_none() {
         // mood: the run is seen once another process has sent it
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(std::time::Duration::from_millis(100));
     }
     assert_eq!(team.states(), [RunState::Running]);
     run.kill().expect("a child");

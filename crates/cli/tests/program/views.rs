@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fathom_record::{Document, Record, RunState, SCHEMA_VERSION};
 use serde_json::Value;
 
-use crate::test_env::{assert_contains, assert_message, json};
+use crate::test_env::{assert_contains, assert_message, assert_status, json};
 use crate::{ProgramTestEnv, SHORT, assert_failure, text};
 
 #[test]
@@ -198,9 +198,13 @@ fn printed_result_goes_to_the_file_that_is_named() {
     env.succeed("history cpu.frequency -o list.txt --force");
     assert!(written().contains("cpu.frequency") && written() != shown);
     for line in ["fleet judge latest", "check --against latest"] {
-        env.exec(&format!("{line} -o list.txt --force"));
+        std::fs::remove_file(env.file("list.txt")).expect("a file");
+        env.exec(&format!("{line} -o list.txt"));
         assert!(!written().contains("history") && written().contains("host"), "{line}");
     }
+    let output = env.exec("check --against latest -o list.txt");
+    assert_status(&output, 3);
+    assert_contains(&text(&output.stdout), &["FATHOM UNKNOWN - ", "file exists"]);
     let mut report = env.command("report --open -o page.html");
     let report = report.env("PATH", env.path()).output().expect("it starts");
     assert_message(&report, 0, &["--open: xdg-open", "open page.html in a browser"]);

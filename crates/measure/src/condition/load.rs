@@ -25,13 +25,16 @@ pub(super) fn read(tree: &FileTree, condition: &mut Condition) {
 
 /// Samples CPU utilization and swapping over `window`.
 pub(super) fn look(tree: &FileTree, later: &FileTree, window: Duration, condition: &mut Condition) {
-    let used = ticks_of_processes(tree);
+    let (used, used_ns) = (ticks_of_processes(tree), clock::monotonic_raw_ns());
     let (begun_ns, then, swapped) =
         (clock::monotonic_raw_ns(), ProcStat::read(tree), swapped(tree));
     std::thread::sleep(window);
     let (now, swapped_now) = (ProcStat::read(later), self::swapped(later));
-    let busiest = busiest(&used, &ticks_of_processes(later), window);
     let length_ns = clock::monotonic_raw_ns().saturating_sub(begun_ns) as f64;
+    let used_later = ticks_of_processes(later);
+    // Reading all processes takes a time of its own.
+    let between = Duration::from_nanos(clock::monotonic_raw_ns().saturating_sub(used_ns));
+    let busiest = busiest(&used, &used_later, between);
     let cpus = now.since(&then);
     keep!(condition.since_boot, now.since_boot().map(|boot| TreeFact::new(boot, stat::PATH)));
     if cpus.is_empty() {

@@ -126,7 +126,7 @@ impl Postgres {
             // Also of a transaction that has failed: it ends.
             all.push(done("COMMIT"));
         }
-        let answers = self.wait(async {
+        self.wait(async {
             poll_fn(|context| {
                 for one in &mut all {
                     let _ = one.as_mut().poll(context);
@@ -134,13 +134,17 @@ impl Postgres {
                 Poll::Ready(())
             })
             .await;
-            let mut answers = Vec::new();
-            for one in &mut all {
-                one.as_mut().await;
-                answers.extend(one.as_mut().take_output());
-            }
-            Ok(answers)
+            Ok(())
         })?;
+        let mut answers = Vec::new();
+        // Each has the time that it would have alone.
+        for one in &mut all {
+            self.wait(async {
+                one.as_mut().await;
+                Ok(())
+            })?;
+            answers.extend(one.as_mut().take_output());
+        }
         drop(all);
         let mut answers = answers.into_iter();
         if is_first && !matches!(answers.next(), Some(Ok(answered)) if answered.is_current()) {

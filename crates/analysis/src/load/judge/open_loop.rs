@@ -5,7 +5,7 @@ use fathom_record::quantity::{counted, quantity};
 use fathom_record::{Cause, Reason, Remedy, Unit};
 
 use super::super::measured::{BUSY_MAX, MeasuredStep};
-use super::late_client;
+use super::{contended, late_client};
 
 /// A generator that sends its requests so late at the last quantile with ten requests beyond it,
 /// and by more than the second share of the response times there, makes them noisy. At the quantile
@@ -61,6 +61,10 @@ pub(super) fn not_sustained(step: &MeasuredStep) -> Option<Reason> {
         );
         if step.taken_by_others().is_some() || step.wants_cpu() > BUSY_MAX {
             return late_client(step, &waiting);
+        }
+        // The server waited for a CPU.
+        if let Some(by) = step.contention() {
+            return contended(&format!("not sustained: {by}; {waiting}"));
         }
         let text = format!("not sustained, the server or the network was the limit: {waiting}");
         Reason::new(Cause::NotAsAsked, text).with_remedy(Remedy::LowerRate)

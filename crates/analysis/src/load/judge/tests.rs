@@ -141,6 +141,21 @@ fn busy_or_late_client_marks_the_step() {
     let (state, text) = verdict(&late);
     let by = "other processes or the kernel used 1.0 CPUs";
     assert!(state == State::Invalid && text.starts_with(by), "{text}");
+    // Nor is what they took from the server the generator's excuse.
+    let with_server = |lag_ns| {
+        let mut step = stepped();
+        step.by_sweep.clear();
+        step.add(&LoadWindow { others: Some(1.0), lag_ns, lags: 1, ..short(50, 0) });
+        let (wall_ns, reactors, reactor_wait_ns) = (100, 1, 30);
+        let waits = ServerUse { wall_ns, reactors, reactor_wait_ns, ..ServerUse::default() };
+        step.by_sweep[0].server = Some(waits);
+        step.all.sum_ns = 1e9;
+        verdict(&step)
+    };
+    let (_, text) = with_server(260_000.0);
+    assert!(text.starts_with("client-bound: responses"), "{text}");
+    let (state, text) = with_server(0.0);
+    assert!(state == State::Noisy && text.contains(by), "{text}");
 }
 
 /// A quota of a seventh of a CPU, of which the kernel took back a quarter.
