@@ -68,9 +68,11 @@ pub(super) fn conduct(cases: &[FleetFound<'_>], here: &[&FleetMember<'_>]) -> Ve
     all
 }
 
+/// Why a case of a host has no number.
+type CauseOfCase = (Option<Cause>, FleetSubject);
+
 fn without_number(cases: &[FleetFound<'_>], members: usize) -> Vec<Vec<OddConduct>> {
-    let mut found: Vec<BTreeMap<State, Vec<(Option<Cause>, FleetSubject)>>> =
-        vec![BTreeMap::new(); members];
+    let mut found: Vec<BTreeMap<State, Vec<CauseOfCase>>> = vec![BTreeMap::new(); members];
     for case in cases {
         let have = case.iter().filter(|(_, one)| one.record.verdict.shows_number()).count();
         let others = case.len().saturating_sub(1);
@@ -87,7 +89,7 @@ fn without_number(cases: &[FleetFound<'_>], members: usize) -> Vec<Vec<OddConduc
             }
         }
     }
-    let of_state = |(state, mut all): (State, Vec<(Option<Cause>, FleetSubject)>)| {
+    let of_state = |(state, mut all): (State, Vec<CauseOfCase>)| {
         let cause = most_frequent(all.iter().filter_map(|(cause, _)| *cause));
         OddConduct::Cases { state, cases: all.len(), cause, first: all.swap_remove(0).1 }
     };

@@ -65,7 +65,7 @@ fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
     for ([from, to], record) in &found {
         let (from, to) = (index[&key(from)], index[&key(to)]);
         measured.insert((from, to));
-        // The newest valid one counts, or that of the end that is named first; else the least noisy.
+        // The newest valid one counts, or that of the end named first; else the least noisy.
         if let Some(number) = Directed::between(from, to, record) {
             let known = numbers.entry((from, to)).or_insert(number);
             if known.is_noisy && number.is_better(known) {

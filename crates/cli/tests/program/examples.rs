@@ -91,6 +91,13 @@ fn short_examples_of_help_succeed() {
         document.run.label = Some(label.to_owned());
         env.store_run(&document);
     }
+    // `compare` alone takes runs of all metrics.
+    for number in [11, 12] {
+        let mut battery = stored_run(number);
+        battery.run.asked.clear();
+        env.store_run(&battery);
+    }
+    env.store_run(&stored_run(13));
     env.stdout("export latest --output before.json");
     fs::write(env.file("FILE"), vec![7; 100_000]).expect("a file");
     fs::write(env.file("limits.toml"), "'cpu.call{args=0}' = '..1 s'").expect("a file");

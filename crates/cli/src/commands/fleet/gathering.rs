@@ -19,6 +19,9 @@ use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
 /// Lines on connections that did not become members, at most: anyone can open one.
 const REFUSALS_MAX: usize = 10;
 
+/// What sees each run.
+type Seen<'r> = &'r dyn Fn(&Document);
+
 pub(super) struct Gathering<'r> {
     engine: Engine,
     store: RunStore,
@@ -26,8 +29,7 @@ pub(super) struct Gathering<'r> {
     label: String,
     /// The command whose runs are delivered, if it is not `fathom run`.
     procedure: Option<&'static str>,
-    /// Sees each run.
-    seen: &'r dyn Fn(&Document),
+    seen: Seen<'r>,
     output: TerminalOutput,
     /// Names of those that were lost.
     lost: BTreeSet<String>,
@@ -44,7 +46,7 @@ impl<'r> Gathering<'r> {
         store: RunStore,
         hosts: KnownHosts,
         label: String,
-        (procedure, seen): (Option<&'static str>, &'r dyn Fn(&Document)),
+        (procedure, seen): (Option<&'static str>, Seen<'r>),
     ) -> Self {
         Self {
             engine,

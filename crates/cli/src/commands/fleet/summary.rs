@@ -286,8 +286,8 @@ mod tests {
         members.push(ended("n11", Some("connection closed"), None));
         let absent = [("n13", "ssh: n13: refused"), ("n14", "ssh: n14: refused")];
         let summary = FleetSummary::from_gathered(&gathered(members, &absent), Some("x"));
-        let words = "12 of 14 members joined, 9 delivered, 3 lost: n11 (connection closed), n[10,12] (no \
-                     sign of life for 30 s), 2 did not join: n[13-14] (ssh: HOST: \
+        let words = "12 of 14 members joined, 9 delivered, 3 lost: n11 (connection closed), \
+                     n[10,12] (no sign of life for 30 s), 2 did not join: n[13-14] (ssh: HOST: \
                      refused)";
         assert_eq!(summary.words(), words);
         // Facts are not delivered.
