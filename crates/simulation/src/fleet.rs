@@ -213,6 +213,8 @@ struct Network {
     host: f64,
     /// The share of pairs that are missing.
     missing: f64,
+    /// The share of numbers that are noisy: by 10 %, with intervals that say so.
+    noisy: f64,
     /// Whether the fault must be found.
     found: bool,
 }
@@ -221,17 +223,28 @@ struct Network {
 const HOST: f64 = 0.02;
 const LINK: f64 = 0.01;
 const OWN: f64 = 0.005;
+const NOISY: f64 = 0.1;
 
-const HEALTHY: Network =
-    Network { name: "healthy", hosts: 50, link: [1.0; 2], host: 1.0, missing: 0.0, found: false };
+const HEALTHY: Network = Network {
+    name: "healthy",
+    hosts: 50,
+    link: [1.0; 2],
+    host: 1.0,
+    missing: 0.0,
+    noisy: 0.0,
+    found: false,
+};
 
 #[rustfmt::skip]
-const NETWORKS: [Network; 12] = [
+const NETWORKS: [Network; 14] = [
     HEALTHY,
     Network { name: "healthy, 8 hosts", hosts: 8, ..HEALTHY },
     Network { name: "healthy, 6 hosts", hosts: 6, ..HEALTHY },
     Network { name: "healthy, 6 hosts, a tenth of pairs missing", hosts: 6, missing: 0.1,
         ..HEALTHY },
+    Network { name: "healthy, 6 hosts, 40 % of numbers noisy", hosts: 6, noisy: 0.4, ..HEALTHY },
+    Network { name: "a link at a third, 6 hosts, 40 % of numbers noisy", hosts: 6, link: [3.3; 2],
+        noisy: 0.4, found: true, ..HEALTHY },
     Network { name: "healthy, 200 hosts, 63 rounds", hosts: 200, ..HEALTHY },
     Network { name: "a link 10 % slower", link: [1.1; 2], found: true, ..HEALTHY },
     Network { name: "a link 10 % slower one way", link: [1.1, 1.0], found: true, ..HEALTHY },
@@ -263,12 +276,13 @@ impl Network {
             let link = LINK * source.normal();
             let is_missing = source.uniform() < self.missing && !is_link(a, b);
             for (from, to) in [(a, b), (b, a)].into_iter().filter(|_| !is_missing) {
-                let off = sends[from] + receives[to] + link + OWN * source.normal();
+                let own = if source.uniform() < self.noisy { NOISY } else { OWN };
+                let off = sends[from] + receives[to] + link + own * source.normal();
                 let of_host = if from == 0 || to == 0 { self.host } else { 1.0 };
                 let of_link =
                     if is_link(from, to) { self.link[usize::from(from > to)] } else { 1.0 };
                 let value = 1e4 * off.exp() * of_host * of_link;
-                numbers.extend(Directed::new(from, to, value, OWN));
+                numbers.extend(Directed::new(from, to, value, own));
             }
         }
         numbers

@@ -133,12 +133,13 @@ impl AnalysisRow<'_> {
     }
 }
 
-type FleetFound<'a> = Vec<(usize, RunRecord<'a>)>;
+/// The records of one case by member, in any state.
+pub(super) type FleetFound<'a> = Vec<(usize, RunRecord<'a>)>;
 
-/// The rows of all cases. Of a host with several runs the newest that has the case. Numbers to two
+/// All cases. Of a host with several runs the newest that has the case. Numbers to two
 /// far hosts are two cases, though both may have one name; to hosts that measure to others
 /// themselves they are no cases of a host: hosts and links are taken apart.
-pub(super) fn rows<'a>(members: &[&FleetMember<'a>], limits: &FleetLimits) -> Vec<AnalysisRow<'a>> {
+pub(super) fn cases<'a>(members: &[&FleetMember<'a>]) -> Vec<FleetFound<'a>> {
     let mut cases: BTreeMap<(&MetricId, &Params, &str), FleetFound<'a>> = BTreeMap::new();
     let calls = |member: &&&FleetMember<'_>| member.runs.iter().any(|run| !run.far.is_empty());
     let callers: BTreeSet<(&str, &str)> =
@@ -160,11 +161,16 @@ pub(super) fn rows<'a>(members: &[&FleetMember<'a>], limits: &FleetLimits) -> Ve
             }
         }
     }
-    let row = |((metric, ..), found): ((&MetricId, &Params, &str), FleetFound<'a>)| {
-        let limit = limits.get(metric.as_str()).copied().unwrap_or(0.0);
-        row(subject(found[0].1), found, EFFECT_MIN.max(limit))
+    cases.into_values().collect()
+}
+
+/// The rows of all cases.
+pub(super) fn rows<'a>(cases: &[FleetFound<'a>], limits: &FleetLimits) -> Vec<AnalysisRow<'a>> {
+    let row = |found: &FleetFound<'a>| {
+        let limit = limits.get(found[0].1.record.metric.as_str()).copied().unwrap_or(0.0);
+        row(subject(found[0].1), found.clone(), EFFECT_MIN.max(limit))
     };
-    cases.into_iter().filter_map(row).collect()
+    cases.iter().filter_map(row).collect()
 }
 
 pub(super) fn subject(one: RunRecord<'_>) -> FleetSubject {

@@ -32,6 +32,7 @@ fn matrix(
         hosts: hosts(1..=count),
         pairs: judge(count, &directed.collect::<Vec<_>>(), better),
         numbers,
+        noisy: 0,
         not_valid: 0,
     }
 }

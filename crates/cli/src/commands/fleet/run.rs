@@ -37,8 +37,10 @@ pub(in super::super) fn run(arguments: &FleetRunArguments) -> anyhow::Result<Sta
         at_once: arguments.at_once.map_or(usize::MAX, usize::from),
         rounds: &|_| 1,
         work: &|_, _, _| Some(work.clone()),
+        delivered: &|_| {},
     })?;
-    finish(&gathered, FleetSummary::from_gathered(&gathered, Some(&label)), &arguments.output, true)
+    let output = (&arguments.output, arguments.missing.allow_missing);
+    finish(&gathered, FleetSummary::from_gathered(&gathered, Some(&label)), output, true)
 }
 
 pub(super) fn facts(arguments: &JudgeArguments) -> anyhow::Result<Status> {
@@ -51,17 +53,19 @@ pub(super) fn facts(arguments: &JudgeArguments) -> anyhow::Result<Status> {
         at_once: usize::MAX,
         rounds: &|_| 1,
         work: &|_, _, _| Some(FleetWork::Facts),
+        delivered: &|_| {},
     })?;
     let here = gathered.outcome.members.iter().filter(|it| it.lost.is_none());
     gathered.runs = here.map(|it| facts_of(&it.member.host)).collect();
-    finish(&gathered, FleetSummary::from_gathered(&gathered, None), &arguments.output, false)
+    let output = (&arguments.output, arguments.missing.allow_missing);
+    finish(&gathered, FleetSummary::from_gathered(&gathered, None), output, false)
 }
 
 /// Prints who came and the judgement.
 pub(super) fn finish(
     gathered: &Gathered,
     summary: FleetSummary,
-    output: &FleetOutput,
+    (output, allow_missing): (&FleetOutput, usize),
     numbers: bool,
 ) -> anyhow::Result<Status> {
     if gathered.runs.is_empty() {
@@ -74,13 +78,19 @@ pub(super) fn finish(
     let judgement = judgement(&gathered.runs);
     let printed = crate::commands::print(output.json, &summary.with(&judgement), |layout| {
         let layout = Layout { all: output.all, ..*layout };
-        summary.screen(&layout) + &render(&judgement, &layout) + &summary.foot(&layout)
+        summary.screen(&layout)
+            + &render(&judgement, &layout)
+            + &summary.foot(allow_missing, &layout)
     })?;
     Ok(match of_judgement(&judgement, numbers, printed) {
         Status::OutputClosed => Status::OutputClosed,
         _ if gathered.outcome.is_stopped => Status::Interrupted,
         _ if gathered.has_failed => Status::Failed,
-        Status::Success | Status::Undecided if summary.is_any_pair_missing() => Status::Incomplete,
+        Status::Success | Status::Undecided
+            if summary.is_any_pair_missing() || summary.missing() > allow_missing =>
+        {
+            Status::Incomplete
+        }
         status => status,
     })
 }
