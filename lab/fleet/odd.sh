@@ -15,7 +15,8 @@ for group in found["groups"]:
         kinds = ["fails" for one in odd.get("conduct", []) if one["kind"] == "cases"]
         kinds += [one["kind"] for one in odd.get("conduct", []) if one["kind"] != "cases"]
         kinds += [fact["fact"] for fact in odd["facts"]] + ["slow" for _ in odd["numbers"][:1]]
-        print(*(f"{odd[\"host\"]} {kind}" for kind in sorted(set(kinds))), sep="\n")
+        for kind in sorted(set(kinds)):
+            print(odd["host"], kind)
 for one in found["members"]["absent"] + found["members"]["lost"]:
     print(one["host"], "missing")
 '
