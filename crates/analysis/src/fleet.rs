@@ -6,6 +6,7 @@
 //! apart; [`tournament`] says who measures with whom.
 
 mod changes;
+mod classes;
 mod conduct;
 mod facts;
 mod groups;
@@ -20,6 +21,7 @@ mod tournament;
 mod uniform;
 
 pub use changes::{CaseChange, GroupComparison, HostChange, compare_groups};
+pub use classes::visible;
 pub use conduct::OddConduct;
 pub use facts::OddFact;
 pub use groups::Hardware;

@@ -272,24 +272,16 @@ fn advice(matrix: &Matrix) -> Option<String> {
     if let Some(bad) = pairs.bad_links.first() {
         let [from, to] = bad.hosts.map(word);
         return Some(format!(
-            "`ssh {from} mtr -rwc 100 {to}` shows where between them; then measure the link again: \
-             `fathom fleet pairs --hosts {from},{to}`"
+            "`ssh {from} mtr -rwc 100 {to}`; then `fathom fleet pairs --hosts {from},{to}`"
         ));
     }
     if let Some(bad) = pairs.bad_hosts.first() {
-        return Some(format!(
-            "`ssh {} fathom doctor` names what holds it back; `fathom fleet pairs --at-once 1` \
-             excludes a switch that pairs share",
-            word(bad.host)
-        ));
+        return Some(format!("`ssh {} fathom doctor`", word(bad.host)));
     }
     let is_open = !not_judged(matrix).is_empty() || noisy + not_valid > 0;
     (is_open && pairs.hosts >= PAIRS_MIN).then(|| {
         let names = shell_word(&fold(hosts.iter().map(String::as_str)));
-        format!(
-            "more certain, one pair at a time and for longer: \
-             `fathom fleet pairs --at-once 1 --thorough --hosts {names}`"
-        )
+        format!("`fathom fleet pairs --at-once 1 --thorough --hosts {names}`")
     })
 }
 

@@ -163,7 +163,7 @@ fn slow_members(here: &[&FleetMember<'_>]) -> Vec<(usize, OddConduct)> {
 
 /// The members above the others.
 fn odd(sides: &[SeriesSide], effect_min: f64, members: usize) -> Vec<usize> {
-    let mut all = tests(0, sides, effect_min, [sides.len(), 0]);
+    let mut all = tests(0, (sides, sides), effect_min, [sides.len(), 0], None);
     let is_above = |test: &Test| test.effect > 0.0;
     all.iter_mut().filter(|test| !is_above(test)).for_each(|test| test.p = 1.0);
     let found = discoveries(&all, members).into_iter().filter(|(_, tests)| !tests.is_empty());

@@ -257,7 +257,7 @@ fn bad_hosts(
             let way = ["sending", "receiving"][way];
             return Err(format!("{way}: {}", found.words(sides.len(), "hosts")));
         }
-        all.extend(tests(way, &sides, EFFECT_MIN, [sides.len(), 0]));
+        all.extend(tests(way, (&sides, &sides), EFFECT_MIN, [sides.len(), 0], None));
     }
     let found = worse.named(&all, judged.len(), "hosts")?;
     let bad =
@@ -285,7 +285,7 @@ fn bad_links(
     }
     // Both ways are mostly alike: as many as there are links are independent, of which each host
     // took one. They are two tests of a link.
-    let mut all = tests(0, &sides, EFFECT_MIN, [links.len(), judged.len()]);
+    let mut all = tests(0, (&sides, &sides), EFFECT_MIN, [links.len(), judged.len()], None);
     for (test, one) in all.iter_mut().zip(numbers) {
         test.series = usize::from(one.from > one.to);
     }

@@ -163,7 +163,8 @@ fn assert_purge(folder: &Path, deb: &str) {
                     touch root/var/lib/fathom/fathom.db root/etc/default/fathom";
     let left = "cd root && find var/lib/systemd var/lib/fathom etc/default etc/systemd -type f \
                 -o -type l | sort";
-    let enable = "DPKG_ROOT=$PWD/root deb-systemd-helper enable fathom-canary.timer";
+    let enable = "DPKG_ROOT=$PWD/root DPKG_MAINTSCRIPT_PACKAGE=fathom-bench \
+                  deb-systemd-helper enable fathom-canary.timer";
     shell(folder, &format!("{dpkg} -i {deb} && {of_units} && {enable}"));
     shell(folder, &format!("{dpkg} -i {deb} && {dpkg} -r fathom-bench"));
     let kept = shell(folder, left);

@@ -235,6 +235,6 @@ fn bad_hosts_and_bad_links_are_named_apart() {
     assert!(text.starts_with("no odd host of 6 hosts; bad link: node2 – node3\n"), "{text}");
     assert!(text.contains("  next: `ssh node2 mtr -rwc 100 node3`"), "{text}");
     pairs.bad_links.clear();
-    let again = "pairs --at-once 1 --thorough --hosts\n    'node[1-6]'`";
+    let again = "  next: `fathom fleet pairs --at-once 1 --thorough --hosts 'node[1-6]'`";
     assert!(shown(&pairs).contains(again), "{}", shown(&pairs));
 }
