@@ -41,7 +41,8 @@ pub(super) fn is_of(metric: &MetricId, of: &MetricId) -> bool {
     of.as_str() == ALL || class(metric) == of.as_str()
 }
 
-/// Of each class with enough cases, and of all, how much slower each host is over the cases. A host with less than half of the cases has no number.
+/// Of each class with enough cases, and of all, how much slower each host is over the cases. A host
+/// with less than half of the cases has no number.
 pub(super) fn together(rows: &[AnalysisRow<'_>], members: usize) -> Vec<FleetJudged> {
     let directed = rows.iter().filter(|row| row.better() != Better::Neither);
     let rows: Vec<&AnalysisRow<'_>> = directed.filter(|row| row.sides.len() >= HOSTS_MIN).collect();
@@ -105,8 +106,9 @@ fn middle_mean(mut all: Vec<(f64, f64, f64)>) -> Option<f64> {
     (whole > 0.0).then(|| sum / (whole / 3.0))
 }
 
-/// The smallest difference that is mostly found of one host among so many, in all of so many metrics,
-/// whose intervals have this half width (a share). `None` for fewer hosts than judge each other.
+/// The smallest difference that is mostly found of one host among so many, in all of so many
+/// metrics, whose intervals have this half width (a share). `None` for fewer hosts than judge each
+/// other.
 #[must_use]
 pub fn visible(hosts: usize, half_width: f64, metrics: usize) -> Option<f64> {
     /// Nine times in ten.
