@@ -92,7 +92,7 @@ typical: ## add the machines in FILES (rows of `fathom export --format typical`)
 	$(CARGO) run --quiet --locked --package xtask -- typical $(FILES)
 
 # Each takes at most half an hour.
-LAB_PARTS := answers import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs recipes-prometheus recipes-grafana recipes-nagios recipes-slurm recipes-kubernetes recipes-notebook questions labs-1 labs-2 labs-3 labs-4 labs-5 labs-teacher tutorials
+LAB_PARTS := answers import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs fleet-odd recipes-prometheus recipes-grafana recipes-nagios recipes-slurm recipes-kubernetes recipes-notebook questions labs-1 labs-2 labs-3 labs-4 labs-5 labs-teacher tutorials
 LAB_CHOSEN = $(addprefix lab-,$(filter $(PART)%,$(LAB_PARTS)))
 
 lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, sabotage, sabotage-memory, load, labs, tutorials, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, SABOTAGE.md, LOAD-LAB.md, QUESTIONS.md and FLEET.md; needs root
@@ -123,6 +123,10 @@ lab-fleet-pairs:
 	@scripts/needs.sh fleet
 	$(CARGO) build --quiet --locked --package fathom-lab
 	lab/fleet/ssh.sh lab/fleet/answers.sh $(FATHOM) target/debug/fathom-lab
+
+lab-fleet-odd:
+	@scripts/needs.sh fleet
+	lab/fleet/ssh.sh lab/fleet/odd.sh $(FATHOM) $(or $(SEED),1) $(or $(RUNS),10)
 
 lab-recipes-%:
 	@scripts/needs.sh fleet recipes

@@ -74,35 +74,7 @@ for unit in scripts/systemd/*.service scripts/systemd/*.timer; do
   install -Dm644 -t "$deb/usr/lib/systemd/system" "$unit"
 done
 install -Dm644 scripts/systemd/fathom.sysusers.conf "$deb/usr/lib/sysusers.d/fathom.conf"
-cat >"$deb/DEBIAN/postinst" <<'END'
-#!/bin/sh
-set -e
-if [ "$1" = configure ]; then
-  # The user of the units, which are not enabled.
-  if command -v systemd-sysusers >/dev/null; then systemd-sysusers fathom.conf; fi
-  if [ -d /run/systemd/system ]; then
-    systemctl daemon-reload
-    # After an upgrade, the running service is the old program.
-    systemctl try-restart fathom-serve.service fathom-canary.timer
-  fi
-fi
-END
-cat >"$deb/DEBIAN/prerm" <<'END'
-#!/bin/sh
-set -e
-if [ "$1" = remove ] && command -v systemctl >/dev/null; then
-  units='fathom-canary.timer fathom-canary.service fathom-serve.service'
-  if [ -d /run/systemd/system ]; then systemctl stop $units; fi
-  # Units that nobody has enabled are no error.
-  systemctl --quiet disable $units 2>/dev/null || true
-fi
-END
-cat >"$deb/DEBIAN/postrm" <<'END'
-#!/bin/sh
-set -e
-if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
-END
-chmod 755 "$deb"/DEBIAN/p*
+install -m755 -t "$deb/DEBIAN" scripts/deb/postinst scripts/deb/prerm scripts/deb/postrm
 cat >"$deb/DEBIAN/control" <<END
 Package: $package
 Version: $version

@@ -53,7 +53,7 @@ def variable_values(url, variable, values):
 
 
 def variables(url, dashboard):
-    values = {}
+    values, choices = {}, {}
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "datasource":
             values[variable["name"]] = variable["query"]
@@ -64,13 +64,14 @@ def variables(url, dashboard):
         chosen = variable["allValue"] if variable["includeAll"] else default
         assert variable["includeAll"] or default in found, f"{default} is none of {found}"
         values[variable["name"]] = chosen
+        choices[variable["name"]] = found
         print(f"${variable['name']}: {len(found)} values, {chosen!r} chosen")
-    return values
+    return values, choices
 
 
 def queries(url, path):
     dashboard = json.load(open(path))
-    values = variables(url, dashboard)
+    values, choices = variables(url, dashboard)
     empty = []
     asked = 0
     for panel in dashboard["panels"]:
@@ -80,6 +81,16 @@ def queries(url, path):
             asked += 1
             if not rows:
                 empty.append(f"{panel['title']}, {target['refId']}: {expression}")
+        # The panel has something to show for each other value of a variable that it uses. Only some
+        # metrics have a prediction, and only some hosts a finding.
+        if panel.get("targets") and "doctor" not in panel["title"]:
+            first = panel["targets"][0]
+            for name, found in choices.items():
+                for one in found if f"${name}" in first["expr"] else []:
+                    expression = replaced(first["expr"], values | {name: one})
+                    asked += 1
+                    if not (instant if first["instant"] else ranged)(url, expression):
+                        empty.append(f"{panel['title']}, {name} = {one}: {expression}")
     for line in empty:
         print(f"no data: {line}")
     bad = [rule["name"] for group in ask(url, "rules")["groups"] for rule in group["rules"]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_record::host::{BufferSizes, performance_parameters};
+use fathom_record::host::{BufferSizes, DirtyLimits, NetworkLink, performance_parameters};
 use fathom_record::quantity::binary_size;
 use fathom_record::{Document, Host, Protocol};
 use serde::Serialize;
@@ -137,6 +137,8 @@ fn system(host: &Host) -> Vec<DifferenceFact> {
         ("huge pages reserved", Some(reserved(host))),
         ("disks", known(disks(host))),
         ("I/O scheduler", known(schedulers.join(", "))),
+        ("scheduler of the data disk", host.data_disk.scheduler.clone()),
+        ("read-ahead of the data disk", size(host.data_disk.read_ahead_bytes)),
     ]
 }
 
@@ -145,6 +147,8 @@ fn background(host: &Host) -> Vec<DifferenceFact> {
     let memory = &host.memory;
     vec![
         ("swap", size(memory.swap_bytes)),
+        ("swappiness", memory.swappiness.map(|swappiness| swappiness.to_string())),
+        ("dirty limits", dirty_limits(&memory.dirty)),
         ("DAMON", memory.damon.clone()),
         ("zswap", on(memory.zswap.enabled)),
         ("zswap compressor", memory.zswap.compressor.clone()),
@@ -156,10 +160,6 @@ fn background(host: &Host) -> Vec<DifferenceFact> {
 
 fn network(host: &Host) -> Vec<DifferenceFact> {
     let tcp = &host.tcp;
-    // Virtual links of containers have random names.
-    let links = host.network.iter().filter(|link| link.driver.is_some() || link.name == "lo");
-    let mtu = links.filter_map(|link| Some(format!("{}: {}", link.name, link.mtu_bytes?)));
-    let mtu: Vec<String> = mtu.collect();
     vec![
         ("TCP congestion control", tcp.congestion.clone()),
         ("queueing discipline", tcp.queue_discipline.clone()),
@@ -171,9 +171,36 @@ fn network(host: &Host) -> Vec<DifferenceFact> {
         ("TIME_WAIT reuse", tcp.time_wait_reuse.map(|reuse| reuse.to_string())),
         ("slow start after idle", on(tcp.slow_start_after_idle)),
         ("accept queue limit", tcp.accept_queue_max.map(|max| max.to_string())),
-        ("MTU", known(mtu.join(", "))),
+        ("MTU", of_links(host, |link| link.mtu_bytes)),
+        ("transmit queue", of_links(host, |link| link.queue_packets)),
         ("offloads", offloads(host)),
     ]
+}
+
+/// `20 %, in the background 10 %`.
+fn dirty_limits(dirty: &DirtyLimits) -> Option<String> {
+    let limit = |bytes: Option<u64>, percent: Option<u32>| match bytes.filter(|bytes| *bytes > 0) {
+        Some(bytes) => size(Some(bytes)),
+        None => percent.map(|percent| format!("{percent} %")),
+    };
+    let most = limit(dirty.bytes, dirty.percent)?;
+    let background = limit(dirty.background_bytes, dirty.background_percent)?;
+    Some(format!("{most}, in the background {background}"))
+}
+
+/// `eth0: 1500`. Virtual links of containers have random names: they count where they carry the
+/// default route, or where there are no others.
+fn of_links(host: &Host, value: fn(&NetworkLink) -> Option<u32>) -> Option<String> {
+    let route = host.default_route.interface.as_deref();
+    let is_own = |link: &NetworkLink| link.driver.is_some() || Some(link.name.as_str()) == route;
+    let is_local = |link: &NetworkLink| link.name == "lo";
+    let all_virtual = !host.network.iter().any(is_own);
+    let is_shown = |link: &&NetworkLink| {
+        is_own(link) || is_local(link) || all_virtual && link.up != Some(false)
+    };
+    let links = host.network.iter().filter(is_shown);
+    let each = links.filter_map(|link| Some(format!("{}: {}", link.name, value(link)?)));
+    known(each.collect::<Vec<String>>().join(", "))
 }
 
 fn offloads(host: &Host) -> Option<String> {

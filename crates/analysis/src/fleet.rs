@@ -6,6 +6,8 @@
 //! apart; [`tournament`] says who measures with whom.
 
 mod changes;
+mod classes;
+mod conduct;
 mod facts;
 mod groups;
 mod host;
@@ -19,6 +21,8 @@ mod tournament;
 mod uniform;
 
 pub use changes::{CaseChange, GroupComparison, HostChange, compare_groups};
+pub use classes::visible;
+pub use conduct::OddConduct;
 pub use facts::OddFact;
 pub use groups::Hardware;
 pub use host::{HostAnswer, HostJudgement, judge_host};
@@ -84,6 +88,9 @@ pub struct OddHost {
     pub host: String,
     /// The largest effect first.
     pub numbers: Vec<OddNumber>,
+    /// Cases that only it did not measure, or measured badly or slowly.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conduct: Vec<OddConduct>,
     /// What else is odd: a likely cause, no proof.
     pub facts: Vec<OddFact>,
 }
@@ -197,7 +204,9 @@ impl<'a> Fleet<'a> {
     fn judged(&self, group: &(Hardware, Vec<usize>), limits: &FleetLimits) -> Group {
         let (hardware, of) = group;
         let here = self.here(of);
-        let rows = numbers::rows(&here, limits);
+        let found = numbers::cases(&here);
+        let mut conduct = conduct::conduct(&found, &here);
+        let rows = numbers::rows(&found, limits);
         let Numbers { cases, odd, abstained } = numbers::judge(&rows, here.len(), None);
         let mut odd: BTreeMap<usize, Vec<OddNumber>> = odd.into_iter().collect();
         let peers = self.peers(group);
@@ -205,8 +214,9 @@ impl<'a> Fleet<'a> {
         for (at, member) in of.iter().enumerate() {
             let numbers = odd.remove(&at).unwrap_or_default();
             let facts = odd_facts(&self.facts[*member], &peers);
-            if !numbers.is_empty() || !facts.is_empty() {
-                odd_hosts.push(OddHost { host: here[at].name.clone(), numbers, facts });
+            let conduct = std::mem::take(&mut conduct[at]);
+            if !numbers.is_empty() || !facts.is_empty() || !conduct.is_empty() {
+                odd_hosts.push(OddHost { host: here[at].name.clone(), numbers, conduct, facts });
             }
         }
         let records = || here.iter().flat_map(|it| &it.runs).flat_map(|run| &run.records);

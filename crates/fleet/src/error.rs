@@ -19,6 +19,8 @@ pub enum FleetError {
     Refused(String),
     #[error("no answer of the coordinator for {0} s")]
     Silent(u64),
+    #[error("{0}: the coordinator has ended, or begins later")]
+    Nobody(FarError),
     #[error("the coordinator has gone")]
     Gone,
     /// What was ordered has not come to an end.

@@ -120,7 +120,7 @@ fn connected(
             }
         }
         if monotonic_raw_ns() >= until_ns {
-            return Err(last.into());
+            return Err(FleetError::Nobody(last));
         }
         if !std::mem::replace(&mut is_told, true) {
             (membership.waits)(&last);

@@ -165,7 +165,7 @@ impl HostReader {
         memory::read(&sources, &mut host);
         cgroup::read(&sources.tree, &mut host);
         virtualization::read(&sources, &mut host);
-        disks::read(&sources.tree, &mut host);
+        disks::read(&sources, &mut host);
         network::read(&sources.tree, &mut host);
         route::read(&sources, &mut host);
         buslinks::read(&sources.tree, &mut host);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::is_hidden;
+use crate::omitted::is_default;
 
 /// Facts about the machine. A fact that cannot be read is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,6 +53,9 @@ pub struct Host {
     pub cgroup: Cgroup,
     /// Block devices.
     pub disks: Vec<Disk>,
+    /// The disk of the folder of test files.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub data_disk: DataDisk,
     /// Network interfaces.
     pub network: Vec<NetworkLink>,
     /// TCP settings of this network namespace.
@@ -199,6 +203,12 @@ pub struct Memory {
     pub swap_bytes: Option<u64>,
     /// Page size.
     pub page_bytes: u64,
+    /// How much the kernel prefers swapping to dropping the page cache (`vm.swappiness`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swappiness: Option<u32>,
+    /// When dirty pages are written back.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub dirty: DirtyLimits,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub thp: Option<String>,
     /// Reserved huge pages: size in bytes → count.
@@ -211,6 +221,20 @@ pub struct Memory {
     pub ksm: Ksm,
     /// Memory modules, if SMBIOS is readable.
     pub modules: Vec<MemoryModule>,
+}
+
+/// Limits of dirty pages (`vm.dirty_*`): by bytes where these are not 0, else by percentage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DirtyLimits {
+    /// Percentage of available memory at which writers wait.
+    pub percent: Option<u32>,
+    /// Percentage at which the kernel begins to write in the background.
+    pub background_percent: Option<u32>,
+    /// The first limit in bytes.
+    pub bytes: Option<u64>,
+    /// The second limit in bytes.
+    pub background_bytes: Option<u64>,
 }
 
 /// zswap, a compressed swap cache (`/sys/module/zswap/parameters`).
@@ -305,6 +329,18 @@ pub struct Disk {
     pub scheduler: Option<String>,
 }
 
+/// The block device of a folder, and how it is read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DataDisk {
+    /// Kernel name, such as `nvme0n1`; absent on a file system without a device of its own.
+    pub name: Option<String>,
+    /// Active I/O scheduler.
+    pub scheduler: Option<String>,
+    /// How far the kernel reads ahead.
+    pub read_ahead_bytes: Option<u64>,
+}
+
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -318,6 +354,9 @@ pub struct NetworkLink {
     pub bits_per_s: Option<u64>,
     /// MTU in bytes.
     pub mtu_bytes: Option<u32>,
+    /// Packets that its transmit queue holds (`tx_queue_len`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_packets: Option<u32>,
     /// Whether the link is up.
     pub up: Option<bool>,
 }

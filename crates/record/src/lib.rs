@@ -25,6 +25,7 @@ pub mod load_facts;
 pub mod load_window;
 pub mod measured_by;
 pub mod metric;
+mod omitted;
 pub mod openmetrics;
 pub mod outline;
 pub mod plausible;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::omitted::is_default;
 use crate::{Host, Params, Protocol, Record, Stratum, Verdict};
 
 /// The JSON document of a run, with its host and its records.
@@ -167,10 +168,6 @@ pub struct Reference {
     /// processes alone, because its speed drifted over the run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub drift: f64,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// Why the fastest loops of a run count as those of a core to itself at full speed.

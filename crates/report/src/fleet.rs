@@ -10,10 +10,11 @@ use fathom_analysis::compare::ComparisonWord;
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::fleet::pairs::{BadHost, BadLink};
 use fathom_analysis::fleet::{
-    Group, HOSTS_MIN, Hardware, Judgement, Matrix, NotJudged, OddFact, OddHost, OddNumber, Uniform,
+    Group, HOSTS_MIN, Hardware, Judgement, Matrix, NotJudged, OddConduct, OddFact, OddHost,
+    OddNumber, Uniform,
 };
 use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within, short, span_within};
-use fathom_record::{Cause, Counts, State};
+use fathom_record::{Cause, Counts, State, shell_word};
 
 use crate::case::{counted, named, subject};
 use crate::column::{Column, Lines};
@@ -28,6 +29,8 @@ use crate::wrap::{NARROWEST, clean, cut, glued, wrapped};
 const WIDEST: usize = 140;
 /// Unless all are asked for, a list has so many entries: the screen stays one.
 const LISTED: usize = 8;
+/// Pairs of fewer hosts are not judged, however long they are measured.
+const PAIRS_MIN: usize = 6;
 /// And one kind of odd host so many rows and facts.
 const OF_HOST: usize = 4;
 /// A list of names has so many lines.
@@ -140,6 +143,38 @@ pub(crate) fn fact(odd: &OddFact) -> String {
     format!("{}: {value} instead of {usual} on {} of {} hosts", odd.fact, odd.hosts, odd.of)
 }
 
+/// `8 cases failed (timed out), which most hosts measure: file.read.cold{…} and 7 more`.
+pub(crate) fn conduct(odd: &OddConduct) -> String {
+    let why = |cause: &Option<Cause>| {
+        cause.map_or_else(String::new, |cause| format!(" ({})", cause_words(cause)))
+    };
+    match odd {
+        OddConduct::Cases { state, cases, cause, first } => {
+            let (count, state, why) = (counted(*cases, "case"), state.word(), why(cause));
+            let more = if *cases > 1 { format!(" and {} more", cases - 1) } else { String::new() };
+            format!("{count} {state}{why}, measured by most hosts: {}{more}", subject(first))
+        }
+        OddConduct::Noisy { cases, of, usual, cause } => {
+            let [share, usual] = [*cases as f64 / *of as f64, *usual].map(percent);
+            format!("{share} of its cases are noisy{}, {usual} of those of most hosts", why(cause))
+        }
+        OddConduct::Slow { ns, usual_ns } => {
+            let [time, usual] =
+                [*ns, *usual_ns].map(|ns| quantity(ns, fathom_record::Unit::Nanoseconds));
+            format!("slow to answer: its run took {time} instead of {usual}")
+        }
+    }
+}
+
+/// The kind of what is odd, for those that share it.
+fn kind(odd: &OddConduct) -> &'static str {
+    match odd {
+        OddConduct::Cases { state, .. } => state.word(),
+        OddConduct::Noisy { .. } => State::Noisy.word(),
+        OddConduct::Slow { .. } => "slow",
+    }
+}
+
 /// The value and the usual one.
 fn fact_sides(odd: &OddFact) -> [String; 2] {
     what_differs([&odd.value, &odd.usual]).map(|it| cut(&it, VALUE_OF_FACT))
@@ -148,12 +183,14 @@ fn fact_sides(odd: &OddFact) -> [String; 2] {
 /// Hosts that are odd in the same way: in the same facts, and in the same direction in numbers of
 /// the same groups of metrics. The largest effect first.
 fn folds(odd: &[OddHost]) -> Vec<Vec<&OddHost>> {
-    type Way<'o> = (BTreeSet<(&'o str, ComparisonWord)>, Vec<(&'o str, &'o str)>);
+    type Kinds = Vec<&'static str>;
+    type Way<'o> = (BTreeSet<(&'o str, ComparisonWord)>, Kinds, Vec<(&'o str, &'o str)>);
     let mut folds: BTreeMap<Way<'_>, Vec<&OddHost>> = BTreeMap::new();
     for host in odd {
         let numbers = host.numbers.iter().map(|it| (it.subject.metric.group(), it.word));
         let facts = host.facts.iter().map(|it| (it.fact.as_str(), it.value.as_str()));
-        folds.entry((numbers.collect(), facts.collect())).or_default().push(host);
+        let kinds = host.conduct.iter().map(kind).collect();
+        folds.entry((numbers.collect(), kinds, facts.collect())).or_default().push(host);
     }
     let mut folds: Vec<Vec<&OddHost>> = folds.into_values().collect();
     folds.sort_by(|a, b| {
@@ -226,6 +263,26 @@ fn of_link(bad: &BadLink, hosts: &[String]) -> String {
 fn ways(ways: [(&str, Option<f64>); 2]) -> String {
     let way = |(way, ratio): (&str, Option<f64>)| Some(format!("{way} {}", short(ratio?)));
     ways.into_iter().filter_map(way).collect::<Vec<String>>().join(", ")
+}
+
+/// What to run next about the worst of what is bad or not judged, on which host.
+fn advice(matrix: &Matrix) -> Option<String> {
+    let Matrix { pairs, hosts, noisy, not_valid, .. } = matrix;
+    let word = |at: usize| shell_word(&hosts[at]);
+    if let Some(bad) = pairs.bad_links.first() {
+        let [from, to] = bad.hosts.map(word);
+        return Some(format!(
+            "`ssh {from} mtr -rwc 100 {to}`; then `fathom fleet pairs --hosts {from},{to}`"
+        ));
+    }
+    if let Some(bad) = pairs.bad_hosts.first() {
+        return Some(format!("`ssh {} fathom doctor`", word(bad.host)));
+    }
+    let is_open = !not_judged(matrix).is_empty() || noisy + not_valid > 0;
+    (is_open && pairs.hosts >= PAIRS_MIN).then(|| {
+        let names = shell_word(&fold(hosts.iter().map(String::as_str)));
+        format!("`fathom fleet pairs --at-once 1 --thorough --hosts {names}`")
+    })
 }
 
 /// Why hosts or links between them were not judged.
@@ -389,13 +446,27 @@ impl FleetView {
             let rows = rows(fold, self.all);
             let mut entry = paint_lines(BAD, &wrapped(&names, self.line, "", "  "));
             entry += &self.listed(&rows, (OF_HOST, "row"), |row| self.row(row, &lines));
-            let label = if rows.is_empty() { "" } else { "likely cause: " };
+            entry += &self.conduct(fold);
+            let is_cause = !rows.is_empty() || !fold[0].conduct.is_empty();
+            let label = if is_cause { "likely cause: " } else { "" };
             entry += &self.listed(&fold[0].facts, (OF_HOST, "fact"), |odd| {
                 wrapped(&format!("{label}{}", fact(odd)), self.line, "  ", "    ")
             });
             entry
         });
         text
+    }
+
+    /// How hosts measure that are odd alike: each with its name if there are several.
+    fn conduct(&self, fold: &[&OddHost]) -> String {
+        let is_one = fold.len() == 1;
+        let words = |host: &OddHost, odd| {
+            if is_one { conduct(odd) } else { format!("{}: {}", host.host, conduct(odd)) }
+        };
+        let all = fold.iter().flat_map(|host| host.conduct.iter().map(|odd| words(host, odd)));
+        self.listed(&all.collect::<Vec<String>>(), (OF_HOST, "line"), |text| {
+            paint_lines(BAD, &wrapped(&clean(text), self.line, "  ", "    "))
+        })
     }
 
     fn row(&self, row: &FleetRow<'_>, lines: &Lines) -> String {
@@ -460,6 +531,9 @@ impl FleetView {
             });
             for why in not_judged(matrix) {
                 text += &wrapped(&format!("not judged: {why}"), self.line, "  ", "    ");
+            }
+            if let Some(advice) = advice(matrix) {
+                text += &wrapped(&format!("next: {}", clean(&advice)), self.line, "  ", "    ");
             }
         }
         text

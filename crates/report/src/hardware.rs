@@ -149,6 +149,7 @@ mod tests {
             bits_per_s,
             mtu_bytes: Some(1500),
             up: Some(true),
+            queue_packets: None,
         };
         host.network = vec![
             card("eth0", Some("igb"), Some(2_500_000_000)),

@@ -6,10 +6,13 @@ use fathom_analysis::fleet::{HOSTS_MIN, HostAnswer, HostJudgement, OddHost};
 use fathom_analysis::limits::{LimitAnswer, LimitJudged, LimitJudgement};
 use fathom_analysis::typical::distance;
 use fathom_record::quantity::quantity;
-use fathom_record::{Document, Headline, Position, Record, Typical, Unit, shortened};
+use fathom_record::{
+    Cause, Document, Headline, Position, Record, State, Typical, Unit, causes, shortened,
+};
 
 use crate::case::{counted, subject};
-use crate::fleet::{FleetRow, fact, rows, sizes, word};
+use crate::counts::cause_words;
+use crate::fleet::{FleetRow, conduct, fact, rows, sizes, word};
 use crate::limits::counts;
 use crate::opening::minute;
 
@@ -57,6 +60,8 @@ impl HealthState {
 /// What one kind of check says.
 pub struct Health {
     state: HealthState,
+    /// Whether noise kept it from an answer.
+    is_undecided: bool,
     text: String,
     /// `label=count`.
     counts: Vec<String>,
@@ -89,7 +94,8 @@ impl Health {
             format!("not_kept={};;0", count(LimitAnswer::NotKept)),
             format!("undecided={};0", count(LimitAnswer::Undecided)),
         ];
-        Self { state, text, counts, values }
+        let is_undecided = judgement.answer == LimitAnswer::Undecided;
+        Self { state, is_undecided, text, counts, values }
     }
 
     /// In what the host of a run differs from its group, and its numbers beside published machines.
@@ -101,7 +107,7 @@ impl Health {
         let why = whole.map_or_else(String::new, |it| format!(" ({})", it.reason));
         let (state, text) = match judgement.answer() {
             HostAnswer::Odd => (HealthState::Critical, format!("odd among {of}")),
-            HostAnswer::Differs if odd.numbers.is_empty() => {
+            HostAnswer::Differs if odd.numbers.is_empty() && odd.conduct.is_empty() => {
                 (HealthState::Warning, format!("odd facts among {of}"))
             }
             HostAnswer::Differs => (HealthState::Warning, format!("differs among {of}")),
@@ -123,7 +129,8 @@ impl Health {
         };
         let text = text + &listed(": ", &differences(odd)) + &listed("; ", &typical(run));
         let counts = vec![format!("odd={};;0", odd.numbers.len()), format!("judged={judged}")];
-        Self { state, text, counts, values: Vec::new() }
+        let is_undecided = judgement.answer() == HostAnswer::Undecided;
+        Self { state, is_undecided, text, counts, values: Vec::new() }
     }
 }
 
@@ -131,7 +138,7 @@ fn listed(before: &str, texts: &[String]) -> String {
     if texts.is_empty() { String::new() } else { before.to_owned() + &texts.join(", ") }
 }
 
-/// One number of each group of metrics, the largest effect first, then the facts.
+/// One number of each group of metrics, the largest effect first, then how it measures, then facts.
 fn differences(odd: &OddHost) -> Vec<String> {
     let number = |row: &FleetRow<'_>| {
         let first = row.numbers[0];
@@ -152,6 +159,7 @@ fn differences(odd: &OddHost) -> Vec<String> {
     };
     let numbers = rows(&[odd], false);
     let mut all: Vec<String> = numbers.iter().take(NAMED).map(number).collect();
+    all.extend(odd.conduct.iter().map(conduct));
     all.extend(odd.facts.iter().take(NAMED).map(fact));
     let more = numbers.len().saturating_sub(NAMED) + odd.facts.len().saturating_sub(NAMED);
     all.extend((more > 0).then(|| format!("{more} more")));
@@ -174,14 +182,36 @@ fn typical(run: &Document) -> Vec<String> {
     vec![format!("{count}: {} {} {}", record.name(), value.unwrap_or_default(), place.words())]
 }
 
+/// Whether others ran on the host during the run, so that it shows nothing of the host: most of its
+/// numbers are noisy, and mostly for that.
+fn busy(run: &Document) -> Option<String> {
+    let shown = run.records.iter().filter(|record| record.verdict.shows_number()).count();
+    let causes = causes(&run.records, State::Noisy);
+    let noisy: usize = causes.iter().map(|(_, count)| count).sum();
+    let of_others = [Cause::Contention, Cause::Steal, Cause::NotRunning, Cause::CoreShared];
+    let (cause, _) = causes.first().filter(|(cause, _)| of_others.contains(cause))?;
+    let (noisy_of, why) = (format!("{noisy} of {shown}"), cause_words(*cause));
+    (2 * noisy > shown).then(|| {
+        format!(
+            "not measured, host busy: {noisy_of} numbers noisy ({why}); measure when it is idle; "
+        )
+    })
+}
+
 /// The worst state, and the line: what each check says of this run, and counts; with all values if
 /// `verbose`.
 #[must_use]
 pub fn line(checks: &[Health], run: &Document, verbose: bool) -> (HealthState, String) {
-    let state = checks.iter().map(|it| it.state).max().unwrap_or(HealthState::Unknown);
+    let busy = busy(run);
+    let state = |it: &Health| match busy.is_some() && it.is_undecided {
+        true => HealthState::Unknown,
+        false => it.state,
+    };
+    let state = checks.iter().map(state).max().unwrap_or(HealthState::Unknown);
+    let busy = busy.filter(|_| state == HealthState::Unknown).unwrap_or_default();
     let said: Vec<&str> = checks.iter().map(|it| it.text.as_str()).collect();
     let text = format!(
-        "FATHOM {} - {}; run {} of {}, {} UTC",
+        "FATHOM {} - {busy}{}; run {} of {}, {} UTC",
         state.word(),
         said.join("; "),
         run.run.name(),

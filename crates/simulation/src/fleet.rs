@@ -19,8 +19,25 @@ const CASES: usize = 40;
 const PROCESSES: usize = 9;
 /// One deviation of a process.
 const PROCESS: f64 = 0.01;
+/// The same on a core that others use: intervals are ± 6 % in the median.
+const SHARED: f64 = 0.065;
 /// What makes a host slow.
 const SLOW: f64 = 1.05;
+/// The same of one resource.
+const SLOW_CLASS: f64 = 1.1;
+/// Metrics of two cases each: four of each resource.
+#[rustfmt::skip]
+const METRICS: [&str; CASES / 2] = [
+    "cpu.call", "cpu.clock.read", "cpu.loop.iteration", "os.vdso.clock_gettime",
+    "os.syscall", "os.select", "os.poll", "os.epoll",
+    "memory.latency", "memory.bandwidth", "memory.latency.l2", "memory.latency.dram",
+    "os.process.fork", "os.process.spawn", "os.thread.create", "os.process.shell",
+    "network.tcp.rtt", "network.udp.rtt", "network.tcp.connect", "network.tcp.bandwidth",
+];
+/// Cases of one resource.
+const OF_CLASS: usize = 8;
+/// The share of a process's variance that both cases of a metric have: they are one visit.
+const OF_VISIT: f64 = 0.7;
 /// How much healthy hosts differ.
 #[derive(Clone, Copy)]
 enum FleetSpread {
@@ -36,6 +53,8 @@ enum Wrong {
     Nothing,
     /// One is slow in so many cases.
     Slow(usize),
+    /// One is 10 % slower in the cases of a resource.
+    SlowClass,
     /// So many are of a generation that is this much slower.
     Older(usize, f64),
     /// The same, and the last one is many times slower than all.
@@ -53,6 +72,10 @@ struct FleetWorld {
     common: f64,
     /// Degrees of freedom of the deviations of hosts; 0 for normal ones.
     freedom: u32,
+    /// The deviation of a process.
+    process: f64,
+    /// Whether cases are of several metrics and resources.
+    has_classes: bool,
     wrong: Wrong,
     /// Least shares of fleets in which it is found, and in which no healthy host is named.
     found: f64,
@@ -65,6 +88,8 @@ const BASE: FleetWorld = FleetWorld {
     spread: FleetSpread::Mixed,
     common: 0.0,
     freedom: 0,
+    process: PROCESS,
+    has_classes: false,
     wrong: Wrong::Slow(CASES),
     found: 0.9,
     healthy: 0.95,
@@ -90,6 +115,30 @@ const ONE: [FleetWorld; 15] = [
     FleetWorld { name: "none slow of 20", hosts: 20, wrong: Wrong::Nothing, found: 0.0, ..BASE },
     FleetWorld { name: "none slow of 5", hosts: 5, wrong: Wrong::Nothing, found: 0.0, ..BASE },
     FleetWorld { name: "one slow of 8", hosts: 8, found: 0.0, ..BASE },
+];
+
+/// Hosts whose cores are shared.
+const ON_SHARED: FleetWorld = FleetWorld {
+    process: SHARED,
+    has_classes: true,
+    spread: FleetSpread::Each(0.01),
+    common: 0.25,
+    ..BASE
+};
+
+#[rustfmt::skip]
+const SHARED_CORES: [FleetWorld; 9] = [
+    FleetWorld { name: "8, none slow", hosts: 8, wrong: Wrong::Nothing, found: 0.0, ..ON_SHARED },
+    FleetWorld { name: "8, one 5 % slower", hosts: 8, ..ON_SHARED },
+    FleetWorld { name: "8, one 10 % slower in a resource", hosts: 8, wrong: Wrong::SlowClass,
+        ..ON_SHARED },
+    FleetWorld { name: "20, none slow", hosts: 20, wrong: Wrong::Nothing, found: 0.0, ..ON_SHARED },
+    FleetWorld { name: "20, one 5 % slower", hosts: 20, ..ON_SHARED },
+    FleetWorld { name: "20, one 10 % slower in a resource", hosts: 20, wrong: Wrong::SlowClass,
+        ..ON_SHARED },
+    FleetWorld { name: "50, none slow", wrong: Wrong::Nothing, found: 0.0, ..ON_SHARED },
+    FleetWorld { name: "50, one 5 % slower", ..ON_SHARED },
+    FleetWorld { name: "50, one 10 % slower in a resource", wrong: Wrong::SlowClass, ..ON_SHARED },
 ];
 
 #[rustfmt::skip]
@@ -120,6 +169,10 @@ const CHECKED: [FleetWorld; 7] = [
 ];
 
 impl FleetWorld {
+    fn has_slow(&self) -> bool {
+        matches!(self.wrong, Wrong::Slow(_) | Wrong::SlowClass)
+    }
+
     fn fleet(&self, source: &mut Source) -> Vec<Document> {
         let deviation = |source: &mut Source| match self.freedom {
             0 => source.normal(),
@@ -134,11 +187,13 @@ impl FleetWorld {
         (0..self.hosts)
             .map(|host| {
                 let of_host = deviation(source);
+                let mut visit = [0.0; PROCESSES];
                 let case = |(case, spread): (usize, &f64)| {
                     let own = deviation(source);
                     let off = self.common.sqrt() * of_host + (1.0 - self.common).sqrt() * own;
                     let factor = match self.wrong {
                         Wrong::Slow(cases) if host == 0 && case < cases => SLOW,
+                        Wrong::SlowClass if host == 0 && case < OF_CLASS => SLOW_CLASS,
                         Wrong::OlderAndOne(..) if host + 1 == self.hosts => EXTREME,
                         Wrong::Older(hosts, slower) | Wrong::OlderAndOne(hosts, slower)
                             if host < hosts =>
@@ -147,7 +202,10 @@ impl FleetWorld {
                         }
                         _ => 1.0,
                     };
-                    record(case, 100.0 * factor * (spread * off).exp(), source)
+                    if case.is_multiple_of(2) {
+                        visit = std::array::from_fn(|_| source.normal());
+                    }
+                    self.record(case, 100.0 * factor * (spread * off).exp(), &visit, source)
                 };
                 let records = spreads.iter().enumerate().map(case).collect();
                 let mut run = run_of(records, host as u64);
@@ -156,21 +214,26 @@ impl FleetWorld {
             })
             .collect()
     }
-}
 
-fn record(case: usize, level: f64, source: &mut Source) -> Record {
-    let (metric, params) = (MetricId::new("os.case"), Params::one("case", case as i64));
-    let process_medians: Vec<f64> =
-        (0..PROCESSES).map(|_| level * (PROCESS * source.normal()).exp()).collect();
-    let interval = median_interval(&process_medians);
-    Record {
-        summary: Some(Summary {
-            median: median(&process_medians).unwrap_or(f64::NAN),
-            interval: interval.map(|(limits, at)| Interval::new(limits, at, Basis::Processes)),
-            process_medians,
-            ..Summary::default()
-        }),
-        ..Record::new(metric, params, "", Unit::Nanoseconds, Better::Lower)
+    fn record(&self, case: usize, level: f64, visit: &[f64], source: &mut Source) -> Record {
+        let id = if self.has_classes { METRICS[case / 2] } else { "os.case" };
+        let (metric, params) = (MetricId::new(id), Params::one("case", case as i64));
+        let of_visit: f64 = if self.has_classes { OF_VISIT } else { 0.0 };
+        let mut process = |shared: &f64| {
+            let off = of_visit.sqrt() * shared + (1.0 - of_visit).sqrt() * source.normal();
+            level * (self.process * off).exp()
+        };
+        let process_medians: Vec<f64> = visit.iter().map(&mut process).collect();
+        let interval = median_interval(&process_medians);
+        Record {
+            summary: Some(Summary {
+                median: median(&process_medians).unwrap_or(f64::NAN),
+                interval: interval.map(|(limits, at)| Interval::new(limits, at, Basis::Processes)),
+                process_medians,
+                ..Summary::default()
+            }),
+            ..Record::new(metric, params, "", Unit::Nanoseconds, Better::Lower)
+        }
     }
 }
 
@@ -185,7 +248,7 @@ fn judge_fleet(
     let Judgement { groups, .. } =
         judge(&fleet.iter().collect::<Vec<_>>(), &FleetLimits::default());
     let odd: Vec<&str> = groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str()).collect();
-    let is_slow = |host: &&str| matches!(world.wrong, Wrong::Slow(_)) && *host == "node0";
+    let is_slow = |host: &&str| world.has_slow() && *host == "node0";
     found.count(odd.iter().any(is_slow));
     healthy.count(odd.iter().all(is_slow));
     let reasons = groups.iter().flat_map(|it| &it.not_judged);
@@ -213,6 +276,8 @@ struct Network {
     host: f64,
     /// The share of pairs that are missing.
     missing: f64,
+    /// The share of numbers that are noisy: by 10 %, with intervals that say so.
+    noisy: f64,
     /// Whether the fault must be found.
     found: bool,
 }
@@ -221,17 +286,28 @@ struct Network {
 const HOST: f64 = 0.02;
 const LINK: f64 = 0.01;
 const OWN: f64 = 0.005;
+const NOISY: f64 = 0.1;
 
-const HEALTHY: Network =
-    Network { name: "healthy", hosts: 50, link: [1.0; 2], host: 1.0, missing: 0.0, found: false };
+const HEALTHY: Network = Network {
+    name: "healthy",
+    hosts: 50,
+    link: [1.0; 2],
+    host: 1.0,
+    missing: 0.0,
+    noisy: 0.0,
+    found: false,
+};
 
 #[rustfmt::skip]
-const NETWORKS: [Network; 12] = [
+const NETWORKS: [Network; 14] = [
     HEALTHY,
     Network { name: "healthy, 8 hosts", hosts: 8, ..HEALTHY },
     Network { name: "healthy, 6 hosts", hosts: 6, ..HEALTHY },
     Network { name: "healthy, 6 hosts, a tenth of pairs missing", hosts: 6, missing: 0.1,
         ..HEALTHY },
+    Network { name: "healthy, 6 hosts, 40 % of numbers noisy", hosts: 6, noisy: 0.4, ..HEALTHY },
+    Network { name: "a link at a third, 6 hosts, 40 % of numbers noisy", hosts: 6, link: [3.3; 2],
+        noisy: 0.4, found: true, ..HEALTHY },
     Network { name: "healthy, 200 hosts, 63 rounds", hosts: 200, ..HEALTHY },
     Network { name: "a link 10 % slower", link: [1.1; 2], found: true, ..HEALTHY },
     Network { name: "a link 10 % slower one way", link: [1.1, 1.0], found: true, ..HEALTHY },
@@ -263,12 +339,13 @@ impl Network {
             let link = LINK * source.normal();
             let is_missing = source.uniform() < self.missing && !is_link(a, b);
             for (from, to) in [(a, b), (b, a)].into_iter().filter(|_| !is_missing) {
-                let off = sends[from] + receives[to] + link + OWN * source.normal();
+                let own = if source.uniform() < self.noisy { NOISY } else { OWN };
+                let off = sends[from] + receives[to] + link + own * source.normal();
                 let of_host = if from == 0 || to == 0 { self.host } else { 1.0 };
                 let of_link =
                     if is_link(from, to) { self.link[usize::from(from > to)] } else { 1.0 };
                 let value = 1e4 * off.exp() * of_host * of_link;
-                numbers.extend(Directed::new(from, to, value, OWN));
+                numbers.extend(Directed::new(from, to, value, own));
             }
         }
         numbers
@@ -305,6 +382,12 @@ that is slow in one case of forty is mostly found where hosts differ by a tenth 
 hosts differ in all cases alike hides what is slow in all. With heavy tails (Student's t with 3
 degrees of freedom) healthy hosts do differ in single cases. All in per cent.";
 
+const SHARED_WORDS: &str = "\
+The same where cores are shared: processes differ by 6.5 %, so that intervals are ± 6 % in the
+median. 40 cases are of 20 metrics, whose two cases are one visit, and of 5 resources. Healthy hosts
+differ by 1 % in each case, with a quarter of the variance in all alike. One host is 5 % slower in
+all cases, or 10 % in the 8 of a resource.";
+
 const GENERATIONS: &str = "\
 Two generations of hosts in one group, 10 % apart in all cases, with the spread of 0.5 % to 3 % by
 the case, and no fact that distinguishes them; in two of them one host is slower than all. *Not
@@ -324,25 +407,9 @@ pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::new("Many hosts", WORDS);
     let name = |world: &FleetWorld, (): &()| format!("fleet {}", world.name);
     let title = |world: &FleetWorld| world.name.to_owned();
-    Experiment {
-        rows: &ONE,
-        columns: &[()],
-        name,
-        trial: |world, (), source, counts| judge_fleet(world, source, counts),
-        check: |section, world, (), &[found, healthy, _]| {
-            section.at_least(found, world.found, &format!("odd host found, {}", world.name));
-            let what = format!("no healthy host named, {}", world.name);
-            section.at_least(healthy, world.healthy, &what);
-        },
-        head: "spread of healthy hosts",
-        title,
-        heads: |()| "found | no healthy host".to_owned(),
-        cells: |world, (), &[found, healthy, _]| {
-            let found = shown(matches!(world.wrong, Wrong::Slow(_)), found);
-            format!("{found} | {}", percent(healthy.share()))
-        },
-    }
-    .run(&mut section, trials);
+    one_slow(&mut section, ("spread of healthy hosts", &ONE), trials);
+    section.paragraph(SHARED_WORDS);
+    one_slow(&mut section, ("hosts on shared cores", &SHARED_CORES), trials);
     section.paragraph(CHECKS);
     Experiment {
         rows: &CHECKED,
@@ -379,6 +446,33 @@ pub(crate) fn section(trials: Trials) -> Section {
     section.paragraph(PAIRS);
     links(&mut section, trials);
     section
+}
+
+/// Fleets in which one host may be slow.
+fn one_slow(
+    section: &mut Section,
+    (head, rows): (&'static str, &'static [FleetWorld]),
+    trials: Trials,
+) {
+    Experiment {
+        rows,
+        columns: &[()],
+        name: |world, ()| format!("fleet {}", world.name),
+        trial: |world, (), source, counts| judge_fleet(world, source, counts),
+        check: |section, world, (), &[found, healthy, _]| {
+            section.at_least(found, world.found, &format!("odd host found, {}", world.name));
+            let what = format!("no healthy host named, {}", world.name);
+            section.at_least(healthy, world.healthy, &what);
+        },
+        head,
+        title: |world| world.name.to_owned(),
+        heads: |()| "found | no healthy host".to_owned(),
+        cells: |world, (), &[found, healthy, _]| {
+            let found = shown(world.has_slow(), found);
+            format!("{found} | {}", percent(healthy.share()))
+        },
+    }
+    .run(section, trials);
 }
 
 fn links(section: &mut Section, trials: Trials) {

@@ -5,7 +5,7 @@ use fathom_record::{Document, RunState, State};
 use serde::Serialize;
 
 use super::facts::{Facts, dividing};
-use super::numbers::{AnalysisRow, rows};
+use super::numbers::{AnalysisRow, cases, rows};
 use super::series::{FALSE_DISCOVERY_RATE, SeriesSide as Number};
 use super::{Fleet, FleetLimits, FleetMember, FleetSubject, key, names};
 use crate::compare::{
@@ -75,7 +75,7 @@ pub fn compare_groups(
         Some([at, other?])
     };
     let twins: Vec<Twin> = (0..in_a.members.len()).filter_map(twin).collect();
-    let rows = rows(&all, limits);
+    let rows = rows(&cases(&all), limits);
     let (mut compared, mut not_comparable) = (Vec::new(), Vec::new());
     for row in &rows {
         match of_row(row, &twins, &is_in_a, limits, seed) {

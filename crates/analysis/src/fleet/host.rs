@@ -4,7 +4,10 @@ use fathom_record::Document;
 use serde::Serialize;
 
 use super::numbers::{self, Numbers, subject};
-use super::{Fleet, FleetLimits, HOSTS_MIN, Hardware, NotJudged, OddHost, key, odd_facts};
+use super::{
+    Fleet, FleetLimits, HOSTS_MIN, Hardware, NotJudged, OddConduct, OddHost, conduct, key,
+    odd_facts,
+};
 use crate::compare::{ComparisonWord, RunRecord};
 
 /// A host beside its group.
@@ -30,9 +33,10 @@ pub enum HostAnswer {
     Usual,
     /// Fewer than half of its cases could be judged.
     Undecided,
-    /// It differs in a fact, or by a number that is better or only looks worse.
+    /// It differs in a fact, by a number that is better or only looks worse, or is noisy or slow.
     Differs,
-    /// A number is worse, or another one where neither direction is better.
+    /// A number is worse, or another one where neither direction is better; or cases fail that its
+    /// peers can measure.
     Odd,
     /// Its group has too few hosts, or no common case.
     Unknown,
@@ -41,10 +45,11 @@ pub enum HostAnswer {
 impl HostJudgement {
     #[must_use]
     pub fn answer(&self) -> HostAnswer {
-        let OddHost { numbers, facts, .. } = &self.odd;
+        let OddHost { numbers, facts, conduct, .. } = &self.odd;
         let is_odd =
             |word: ComparisonWord| word.is_certainly_worse() || word == ComparisonWord::Changed;
-        if numbers.iter().any(|number| is_odd(number.word)) {
+        let has_failed = conduct.iter().any(OddConduct::has_failed);
+        if has_failed || numbers.iter().any(|number| is_odd(number.word)) {
             HostAnswer::Odd
         } else if !numbers.is_empty() || !facts.is_empty() {
             HostAnswer::Differs
@@ -52,6 +57,8 @@ impl HostJudgement {
             HostAnswer::Unknown
         } else if 2 * self.judged < self.cases {
             HostAnswer::Undecided
+        } else if !conduct.is_empty() {
+            HostAnswer::Differs
         } else {
             HostAnswer::Usual
         }
@@ -76,7 +83,9 @@ pub fn judge_host(run: &Document, runs: &[&Document], limits: &FleetLimits) -> H
     let group = &fleet.groups[number];
     let (hardware, of) = group;
     let here = fleet.here(of);
-    let rows = numbers::rows(&here, limits);
+    let found = numbers::cases(&here);
+    let conduct = conduct::conduct(&found, &here).swap_remove(at);
+    let rows = numbers::rows(&found, limits);
     let Numbers { odd, abstained, .. } = numbers::judge(&rows, here.len(), Some(at));
     let not_judged = fleet.not_judged(of, abstained);
     let is_whole = not_judged.iter().all(|it| it.subject.is_some());
@@ -98,6 +107,7 @@ pub fn judge_host(run: &Document, runs: &[&Document], limits: &FleetLimits) -> H
         odd: OddHost {
             host: here[at].name.clone(),
             numbers: odd.into_iter().flat_map(|(_, numbers)| numbers).collect(),
+            conduct,
             facts,
         },
         not_judged,

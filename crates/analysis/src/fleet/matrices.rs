@@ -18,9 +18,11 @@ pub struct Matrix {
     pub better: Better,
     /// In the order of their numbers.
     pub hosts: Vec<String>,
-    /// From host, to host, and the number: the valid ones.
+    /// From host, to host, and the number: also the noisy ones.
     pub numbers: Vec<(usize, usize, f64)>,
-    /// How many were measured without a valid number.
+    /// How many of them are noisy.
+    pub noisy: usize,
+    /// How many were measured without a number.
     pub not_valid: usize,
     pub pairs: Pairs,
 }
@@ -63,9 +65,12 @@ fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
     for ([from, to], record) in &found {
         let (from, to) = (index[&key(from)], index[&key(to)]);
         measured.insert((from, to));
-        // The newest counts, or that of the end that is named first.
+        // The newest valid one counts, or that of the end named first; else the least noisy.
         if let Some(number) = Directed::between(from, to, record) {
-            numbers.entry((from, to)).or_insert(number);
+            let known = numbers.entry((from, to)).or_insert(number);
+            if known.is_noisy && number.is_better(known) {
+                *known = number;
+            }
         }
     }
     let (_, first) = found.first()?;
@@ -84,6 +89,7 @@ fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
         unit: first.unit,
         better: first.better,
         pairs: pairs::judge(named.len(), &directed, first.better),
+        noisy: directed.iter().filter(|one| one.is_noisy).count(),
         not_valid,
         numbers: directed.iter().map(|one| (one.from, one.to, one.value())).collect(),
         hosts: named.into_iter().map(|(name, _)| name).collect(),

@@ -6,23 +6,23 @@ use fathom_record::host::name_with_id;
 use fathom_record::{Better, Host, Interval, MetricId, Params, Protocol, State, Stratum, Unit};
 use serde::Serialize;
 
+use super::classes::{is_of, together};
 use super::series::{
-    Bimodal, SeriesSide, Test, are_many, bimodal, discoveries, discoveries_of, spread, tests,
+    Bimodal, FEW_MEMBERS, SeriesSide, Test, are_many, bimodal, discoveries, discoveries_of, priors,
+    spread, tests,
 };
 use super::{BETWEEN, FleetLimits, FleetMember, HOSTS_MIN, key};
 use crate::compare::{ComparisonWord, RunRecord, changed_word, stratum_of};
 use crate::display_value::DisplayValue;
-use crate::statistics::{median, median_interval, standard_error};
+use crate::statistics::{median_interval, standard_error};
 
 /// Smaller effects are not odd.
-const EFFECT_MIN: f64 = 0.03;
-/// Fewer cases of one group of metrics are not judged together.
-const TOGETHER_MIN: usize = 5;
+pub(super) const EFFECT_MIN: f64 = 0.03;
 
-/// A case, or the cases of a group of metrics together.
+/// A case, or the cases of a resource together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FleetSubject {
-    /// The metric, or the group of metrics, such as `memory`.
+    /// The metric, or the resource, such as `cache and memory`.
     pub metric: MetricId,
     /// The parameters of a case.
     pub params: Params,
@@ -44,7 +44,7 @@ pub struct OddNumber {
     /// Of a case, the median of the group.
     pub usual: Option<f64>,
     pub unit: Option<Unit>,
-    /// Host ÷ group. Of cases together, the median over these of how many times slower it is.
+    /// Host ÷ group. Of cases together, how many times slower it is over these.
     pub ratio: f64,
     /// The difference in standard deviations: of hosts and its own uncertainty.
     pub z: f64,
@@ -100,7 +100,7 @@ pub(super) struct AnalysisRow<'a> {
 }
 
 impl AnalysisRow<'_> {
-    fn better(&self) -> Better {
+    pub(super) fn better(&self) -> Better {
         self.found[0].1.record.better
     }
 
@@ -133,12 +133,13 @@ impl AnalysisRow<'_> {
     }
 }
 
-type FleetFound<'a> = Vec<(usize, RunRecord<'a>)>;
+/// The records of one case by member, in any state.
+pub(super) type FleetFound<'a> = Vec<(usize, RunRecord<'a>)>;
 
-/// The rows of all cases. Of a host with several runs the newest that has the case. Numbers to two
+/// All cases. Of a host with several runs the newest that has the case. Numbers to two
 /// far hosts are two cases, though both may have one name; to hosts that measure to others
 /// themselves they are no cases of a host: hosts and links are taken apart.
-pub(super) fn rows<'a>(members: &[&FleetMember<'a>], limits: &FleetLimits) -> Vec<AnalysisRow<'a>> {
+pub(super) fn cases<'a>(members: &[&FleetMember<'a>]) -> Vec<FleetFound<'a>> {
     let mut cases: BTreeMap<(&MetricId, &Params, &str), FleetFound<'a>> = BTreeMap::new();
     let calls = |member: &&&FleetMember<'_>| member.runs.iter().any(|run| !run.far.is_empty());
     let callers: BTreeSet<(&str, &str)> =
@@ -160,11 +161,16 @@ pub(super) fn rows<'a>(members: &[&FleetMember<'a>], limits: &FleetLimits) -> Ve
             }
         }
     }
-    let row = |((metric, ..), found): ((&MetricId, &Params, &str), FleetFound<'a>)| {
-        let limit = limits.get(metric.as_str()).copied().unwrap_or(0.0);
-        row(subject(found[0].1), found, EFFECT_MIN.max(limit))
+    cases.into_values().collect()
+}
+
+/// The rows of all cases.
+pub(super) fn rows<'a>(cases: &[FleetFound<'a>], limits: &FleetLimits) -> Vec<AnalysisRow<'a>> {
+    let row = |found: &FleetFound<'a>| {
+        let limit = limits.get(found[0].1.record.metric.as_str()).copied().unwrap_or(0.0);
+        row(subject(found[0].1), found.clone(), EFFECT_MIN.max(limit))
     };
-    cases.into_iter().filter_map(row).collect()
+    cases.iter().filter_map(row).collect()
 }
 
 pub(super) fn subject(one: RunRecord<'_>) -> FleetSubject {
@@ -229,7 +235,7 @@ pub(super) fn judge(rows: &[AnalysisRow<'_>], members: usize, only: Option<usize
     let mut all: Vec<FleetJudged> =
         enough.map(|row| (row.subject.clone(), row.sides.clone(), row.effect_min)).collect();
     let together = together(rows, members);
-    // What divides the cases of a group together divides each, if less visibly.
+    // What divides the cases of a resource together divides each, if less visibly.
     let mut divided: Vec<MetricId> = Vec::new();
     for (subject, sides, least) in &together {
         if let Some(found) = bimodal(sides, *least) {
@@ -238,7 +244,7 @@ pub(super) fn judge(rows: &[AnalysisRow<'_>], members: usize, only: Option<usize
         }
     }
     all.retain(|(subject, sides, least)| {
-        if divided.iter().any(|group| group.as_str() == subject.metric.group()) {
+        if divided.iter().any(|class| is_of(&subject.metric, class)) {
             return false;
         }
         let found = bimodal(sides, *least);
@@ -264,7 +270,7 @@ pub(super) fn judge(rows: &[AnalysisRow<'_>], members: usize, only: Option<usize
 }
 
 /// A subject, its numbers, and the least effect.
-type FleetJudged = (FleetSubject, Vec<SeriesSide>, f64);
+pub(super) type FleetJudged = (FleetSubject, Vec<SeriesSide>, f64);
 
 /// Members who are odd, with the tests that show it. More than a quarter of them are no odd ones
 /// out: those that are odd in single cases are left out first.
@@ -273,10 +279,12 @@ fn odd_members(
     (members, only): (usize, Option<usize>),
     abstained: &mut Vec<Abstained>,
 ) -> Vec<(usize, Vec<(Test, f64)>)> {
-    let of_one =
-        |(at, (_, sides, least)): (usize, &FleetJudged)| tests(at, sides, *least, [sides.len(), 0]);
-    let mut tests: Vec<Test> = all.iter().enumerate().flat_map(of_one).collect();
-    let is_together = |test: &Test| all[test.series].0.cases.is_some();
+    let mut tests = match members {
+        // A host that is odd in all is a good part of the spread of few: it is judged by the others.
+        few if few <= FEW_MEMBERS => (0..few).flat_map(|one| all_tests(all, Some(one))).collect(),
+        _ => all_tests(all, None),
+    };
+    let is_together = |test: &Test| test.is_together;
     loop {
         let mut odd = discoveries(&tests, members);
         odd.retain(|(_, tests)| !tests.is_empty());
@@ -295,10 +303,32 @@ fn odd_members(
     }
 }
 
+/// The tests of all members by all, or of one by the others.
+fn all_tests(all: &[FleetJudged], only: Option<usize>) -> Vec<Test> {
+    let split = |(_, sides, _): &FleetJudged| -> [Vec<SeriesSide>; 2] {
+        let Some(only) = only else { return [sides.clone(), sides.clone()] };
+        let (own, others): (Vec<_>, Vec<_>) = sides.iter().partition(|it| it.member == only);
+        [own, others]
+    };
+    let split: Vec<[Vec<SeriesSide>; 2]> = all.iter().map(split).collect();
+    let is_of_several = |at: usize| all[at].0.cases.is_some();
+    let [together, single] = priors([true, false].map(|several| {
+        let of_kind = (0..all.len()).filter(|at| is_of_several(*at) == several);
+        of_kind.map(|at| split[at][1].as_slice()).collect()
+    }));
+    let of_one = |at: usize| {
+        let ([sides, peers], is_together) = (&split[at], is_of_several(at));
+        let prior = if is_together { together } else { single };
+        let tests = tests(at, (sides, peers), all[at].2, [peers.len(), 0], prior).into_iter();
+        tests.map(move |test| Test { is_together, ..test })
+    };
+    (0..all.len()).flat_map(of_one).collect()
+}
+
 /// Whether unfiltered numbers are of a run that is noisy as a whole.
 fn is_doubted(rows: &[AnalysisRow<'_>], subject: &FleetSubject, member: usize) -> bool {
     let is_of = |row: &&AnalysisRow<'_>| match subject.cases {
-        Some(_) => row.subject.metric.group() == subject.metric.as_str(),
+        Some(_) => is_of(&row.subject.metric, &subject.metric),
         None => row.subject == *subject,
     };
     let unfiltered = rows.iter().filter(|row| row.stratum == Stratum::AsFound);
@@ -335,36 +365,4 @@ fn odd_number(
         p_adjusted,
         word,
     }
-}
-
-/// Of each group of metrics with enough cases, the median over these of how much slower each host
-/// is. What a host has in all cases stands out, though hosts differ by as much in each: the spread
-/// between hosts is that of these medians. A host with less than half of the cases has none.
-fn together(rows: &[AnalysisRow<'_>], members: usize) -> Vec<FleetJudged> {
-    let mut groups: BTreeMap<&str, Vec<&AnalysisRow<'_>>> = BTreeMap::new();
-    let directed = rows.iter().filter(|row| row.better() != Better::Neither);
-    directed
-        .filter(|row| row.sides.len() >= HOSTS_MIN)
-        .for_each(|row| groups.entry(row.subject.metric.group()).or_default().push(row));
-    groups.retain(|_, rows| rows.len() >= TOGETHER_MIN);
-    let of_group = |(group, rows): (&str, Vec<&AnalysisRow<'_>>)| {
-        let mut slower: Vec<Vec<(f64, f64)>> = vec![Vec::new(); members];
-        for row in &rows {
-            let sign = if row.better() == Better::Higher { -1.0 } else { 1.0 };
-            let middle = spread(&row.sides).map_or(0.0, |it| it.middle);
-            let each = row.sides.iter().map(|it| (it.member, sign * (it.ln - middle), it.own));
-            each.for_each(|(member, by, own)| slower[member].push((by, own)));
-        }
-        let side = |(member, all): (usize, Vec<(f64, f64)>)| {
-            let (by, own): (Vec<f64>, Vec<f64>) = all.into_iter().unzip();
-            // Cases of one visit share its error: together they are as uncertain as one.
-            let is_enough = 2 * by.len() >= rows.len();
-            is_enough.then_some(SeriesSide { member, ln: median(&by)?, own: median(&own)? })
-        };
-        let sides: Vec<SeriesSide> = slower.into_iter().enumerate().filter_map(side).collect();
-        let (metric, params) = (MetricId::new(group), Params::none());
-        let subject = FleetSubject { metric, params, far: None, cases: Some(rows.len()) };
-        (sides.len() >= HOSTS_MIN).then_some((subject, sides, EFFECT_MIN))
-    };
-    groups.into_iter().filter_map(of_group).collect()
 }

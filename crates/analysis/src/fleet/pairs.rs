@@ -18,8 +18,10 @@ use crate::statistics::{median, qn};
 const EFFECT_MIN: f64 = 0.03;
 /// Fewer hosts are not divided.
 const HOSTS_MIN: usize = 6;
-/// With fewer links a host's effect is not apart from theirs. Of six hosts each may lack one.
-const LINKS_MIN: usize = 4;
+/// With fewer links a host's effect is not apart from theirs: the median of three bears a bad one.
+const LINKS_MIN: usize = 3;
+/// What makes a number noisy disturbs its processes alike, so that they show it only in part.
+const NOISY_WIDER: f64 = 2.0;
 /// Median polish is near its end after two or three sweeps.
 const SWEEPS_MAX: usize = 30;
 const CHANGE_MIN: f64 = 1e-9;
@@ -35,25 +37,35 @@ pub struct Directed {
     ln: f64,
     /// The standard error of the logarithm.
     own: f64,
+    /// Whether the number is noisy.
+    pub is_noisy: bool,
 }
 
 impl Directed {
     /// A positive number with the standard error of its logarithm; `None` for one that is not.
     pub fn new(from: usize, to: usize, value: f64, own: f64) -> Option<Self> {
         let ln = value.ln();
-        (from != to && ln.is_finite() && own.is_finite()).then_some(Self { from, to, ln, own })
+        let is_number = from != to && ln.is_finite() && own.is_finite();
+        is_number.then_some(Self { from, to, ln, own, is_noisy: false })
     }
 
     pub fn value(&self) -> f64 {
         self.ln.exp()
     }
 
-    /// The number of a valid record; `None` for others.
+    /// The number of a record: a noisy one is less certain.
     pub fn between(from: usize, to: usize, record: &Record) -> Option<Self> {
-        let summary = record.summary.as_ref().filter(|_| record.verdict.state == State::Valid)?;
+        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
         let value = record.number(Protocol::Median)?;
         let (_, own) = numbers::logarithm(value, summary.interval, &summary.process_medians)?;
-        Self::new(from, to, value, own)
+        let is_noisy = record.verdict.state == State::Noisy;
+        let own = if is_noisy { NOISY_WIDER * own } else { own };
+        Some(Self { is_noisy, ..Self::new(from, to, value, own)? })
+    }
+
+    /// Whether it says more of its link than another number.
+    pub(super) fn is_better(&self, other: &Self) -> bool {
+        (self.is_noisy, self.own) < (other.is_noisy, other.own)
     }
 }
 
@@ -215,6 +227,15 @@ fn polish(hosts: usize, numbers: &[Directed]) -> Terms {
     terms
 }
 
+/// The standard error of the effect of each host, from those of its numbers.
+fn errors(hosts: usize, numbers: &[Directed], host_of: fn(&Directed) -> usize) -> Vec<f64> {
+    let own: Vec<f64> = numbers.iter().map(|one| one.own).collect();
+    let of_host = |own: &Vec<f64>| {
+        MEDIAN_ERROR * median(own).unwrap_or(0.0) / (own.len().max(1) as f64).sqrt()
+    };
+    by_host(hosts, numbers, &own, host_of).iter().map(of_host).collect()
+}
+
 /// A host is judged by what it sends and what it receives.
 fn bad_hosts(
     terms: &Terms,
@@ -225,17 +246,18 @@ fn bad_hosts(
     let mut all = Vec::new();
     for (way, (effects, host_of)) in terms.of_hosts.iter().zip(WAYS).enumerate() {
         let by_host = by_host(effects.len(), numbers, &terms.rest, host_of);
+        let errors = errors(effects.len(), numbers, host_of);
         let side = |(member, host): (usize, &usize)| {
             let rest = &by_host[*host];
             let own = MEDIAN_ERROR * qn(rest).unwrap_or(0.0) / (rest.len() as f64).sqrt();
-            SeriesSide { member, ln: effects[*host], own }
+            SeriesSide { member, ln: effects[*host], own: own.hypot(errors[*host]) }
         };
         let sides: Vec<SeriesSide> = judged.iter().enumerate().map(side).collect();
         if let Some(found) = bimodal(&sides, EFFECT_MIN) {
             let way = ["sending", "receiving"][way];
             return Err(format!("{way}: {}", found.words(sides.len(), "hosts")));
         }
-        all.extend(tests(way, &sides, EFFECT_MIN, [sides.len(), 0]));
+        all.extend(tests(way, (&sides, &sides), EFFECT_MIN, [sides.len(), 0], None));
     }
     let found = worse.named(&all, judged.len(), "hosts")?;
     let bad =
@@ -243,7 +265,7 @@ fn bad_hosts(
     Ok(found.into_iter().map(bad).collect())
 }
 
-/// A link is judged by what remains of it both ways.
+/// A link is judged by what remains of it both ways, as certain as it and the effects of its hosts.
 fn bad_links(
     terms: &Terms,
     numbers: &[Directed],
@@ -251,9 +273,11 @@ fn bad_links(
     worse: &Worse,
 ) -> Result<Vec<BadLink>, String> {
     let links = links(numbers);
+    let [sends, receives] = WAYS.map(|way| errors(terms.of_hosts[0].len(), numbers, way));
     let side = |(one, rest): (&Directed, &f64)| {
         let member = links.binary_search(&link(one)).ok()?;
-        Some(SeriesSide { member, ln: *rest, own: one.own })
+        let own = one.own.hypot(sends[one.from]).hypot(receives[one.to]);
+        Some(SeriesSide { member, ln: *rest, own })
     };
     let sides: Vec<SeriesSide> = numbers.iter().zip(&terms.rest).filter_map(side).collect();
     if let Some(found) = bimodal(&sides, EFFECT_MIN) {
@@ -261,7 +285,7 @@ fn bad_links(
     }
     // Both ways are mostly alike: as many as there are links are independent, of which each host
     // took one. They are two tests of a link.
-    let mut all = tests(0, &sides, EFFECT_MIN, [links.len(), judged.len()]);
+    let mut all = tests(0, (&sides, &sides), EFFECT_MIN, [links.len(), judged.len()], None);
     for (test, one) in all.iter_mut().zip(numbers) {
         test.series = usize::from(one.from > one.to);
     }

@@ -3,7 +3,7 @@
 use fathom_record::{Better, Counts, Document, Protocol, State, Typical, Unit};
 use serde::Serialize;
 
-use super::numbers::{AnalysisRow, rows, subject};
+use super::numbers::{AnalysisRow, cases, rows, subject};
 use super::{Fleet, FleetLimits, FleetMember, FleetSubject};
 use crate::compare::RunRecord;
 use crate::display_value::DisplayValue;
@@ -47,7 +47,7 @@ pub fn strips<'a>(
     let of_group = |(at, (_, group)): (usize, &(_, Vec<usize>))| {
         let here = fleet.here(group);
         let newest: Vec<&'a Document> = here.iter().map(|member| member.runs[0]).collect();
-        let rows = rows(&here, &FleetLimits::new());
+        let rows = rows(&cases(&here), &FleetLimits::new());
         let row = |subject: &FleetSubject| rows.iter().find(|row| row.subject == *subject);
         let chosen = choose(at, &newest);
         let counts = |member: &&FleetMember<'_>| {

@@ -1,6 +1,7 @@
 //! Many hosts: their names, their judgement by peers, groups compared, and links between them.
 
 mod changes;
+mod conduct;
 mod drawn;
 mod facts;
 mod host;

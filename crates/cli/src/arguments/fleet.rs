@@ -29,8 +29,9 @@ this host and prove a one-time token, or that of FATHOM_TOKEN. The runs are read
 there is no TLS. Ctrl-C ends all members, and keeps what was delivered. The jobs for Kubernetes are
 in docs/recipes/kubernetes-fleet.yml.
 
-Exit status: 0 no host is odd, 3 a host is odd, 5 undecided: no group has 5 hosts, or enough valid
-numbers; 1 failure, such as no run delivered, 2 usage error, 130 interrupted.";
+Exit status: 0 no host is odd, 3 a host is odd or missing (`--allow-missing`), 5 undecided: no group
+has 5 hosts, or enough valid numbers; 1 failure, such as no run delivered, 2 usage error, 130
+interrupted.";
 
 const LOAD_EXAMPLES: &str = "\
 Examples:
@@ -63,7 +64,7 @@ n / 2 pairs, each way. Above 64 hosts 63 rounds are drawn at random. From 6 host
 is divided into hosts and links: a bad host is named once, and a bad link blames no host. The other
 end of each pair is a far end (`fathom serve` without files) on a port that the kernel chooses.
 
-Exit status: 0 no host and no link is odd, 3 one is odd, or a pair could not be measured, 5
+Exit status: 0 no host and no link is odd, 3 one is odd or missing, or a pair was not measured, 5
 undecided: too few hosts or valid numbers; 1 failure, 2 usage error, 130 interrupted.";
 
 const MEMBER_EXAMPLES: &str = "\
@@ -92,11 +93,12 @@ Examples:
 
 Hosts of the same hardware judge each other, where there are at least 5. A host is odd by a number
 that differs by more than 3 % and the metric's noise limit, and not by chance among all hosts and
-cases, or by a fact that 80 % of its group have otherwise, such as the kernel or the governor.
-What is slow on all hosts, only prediction and typical range show.
+cases; by a fact that 80 % of its group have otherwise, such as the kernel or the governor; and
+where cases fail or are invalid that 80 % can measure, or it is noisy or slow to answer and its
+peers are not. What is slow on all hosts, only prediction and typical range show.
 
-Exit status: 0 no host is odd, 3 a host is odd, 5 undecided: no group has 5 hosts, or enough valid
-numbers; 1 failure, 2 usage error.";
+Exit status: 0 no host is odd, 3 a host is odd (or missing, of members that are asked), 5
+undecided: no group has 5 hosts, or enough valid numbers; 1 failure, 2 usage error.";
 
 #[derive(Debug, Args)]
 pub struct FleetArguments {
@@ -148,6 +150,8 @@ pub struct FleetRunArguments {
     pub at_once: Option<u16>,
     #[command(flatten)]
     pub gather: GatherArguments,
+    #[command(flatten)]
+    pub missing: MissingArguments,
     #[command(flatten)]
     pub output: FleetOutput,
 }
@@ -236,6 +240,8 @@ pub struct FleetPairsArguments {
     #[command(flatten)]
     pub gather: GatherArguments,
     #[command(flatten)]
+    pub missing: MissingArguments,
+    #[command(flatten)]
     pub output: FleetOutput,
 }
 
@@ -274,6 +280,14 @@ pub struct GatherArguments {
     pub same_host: bool,
 }
 
+// A load says itself which shares are missing.
+#[derive(Debug, Args)]
+pub struct MissingArguments {
+    /// Accept N hosts that do not join or are lost, which are exit status 3 otherwise.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub allow_missing: usize,
+}
+
 #[derive(Debug, Args)]
 pub struct FleetOutput {
     /// List every odd number, fact, host and reason.
@@ -300,6 +314,8 @@ pub struct JudgeArguments {
     #[command(flatten)]
     pub gather: GatherArguments,
     #[command(flatten)]
+    pub missing: MissingArguments,
+    #[command(flatten)]
     pub output: FleetOutput,
     #[command(flatten)]
     pub file: OutputFile,
@@ -313,8 +329,8 @@ pub struct MemberArguments {
     /// Prove the token in this file [default: that of $FATHOM_TOKEN].
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Try so long to connect.
-    #[arg(long, value_name = "TIME", default_value = "1min", value_parser = time)]
+    /// Try so long to connect: longer for a coordinator that begins after this.
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = time)]
     pub connect_time: Duration,
     /// What the coordinator calls this host.
     #[arg(long, hide = true)]

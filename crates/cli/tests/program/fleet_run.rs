@@ -9,7 +9,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 
 use fathom_far::Token;
 use fathom_lab::crowd;
-use fathom_record::{Document, Record};
+use fathom_record::{Cause, Document, Record, State, Verdict};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -290,7 +290,7 @@ fn of_host(document: &Document, at: usize) -> Document {
 fn crowd_delivers_but_for_those_that_are_lost() {
     for (together, lost) in [(false, 10), (true, 10)] {
         let env = ProgramTestEnv::new();
-        let word = if together { "--together" } else { "" };
+        let word = if together { "--together --allow-missing 10" } else { "" };
         let coordinator = FleetRunCoordinator::start(
             &env,
             &format!("--members 100 --label crowd --json {word} cpu"),
@@ -313,11 +313,34 @@ fn crowd_delivers_but_for_those_that_are_lost() {
         assert_eq!(judged["members"]["joined"], 100);
         assert_eq!(judged["members"]["lost"].as_array().expect("hosts").len(), lost);
         assert_eq!(judged["hosts"], 100 - lost);
-        // Canned hosts are equal: none is odd.
-        assert_status(&output, 0);
+        // Canned hosts are equal, so none is odd; but some are missing.
+        assert_status(&output, if together { 0 } else { 3 });
         let store = fathom_store::Store::open_existing(&env.store()).expect("a store");
         assert_eq!(store.labelled("crowd").expect("runs").len(), 100 - lost);
     }
+}
+
+#[test]
+fn host_whose_cases_fail_makes_the_fleet_odd() {
+    let env = ProgramTestEnv::new();
+    let coordinator = FleetRunCoordinator::start(&env, "--members 6 --label odd cpu");
+    let (address, canned) = (coordinator.address(), canned());
+    let documents = (0..6).map(|at| {
+        let mut document = of_host(&canned, at);
+        if at == 4 {
+            let failed = Verdict::because(State::Failed, Cause::TimedOut, "after 20 s");
+            document.records[0].verdict = failed;
+            document.records = document.records.into_iter().map(Record::sealed).collect();
+        }
+        document
+    });
+    crowd::join(address, &Token::new(TOKEN), documents, (0, false, 1)).expect("joined");
+    let output = coordinator.end();
+    assert_status(&output, 3);
+    let screen = text(&output.stdout);
+    let case = canned.records[0].metric.as_str();
+    let failed = format!("1 case failed (timeout), measured by most hosts: {case}");
+    assert_contains(&screen, &["1 of 6 hosts is odd: c4", "Odd hosts\nc4\n", &failed]);
 }
 
 #[test]
@@ -364,8 +387,10 @@ fn banners_of_ssh_are_no_reasons_and_reasons_are_folded() {
         command.output().expect("it ran")
     };
     let output = facts(&format!("{program}:"));
-    assert_status(&output, 5);
-    assert_contains(&text(&output.stdout), &["2 members joined, 1 did not join: gone (", "a,b"]);
+    assert_status(&output, 3);
+    let missing = "1 host missing and not judged: exit status 3, unless --allow-missing 1";
+    let joined = "2 of 3 members joined, 1 did not join: gone (";
+    assert_contains(&text(&output.stdout), &[joined, "a,b", missing]);
     let output = facts("");
     assert_status(&output, 1);
     let errors = text(&output.stderr);
@@ -410,7 +435,10 @@ fn who_waits_in_vain_says_for_what() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = member(&env, &gone.to_string(), "m1").args(["--connect-time", "10ms"]).output();
     let waits = format!("waiting for {gone}, for 10.00 ms at most: connect: Connection refused");
-    assert_contains(&text(&output.expect("it ran").stderr), &[&waits, "member of "]);
+    assert_contains(
+        &text(&output.expect("it ran").stderr),
+        &[&waits, "member of ", "--connect-time waits"],
+    );
     let output = env.command(&format!("fleet run --hosts no[1-2].invalid {CHEAP}")).output();
     let unknown = "the address of no1.invalid cannot be looked up, nor that of another host";
     assert_contains(&text(&output.expect("it ran").stderr), &[unknown, "--listen ADDR"]);

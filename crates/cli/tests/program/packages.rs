@@ -144,6 +144,36 @@ fn packages_are_complete_and_equal_in_two_folders() {
         assert!(installed.contains(&format!("./usr/lib/{file}\n")), "{installed}");
     }
     assert_image(&one, &format!("{name}.oci.tar"), &licences);
+    assert_purge(&one, &deb);
+}
+
+/// Installs, removes and purges a package in a folder as root, by its maintainer scripts.
+fn assert_purge(folder: &Path, deb: &str) {
+    let helper = Path::new("/usr/bin/deb-systemd-helper");
+    if !rustix::process::geteuid().is_root() || !helper.exists() {
+        skipped("no root, or no deb-systemd-helper");
+        return;
+    }
+    shell(folder, "mkdir -p root/etc/default root/var/lib/dpkg/updates root/var/lib/dpkg/info");
+    shell(folder, "touch root/var/lib/dpkg/status");
+    let dpkg = "dpkg --root=$PWD/root --log=/dev/null --force-script-chrootless \
+                --force-architecture --force-depends";
+    // What the units would write, and an administrator who has enabled one.
+    let of_units = "mkdir -p root/var/lib/fathom root/etc/systemd/system/timers.target.wants && \
+                    touch root/var/lib/fathom/fathom.db root/etc/default/fathom";
+    let left = "cd root && find var/lib/systemd var/lib/fathom etc/default etc/systemd -type f \
+                -o -type l | sort";
+    let enable = "DPKG_ROOT=$PWD/root DPKG_MAINTSCRIPT_PACKAGE=fathom-bench \
+                  deb-systemd-helper enable fathom-canary.timer";
+    shell(folder, &format!("{dpkg} -i {deb} && {of_units} && {enable}"));
+    shell(folder, &format!("{dpkg} -i {deb} && {dpkg} -r fathom-bench"));
+    let kept = shell(folder, left);
+    for file in ["var/lib/fathom/fathom.db", "etc/default/fathom", "/fathom-canary.timer"] {
+        assert!(kept.contains(file), "a removal keeps {file}: {kept}");
+    }
+    shell(folder, &format!("{dpkg} -P fathom-bench"));
+    assert_eq!(shell(folder, &left.replace(" var/lib/fathom", "")), "", "left after a purge");
+    assert!(!folder.join("root/var/lib/fathom").exists());
 }
 
 /// Follows an image from its index to its files; each blob has the digest that it is named by.

@@ -4,9 +4,12 @@
 //! drives and unconnected `nbd`s; hidden paths of multipath devices; and partitions, which share
 //! the facts of their disk. `dm-*` and `md*` are included, because files may be on them.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use fathom_record::Host;
 use fathom_record::host::Disk;
 
+use super::HostSources;
 use crate::tree::{FileTree, TreeFact, bracketed, driver, flag, keep};
 
 const FOLDER: &str = "/sys/block";
@@ -17,11 +20,38 @@ const SIZE_UNIT_BYTES: u64 = 512;
 /// Block devices on others, such as LUKS on RAID on disks.
 const LAYERS_MAX: usize = 8;
 
-pub(super) fn read(tree: &FileTree, host: &mut Host) {
+/// The variable of the folder of test files, and where they are without.
+const DATA: (&str, &str) = ("FATHOM_FOLDER", "/var/tmp");
+
+pub(super) fn read(sources: &HostSources, host: &mut Host) {
+    let tree = &sources.tree;
     let is_guest = host.is_guest();
     let names = tree.names(FOLDER).into_iter();
     let disks: Vec<Disk> = names.filter_map(|name| disk(tree, name, is_guest)).collect();
     keep!(host.disks, TreeFact::unless_empty(disks, format!("{FOLDER}/*")));
+    let of_folder = sources.live.then(|| disk_of_data(tree)).flatten();
+    let only = match &host.disks[..] {
+        [disk] => Some(TreeFact::new(disk.name.clone(), FOLDER)),
+        _ => None,
+    };
+    let Some(name) = of_folder.or(only) else { return };
+    let queue = format!("{FOLDER}/{}/queue", name.value);
+    keep!(host.data_disk.name, Some(name));
+    keep!(host.data_disk.scheduler, tree.value(&format!("{queue}/scheduler"), bracketed));
+    let kib = |text: &str| text.parse::<u64>().ok()?.checked_mul(1 << 10);
+    keep!(host.data_disk.read_ahead_bytes, tree.value(&format!("{queue}/read_ahead_kb"), kib));
+}
+
+/// The disk of the folder of test files; `None` if its file system has no device of its own, such
+/// as overlayfs.
+fn disk_of_data(tree: &FileTree) -> Option<TreeFact<String>> {
+    let folder = std::env::var_os(DATA.0).filter(|path| !path.is_empty());
+    let device = std::fs::metadata(folder.unwrap_or_else(|| DATA.1.into())).ok()?.dev();
+    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let path = format!("/sys/dev/block/{number}");
+    let target = tree.link(&path)?;
+    let name = target.rsplit('/').next()?.to_owned();
+    Some(TreeFact::new(disk_of(tree, name)?, path))
 }
 
 fn disk(tree: &FileTree, name: String, is_guest: bool) -> Option<Disk> {

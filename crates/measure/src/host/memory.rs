@@ -20,6 +20,14 @@ pub(super) fn read(sources: &HostSources, host: &mut Host) {
         || sources.live.then(free_bytes)?.map(|bytes| TreeFact::new(bytes, "sysinfo: freeram"));
     keep!(host.memory.available_bytes, line("MemAvailable").or_else(free));
     keep!(host.memory.swap_bytes, line("SwapTotal"));
+    let vm = |name: &str| format!("/proc/sys/vm/{name}");
+    keep!(host.memory.swappiness, tree.number::<u32>(&vm("swappiness")));
+    keep!(host.memory.dirty.percent, tree.number::<u32>(&vm("dirty_ratio")));
+    let background = tree.number::<u32>(&vm("dirty_background_ratio"));
+    keep!(host.memory.dirty.background_percent, background);
+    keep!(host.memory.dirty.bytes, tree.number::<u64>(&vm("dirty_bytes")));
+    let background = tree.number::<u64>(&vm("dirty_background_bytes"));
+    keep!(host.memory.dirty.background_bytes, background);
     let page = || TreeFact::new(rustix::param::page_size() as u64, "getauxval(AT_PAGESZ)");
     keep!(host.memory.page_bytes, sources.live.then(page));
     keep!(host.memory.thp, tree.value("/sys/kernel/mm/transparent_hugepage/enabled", bracketed));

@@ -64,6 +64,7 @@ fn link(tree: &FileTree, name: String) -> Option<NetworkLink> {
             .filter(|&speed| speed != u64::from(u32::MAX))
             .and_then(|speed| speed.checked_mul(1_000_000)),
         mtu_bytes: tree.parsed(&format!("{folder}/mtu")),
+        queue_packets: tree.parsed(&format!("{folder}/tx_queue_len")),
         up: up(tree, &folder),
         name,
     })

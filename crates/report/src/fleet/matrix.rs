@@ -20,8 +20,11 @@ pub(super) fn numbers(matrix: &Matrix, line: usize) -> String {
     parts.extend(usual);
     parts.extend(extremes(matrix));
     let of = matrix.not_valid + matrix.numbers.len();
-    let invalid = format!("{} of {of} numbers not valid", matrix.not_valid);
-    parts.extend((matrix.not_valid > 0).then_some(invalid));
+    let mut count = |count: usize, what: &str| {
+        parts.extend((count > 0).then(|| format!("{count} of {of} numbers {what}")));
+    };
+    count(matrix.noisy, "noisy, judged by their intervals");
+    count(matrix.not_valid, "missing");
     let words = parts.join(", ");
     wrapped(&words, line, "  ", "    ") + &table(matrix, line)
 }

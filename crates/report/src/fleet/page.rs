@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::fleet::{
-    Drawing, FleetSubject, Group, HOSTS_MIN, Judgement, Matrix, OddHost, Strip, strips,
+    Drawing, FleetSubject, Group, HOSTS_MIN, Judgement, Matrix, OddConduct, OddHost, Strip, strips,
 };
 use fathom_record::quantity::quantity;
 use fathom_record::{Better, Counts, Document, State, Unit};
 use serde::Serialize;
 
 use super::{
-    FleetRow, FleetView, cases_words, fact_sides, hardware, is_facts_only, not_judged, of_host,
-    of_link, rows, sizes, state_words, uniform_words, word,
+    FleetRow, FleetView, cases_words, conduct, fact_sides, hardware, is_facts_only, kind,
+    not_judged, of_host, of_link, rows, sizes, state_words, uniform_words, word,
 };
 use crate::case::{counted, named, subject};
 use crate::opening::minute;
@@ -173,7 +173,7 @@ fn part<'a>(group: &'a Group, drawing: &Drawing<'_>) -> PagePart<'a> {
     }
 }
 
-/// The odd numbers of a host: of each group of metrics the largest.
+/// The odd numbers of a host, of each group of metrics the largest, and how it measures.
 fn numbers(host: &OddHost) -> Vec<[String; 6]> {
     let row = |row: &FleetRow<'_>| {
         let first = row.numbers[0];
@@ -188,7 +188,12 @@ fn numbers(host: &OddHost) -> Vec<[String; 6]> {
         let [value, usual] = [first.value, first.usual].map(text);
         [host.host.clone(), case, value, usual, sizes(&row.numbers), word(first.word).to_owned()]
     };
-    rows(&[host], false).iter().map(row).collect()
+    let measured = |odd: &OddConduct| {
+        let none = String::new;
+        [host.host.clone(), conduct(odd), none(), none(), none(), kind(odd).to_owned()]
+    };
+    let numbers = rows(&[host], false);
+    numbers.iter().map(row).chain(host.conduct.iter().map(measured)).collect()
 }
 
 /// Each odd fact once, with the hosts that have it: fact, hosts, value, usual value, and how many

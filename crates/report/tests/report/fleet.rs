@@ -3,8 +3,8 @@
 use fathom_analysis::compare::ComparisonWord;
 use fathom_analysis::fleet::pairs::{BadHost, BadLink, Pairs};
 use fathom_analysis::fleet::{
-    FleetCase, FleetSubject, Group, Hardware, Judgement, Matrix, Missed, NotJudged, OddFact,
-    OddHost, OddNumber, Uniform,
+    FleetCase, FleetSubject, Group, Hardware, Judgement, Matrix, Missed, NotJudged, OddConduct,
+    OddFact, OddHost, OddNumber, Uniform,
 };
 use fathom_record::{Better, Cause, Counts, MetricId, Params, State, Unit};
 use fathom_report::{Layout, fleet::render};
@@ -66,7 +66,12 @@ fn hosts_odd_in_the_same_way_share_their_rows() {
         let mut numbers = vec![number("memory.latency", None, ratio)];
         numbers.extend(more);
         numbers.push(number("memory", Some(14), 1.1));
-        OddHost { host: format!("node{at}"), numbers, facts: vec![fact("8 × 2933 MT/s")] }
+        OddHost {
+            host: format!("node{at}"),
+            numbers,
+            conduct: Vec::new(),
+            facts: vec![fact("8 × 2933 MT/s")],
+        }
     };
     let mut all: Vec<OddHost> = [(3, 1.2), (4, 1.3)].map(odd).into();
     // The same fact with other numbers, and the same numbers without the fact.
@@ -75,7 +80,7 @@ fn hosts_odd_in_the_same_way_share_their_rows() {
         ("node12", "memory.latency", 1.2, Vec::new()),
     ] {
         let numbers = vec![number(metric, None, ratio)];
-        all.push(OddHost { host: host.to_owned(), numbers, facts });
+        all.push(OddHost { host: host.to_owned(), numbers, conduct: Vec::new(), facts });
     }
     let text = screen(vec![group(hosts(1..=400), all)], Layout::default());
     let expected = "\
@@ -109,6 +114,7 @@ fn strained() -> Vec<Group> {
     let odd = |at: usize| OddHost {
         host: format!("日本\u{1b}[2J{}.{at}", "x".repeat(at % 90)),
         numbers: (0..at % 20).map(|case| number(&format!("m{case}.{at}"), None, 1e9)).collect(),
+        conduct: vec![OddConduct::Slow { ns: 9e10, usual_ns: 6e10 }; at % 2],
         facts: (0..at % 15)
             .map(|of| fact(&format!("{of} × {at} MT/s {}", "y ".repeat(90))))
             .collect(),
@@ -207,6 +213,7 @@ fn bad_hosts_and_bad_links_are_named_apart() {
             better: Better::Lower,
             hosts: hosts(1..=6),
             numbers: Vec::new(),
+            noisy: 0,
             not_valid: 0,
             pairs: pairs.clone(),
         };
@@ -226,4 +233,8 @@ fn bad_hosts_and_bad_links_are_named_apart() {
     pairs.bad_hosts.clear();
     let text = shown(&pairs);
     assert!(text.starts_with("no odd host of 6 hosts; bad link: node2 – node3\n"), "{text}");
+    assert!(text.contains("  next: `ssh node2 mtr -rwc 100 node3`"), "{text}");
+    pairs.bad_links.clear();
+    let again = "  next: `fathom fleet pairs --at-once 1 --thorough --hosts 'node[1-6]'`";
+    assert!(shown(&pairs).contains(again), "{}", shown(&pairs));
 }

@@ -32,6 +32,7 @@ fn matrix(
         hosts: hosts(1..=count),
         pairs: judge(count, &directed.collect::<Vec<_>>(), better),
         numbers,
+        noisy: 0,
         not_valid: 0,
     }
 }
@@ -73,6 +74,8 @@ network.tcp.rtt
   node5   93.30 µs   92.62 µs   92.87 µs   93.13 µs              92.70 µs
   node6   92.79 µs   93.04 µs   93.30 µs   92.62 µs   92.87 µs
   bad link: node2 to node3 53.46, node3 to node2 53.71
+  next: `ssh node2 mtr -rwc 100 node3`; then `fathom fleet pairs --hosts
+    node2,node3`
 ";
 
 #[test]
@@ -97,6 +100,7 @@ network.tcp.bandwidth
   node5 11.4 MiB/s 11.3 MiB/s 11.3 MiB/s 11.3 MiB/s            11.3 MiB/s
   node6 11.9 MiB/s 11.9 MiB/s 12.0 MiB/s 11.9 MiB/s 11.9 MiB/s
   node5: sends 0.948
+  next: `ssh node5 fathom doctor`
 ";
 
 #[test]
@@ -105,7 +109,7 @@ fn equal_hosts_and_links_are_not_bad() {
     assert_eq!(parts(&text).0, "no odd host and no bad link: 6 hosts judged");
     // Too few to be judged are shown.
     let text = screen(3, vec![matrix(3, TRIP, |_, _| 1.0)], 80);
-    let why = "not judged: 0 of 3 hosts have at least 4 links each way: at least 6 are needed";
+    let why = "not judged: 0 of 3 hosts have at least 3 links each way: at least 6 are needed";
     assert!(text.contains(why) && text.contains("  node3 "), "{text}");
     assert!(text.starts_with("3 hosts: nothing judged"), "{text}");
 }

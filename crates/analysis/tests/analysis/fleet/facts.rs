@@ -47,6 +47,71 @@ fn fact(fact: &str, value: &str, usual: &str) -> OddFact {
 }
 
 #[test]
+fn settings_of_memory_network_and_disk_are_facts() {
+    let container = |host: &mut Host| {
+        let link = |name: &str, mtu: u32| NetworkLink {
+            name: name.to_owned(),
+            mtu_bytes: Some(mtu),
+            queue_packets: Some(1000),
+            up: Some(true),
+            ..NetworkLink::default()
+        };
+        host.network = vec![link("lo", 65_536), link("eth0", 1500)];
+        host.memory.swappiness = Some(60);
+        host.memory.dirty.percent = Some(20);
+        host.memory.dirty.background_percent = Some(10);
+        host.data_disk.scheduler = Some("none".to_owned());
+        host.data_disk.read_ahead_bytes = Some(128 << 10);
+    };
+    type Change = fn(&mut Host);
+    let changes: [(&str, &str, &str, Change); 6] = [
+        ("swappiness", "10", "60", |host| host.memory.swappiness = Some(10)),
+        ("dirty limits", "1 GiB, in the background 10 %", "20 %, in the background 10 %", |host| {
+            host.memory.dirty.bytes = Some(1 << 30);
+        }),
+        ("MTU", "lo: 65536, eth0: 1400", "lo: 65536, eth0: 1500", |host| {
+            host.network[1].mtu_bytes = Some(1400);
+        }),
+        ("transmit queue", "lo: 1000, eth0: 50", "lo: 1000, eth0: 1000", |host| {
+            host.network[1].queue_packets = Some(50);
+        }),
+        ("scheduler of the data disk", "bfq", "none", |host| {
+            host.data_disk.scheduler = Some("bfq".to_owned());
+        }),
+        ("read-ahead of the data disk", "0 B", "128 KiB", |host| {
+            host.data_disk.read_ahead_bytes = Some(0);
+        }),
+    ];
+    for (name, value, usual, change) in changes {
+        let mut fleet = servers(20);
+        fleet.iter_mut().for_each(|run| container(&mut run.host));
+        assert!(group(&fleet).odd.is_empty());
+        change(&mut fleet[7].host);
+        let odd = group(&fleet).odd;
+        assert_eq!((odd.len(), odd[0].host.as_str()), (1, "node8"), "{name}");
+        assert_eq!(odd[0].facts, [fact(name, value, usual)]);
+    }
+    // Beside a device, a virtual link counts only if it carries the route.
+    let mut fleet = servers(20);
+    let veth =
+        NetworkLink { name: "veth1f".to_owned(), mtu_bytes: Some(1400), ..NetworkLink::default() };
+    fleet[7].host.network.push(veth);
+    assert!(group(&fleet).odd.is_empty());
+    for run in &mut fleet {
+        run.host.default_route.interface = Some("veth1f".to_owned());
+        if run.host.name != "node8" {
+            let veth = NetworkLink {
+                name: "veth1f".to_owned(),
+                mtu_bytes: Some(1500),
+                ..NetworkLink::default()
+            };
+            run.host.network.push(veth);
+        }
+    }
+    assert_eq!(group(&fleet).odd[0].facts, [fact("MTU", "veth1f: 1400", "veth1f: 1500")]);
+}
+
+#[test]
 fn fact_of_one_host_is_odd_with_both_values() {
     let mut fleet = servers(20);
     for run in &mut fleet {

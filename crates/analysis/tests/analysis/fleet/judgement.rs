@@ -110,7 +110,7 @@ fn cases_of_one_host_are_one_finding() {
     let numbers = &group.odd[0].numbers;
     let together: Vec<_> =
         numbers.iter().map(|it| (it.subject.metric.as_str(), it.subject.cases)).collect();
-    assert!(together.contains(&("os", Some(5))), "{together:?}");
+    assert!(together.contains(&("kernel entry", Some(5))), "{together:?}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn host_that_is_slow_in_all_cases_stands_out_among_many_that_are_in_one() {
     }));
     let odd: Vec<&str> = group.odd.iter().map(|it| it.host.as_str()).collect();
     assert_eq!(odd, ["node3"]);
-    assert!(group.odd[0].numbers.iter().all(|it| it.subject.cases == Some(5)));
+    assert!(group.odd[0].numbers.iter().all(|it| it.subject.cases >= Some(5)));
     let reason = &group.not_judged[0].reason;
     assert!(reason.contains(" of 20 hosts differ in single cases"), "{reason}");
 }

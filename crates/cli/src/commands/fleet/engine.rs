@@ -85,6 +85,12 @@ fn hosts_of(text: &str) -> anyhow::Result<Vec<String>> {
             let whole = fathom_fileio::read_text(path, HOST_FILE_BYTES_MAX)?;
             let line = |line: &str| line.split('#').next().unwrap_or_default().trim().to_owned();
             let lines: Vec<String> = whole.lines().map(line).filter(|it| !it.is_empty()).collect();
+            if lines.is_empty() {
+                usage_error!(
+                    "--hosts {}: the file names no host: write one a line (`#` begins a comment)",
+                    path.display()
+                );
+            }
             lines.join(",")
         }
     };
@@ -321,6 +327,10 @@ mod tests {
         let path = file.path().to_str().unwrap();
         assert_eq!(hosts_of(path).unwrap(), ["a", "b", "c", "node01", "node02"]);
         let text = |list: &str| hosts_of(list).unwrap_err().to_string();
+        for empty in ["", "# rack 1\n\n"] {
+            std::fs::write(path, empty).unwrap();
+            assert!(text(path).starts_with(&format!("--hosts {path}: the file names no host")));
+        }
         assert!(text("a slots=4,b").contains("slots of MPI"));
         assert!(text("root@a:2222").contains("`Port 2222`"));
         assert!(hosts_of("fe80::1,::2222").is_ok());

@@ -39,12 +39,16 @@ pub(super) struct GatherRequest<'r> {
     pub(super) rounds: &'r dyn Fn(usize) -> usize,
     /// The work of a member in a round; `None` if it has none.
     pub(super) work: &'r WorkOf<'r>,
+    /// Sees each run that was delivered.
+    pub(super) delivered: &'r dyn Fn(&Document),
 }
 
 pub(super) struct Gathered {
     pub(super) outcome: PlanOutcome,
     /// What was delivered and stored, without what is neither judged nor merged.
     pub(super) runs: Vec<Document>,
+    /// How many members were to come.
+    pub(super) expected: usize,
     /// The nodes that did not join, and why.
     pub(super) absent: Vec<(String, String)>,
     /// Whether a run could not be stored.
@@ -89,7 +93,8 @@ pub(super) fn gather(request: &GatherRequest<'_>) -> anyhow::Result<Gathered> {
         known.and_then(|store| std::rc::Rc::into_inner(store.inspect_err(warn).ok()?)),
     );
     let label = request.label.clone();
-    let mut gathering = Gathering::new(engine, store, hosts, label, request.procedure);
+    let mut gathering =
+        Gathering::new(engine, store, hosts, label, (request.procedure, request.delivered));
     let outcome = coordinate(vec![listener], &plan, interrupt.as_fd(), &mut gathering);
     let absent = gathering.end();
     let has_failed = gathering.has_failed();
@@ -98,7 +103,7 @@ pub(super) fn gather(request: &GatherRequest<'_>) -> anyhow::Result<Gathered> {
         let waited = quantity(plan.join_ns as f64, Unit::Nanoseconds);
         terminal::warn(&format!("nobody joined in {waited}; --join-time waits longer"));
     }
-    Ok(Gathered { outcome, runs: gathering.runs, absent, has_failed })
+    Ok(Gathered { outcome, runs: gathering.runs, expected, absent, has_failed })
 }
 
 /// Each member has a connection.

@@ -19,13 +19,17 @@ use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
 /// Lines on connections that did not become members, at most: anyone can open one.
 const REFUSALS_MAX: usize = 10;
 
-pub(super) struct Gathering {
+/// What sees each run.
+type Seen<'r> = &'r dyn Fn(&Document);
+
+pub(super) struct Gathering<'r> {
     engine: Engine,
     store: RunStore,
     hosts: KnownHosts,
     label: String,
     /// The command whose runs are delivered, if it is not `fathom run`.
     procedure: Option<&'static str>,
+    seen: Seen<'r>,
     output: TerminalOutput,
     /// Names of those that were lost.
     lost: BTreeSet<String>,
@@ -36,13 +40,13 @@ pub(super) struct Gathering {
     refusals: usize,
 }
 
-impl Gathering {
+impl<'r> Gathering<'r> {
     pub(super) fn new(
         engine: Engine,
         store: RunStore,
         hosts: KnownHosts,
         label: String,
-        procedure: Option<&'static str>,
+        (procedure, seen): (Option<&'static str>, Seen<'r>),
     ) -> Self {
         Self {
             engine,
@@ -50,6 +54,7 @@ impl Gathering {
             hosts,
             label,
             procedure,
+            seen,
             output: TerminalOutput::new(),
             lost: BTreeSet::new(),
             nodes: BTreeSet::new(),
@@ -89,6 +94,7 @@ impl Gathering {
             return known();
         }
         warnings.iter().for_each(|warning| self.warn(warning));
+        (self.seen)(&document);
         typical::fill(&mut document);
         self.runs.push(match self.procedure {
             None => bare(document),
@@ -98,7 +104,7 @@ impl Gathering {
     }
 }
 
-impl CoordinatorAudience for Gathering {
+impl CoordinatorAudience for Gathering<'_> {
     fn examine(&mut self, join: &mut Join, is_local: bool) -> Result<(), String> {
         let warning = self.hosts.examine(join, is_local)?;
         warning.iter().for_each(|warning| self.warn(warning));
@@ -154,7 +160,7 @@ impl CoordinatorAudience for Gathering {
     }
 }
 
-impl Gathering {
+impl Gathering<'_> {
     /// `12 of 40 joined, 8 measuring, 3 done, 1 lost: node7`.
     fn progress(&self, counts: &PlanCounts) -> String {
         let mut parts = vec![format!("{} of {} joined", counts.joined, self.engine.expected())];
@@ -243,12 +249,12 @@ mod tests {
         Joined { name: name.to_owned(), node: None, rank: None, host }
     }
 
-    fn gathering(folder: &std::path::Path) -> Gathering {
+    fn gathering(folder: &std::path::Path) -> Gathering<'static> {
         let engine =
             Engine::new(EngineSource::ByHand(2), &Token::new("t"), "h:1".to_owned()).unwrap();
         let arguments = StoreArguments { store: Some(folder.join("s.db")), no_migrate: false };
         let store = RunStore::open(&arguments, &Host::default()).unwrap();
-        Gathering::new(engine, store, KnownHosts::read(None), "group".to_owned(), None)
+        Gathering::new(engine, store, KnownHosts::read(None), "group".to_owned(), (None, &|_| {}))
     }
 
     const ID: &str = "0123456789abcdef";

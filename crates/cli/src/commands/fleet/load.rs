@@ -35,6 +35,7 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
             let LoadOrder { url, options } = order.clone().for_members(of);
             Some(FleetWork::Load(LoadShare { url, options, place, of, token }))
         },
+        delivered: &|_| {},
     })?;
     let summary =
         FleetSummary::from_gathered(&gathered, Some(&label)).words() + &format!("; label {label}");

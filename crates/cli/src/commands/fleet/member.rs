@@ -4,7 +4,7 @@ use std::env::var;
 
 use anyhow::{Context as _, anyhow};
 use fathom_far::{FarError, Token};
-use fathom_fleet::{FleetOrder, Join, Local, MemberEnding, Membership, TOKEN, serve};
+use fathom_fleet::{FleetError, FleetOrder, Join, Local, MemberEnding, Membership, TOKEN, serve};
 use fathom_measure::host::HostReader;
 use fathom_measure::process::this_program;
 use fathom_record::Unit;
@@ -49,7 +49,11 @@ pub(in super::super) fn member(arguments: &MemberArguments) -> anyhow::Result<St
         arguments: &to_arguments,
     };
     let ending = serve(&membership, std::os::fd::AsFd::as_fd(&interrupt));
-    match ending.with_context(|| format!("member of {host}:{port}"))? {
+    let of = || format!("member of {host}:{port}");
+    if let Err(error @ FleetError::Nobody(_)) = ending {
+        anyhow::bail!("{}: {error}: --connect-time waits for it", of());
+    }
+    match ending.with_context(of)? {
         MemberEnding::Done => Ok(Status::Success),
         MemberEnding::Stopped => Ok(Status::Interrupted),
     }

@@ -34,8 +34,14 @@ pub(super) struct FleetPairs {
     /// Whether the rounds were drawn at random.
     pub(super) is_sample: bool,
     pub(super) planned: usize,
+    /// Noisy ones that were measured again, and that were noisy again.
+    pub(super) repeated: usize,
+    pub(super) still_noisy: usize,
     pub(super) not_measured: Vec<MissingPair>,
 }
+
+/// Why the pairs of a lost member are missing.
+pub(super) const LOST: &str = "a member was lost";
 
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct MissingPair {
@@ -52,7 +58,8 @@ impl FleetPairs {
 
     /// `30 of 30 pairs measured, each way counted, in 5 rounds`.
     fn words(&self) -> String {
-        let Self { rounds, all_rounds, is_sample, planned, not_measured } = self;
+        let Self { rounds, all_rounds, is_sample, planned, repeated, .. } = self;
+        let not_measured = &self.not_measured;
         let measured = planned - not_measured.len();
         let of = match (is_sample, rounds < all_rounds) {
             (_, false) => String::new(),
@@ -62,6 +69,9 @@ impl FleetPairs {
         let rounds = counted(*rounds, "round");
         let mut text = format!("{measured} of {planned} pairs measured, each way counted");
         text += &format!(", in {rounds}{of}");
+        if *repeated > 0 {
+            text += &format!("; {repeated} noisy ones repeated, {} still noisy", self.still_noisy);
+        }
         if !not_measured.is_empty() {
             text += &format!("; not measured: {}", self.missing());
         }
@@ -87,6 +97,7 @@ impl FleetPairs {
 
 #[derive(Debug, PartialEq, Serialize)]
 struct Members {
+    expected: usize,
     joined: usize,
     delivered: usize,
     lost: Vec<FleetMissing>,
@@ -145,6 +156,7 @@ impl FleetSummary {
             .collect::<Vec<FleetMissing>>();
         let absent = gathered.absent.iter().map(|(node, reason)| lost(node, reason)).collect();
         let members = Members {
+            expected: gathered.expected,
             joined: members.len(),
             delivered: members.len() - all_lost.len(),
             lost: all_lost,
@@ -157,9 +169,15 @@ impl FleetSummary {
         Self { pairs: Some(pairs), ..self }
     }
 
-    /// Whether members that stayed could not measure to each other, or one was lost.
+    /// Whether members that stayed could not measure to each other.
     pub(super) fn is_any_pair_missing(&self) -> bool {
-        self.pairs.as_ref().is_some_and(|pairs| !pairs.not_measured.is_empty())
+        let is_other = |pair: &MissingPair| pair.reason != LOST;
+        self.pairs.as_ref().is_some_and(|pairs| pairs.not_measured.iter().any(is_other))
+    }
+
+    /// How many hosts that were to be judged are not: they did not join, or were lost.
+    pub(super) fn missing(&self) -> usize {
+        self.members.expected.saturating_sub(self.members.delivered)
     }
 
     pub(super) fn with<'j>(&'j self, judgement: &'j Judgement) -> Judged<'j> {
@@ -168,8 +186,9 @@ impl FleetSummary {
 
     /// `12 members joined, 11 delivered, 1 lost: node7 (no sign of life for 30 s)`.
     pub(super) fn words(&self) -> String {
-        let Members { joined, delivered, lost, absent } = &self.members;
-        let mut text = format!("{} joined", counted(*joined, "member"));
+        let Members { expected, joined, delivered, lost, absent } = &self.members;
+        let of = if joined < expected { format!("{joined} of ") } else { String::new() };
+        let mut text = format!("{of}{} joined", counted(*joined.max(expected), "member"));
         // Facts come with joining.
         if self.label.is_some() || *delivered < *joined {
             text += &format!(", {delivered} delivered");
@@ -207,11 +226,21 @@ impl FleetSummary {
         text + "\n"
     }
 
-    /// How to judge these runs again.
-    pub(super) fn foot(&self, layout: &Layout) -> String {
-        let Some(label) = &self.label else { return String::new() };
+    /// Which status missing hosts give, and how to judge these runs again.
+    pub(super) fn foot(&self, allow_missing: usize, layout: &Layout) -> String {
+        let missing = match self.missing() {
+            few if few <= allow_missing => String::new(),
+            missing => {
+                let words = format!(
+                    "{} missing and not judged: exit status 3, unless --allow-missing {missing}",
+                    counted(missing, "host")
+                );
+                format!("\n{}", paragraph(&words, layout.width, "", "  "))
+            }
+        };
+        let Some(label) = &self.label else { return missing };
         let words = format!("fathom fleet judge {} judges these runs again", shell_word(label));
-        format!("\n{}", paragraph(&words, layout.width, "", "  "))
+        format!("{missing}\n{}", paragraph(&words, layout.width, "", "  "))
     }
 }
 
@@ -239,7 +268,9 @@ mod tests {
     fn gathered(members: Vec<Ended>, absent: &[(&str, &str)]) -> Gathered {
         let absent = absent.iter().map(|(node, why)| ((*node).to_owned(), (*why).to_owned()));
         let outcome = PlanOutcome { members, failures: Vec::new(), is_stopped: false };
-        Gathered { outcome, runs: Vec::new(), absent: absent.collect(), has_failed: false }
+        let absent: Vec<(String, String)> = absent.collect();
+        let expected = outcome.members.len() + absent.len();
+        Gathered { outcome, runs: Vec::new(), expected, absent, has_failed: false }
     }
 
     #[test]
@@ -255,8 +286,8 @@ mod tests {
         members.push(ended("n11", Some("connection closed"), None));
         let absent = [("n13", "ssh: n13: refused"), ("n14", "ssh: n14: refused")];
         let summary = FleetSummary::from_gathered(&gathered(members, &absent), Some("x"));
-        let words = "12 members joined, 9 delivered, 3 lost: n11 (connection closed), n[10,12] (no \
-                     sign of life for 30 s), 2 did not join: n[13-14] (ssh: HOST: \
+        let words = "12 of 14 members joined, 9 delivered, 3 lost: n11 (connection closed), \
+                     n[10,12] (no sign of life for 30 s), 2 did not join: n[13-14] (ssh: HOST: \
                      refused)";
         assert_eq!(summary.words(), words);
         // Facts are not delivered.
@@ -273,7 +304,10 @@ mod tests {
         let screen = "3 members joined, 3 delivered\n3 started together: 0.100 ms from the \
                       announced time in the median, 0.400 ms at most (± 0.020 ms)\n\n";
         assert_eq!(summary.screen(&layout), screen);
-        assert_eq!(summary.foot(&layout), "\nfathom fleet judge 'x y' judges these runs again\n");
+        assert_eq!(
+            summary.foot(0, &layout),
+            "\nfathom fleet judge 'x y' judges these runs again\n"
+        );
     }
 
     #[test]
@@ -283,11 +317,13 @@ mod tests {
             all_rounds: 5,
             is_sample: false,
             planned: 30,
+            repeated: 0,
+            still_noisy: 0,
             not_measured: Vec::new(),
         };
         assert_eq!(pairs.words(), "30 of 30 pairs measured, each way counted, in 5 rounds");
         for (from, to) in [("n1", "n4"), ("n2", "n4"), ("n3", "n4"), ("n4", "n1"), ("n4", "n2")] {
-            pairs.miss([from, to], "a member was lost".to_owned());
+            pairs.miss([from, to], LOST.to_owned());
         }
         pairs.miss(["n2", "n3"], "connection refused".to_owned());
         let words = "24 of 30 pairs measured, each way counted, in 5 rounds; not measured: n[1-3] \
@@ -299,9 +335,13 @@ mod tests {
             all_rounds: 99,
             is_sample: true,
             planned: 6300,
+            repeated: 9,
+            still_noisy: 2,
             not_measured: Vec::new(),
         };
-        assert!(sampled.words().ends_with("in 63 rounds of 99, drawn at random"));
+        assert!(
+            sampled.words().ends_with("99, drawn at random; 9 noisy ones repeated, 2 still noisy")
+        );
         let summary =
             FleetSummary::from_gathered(&gathered(Vec::new(), &[]), Some("x")).and_pairs(pairs);
         assert!(summary.is_any_pair_missing());
