@@ -1,23 +1,32 @@
 //! The terminal of this process: a hook has it until its end, as a command of a shell has.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group, kill_process_group};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
-pub(crate) struct Terminal(File);
+pub(crate) struct Terminal {
+    file: File,
+    /// A hook that is killed while it reads a password leaves the terminal without echo.
+    modes: Option<Termios>,
+}
 
 impl Terminal {
     /// `None` without a terminal, or in its background.
     pub(crate) fn open() -> Option<Self> {
         let file = File::options().read(true).write(true).open("/dev/tty").ok()?;
-        // SAFETY: a system call on an open descriptor.
-        let foreground = unsafe { libc::tcgetpgrp(file.as_raw_fd()) };
-        (foreground == getpgrp().as_raw_nonzero().get()).then_some(Self(file))
+        let is_foreground = tcgetpgrp(&file).is_ok_and(|group| group == getpgrp());
+        let modes = tcgetattr(&file).ok();
+        is_foreground.then_some(Self { file, modes })
     }
 
     pub(crate) fn take_back(&self) {
         self.give(getpgrp());
+        if let Some(modes) = &self.modes {
+            // A terminal that hung up has no modes.
+            let _ = tcsetattr(&self.file, OptionalActions::Drain, modes);
+        }
     }
 
     /// Stops this process with its stopped child, as the user wants, until both go on.
@@ -37,7 +46,7 @@ impl Terminal {
             libc::sigemptyset(&raw mut blocked);
             libc::sigaddset(&raw mut blocked, libc::SIGTTOU);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, &raw mut own);
-            libc::tcsetpgrp(self.0.as_raw_fd(), group.as_raw_nonzero().get());
+            let _ = tcsetpgrp(&self.file, group);
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const own, std::ptr::null_mut());
         }
     }
@@ -45,6 +54,6 @@ impl Terminal {
 
 impl AsFd for Terminal {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }

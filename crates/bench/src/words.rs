@@ -9,7 +9,9 @@ pub(crate) enum WordsError {
     OpenQuote(char),
     #[error("ends with a backslash")]
     OpenEscape,
-    #[error("{0} is shell syntax and no shell is used; add --shell sh, or quote it")]
+    #[error(
+        "{0} is shell syntax and no shell is used; add --shell sh, or quote it for the program"
+    )]
     Syntax(char),
     #[error("`{0}` sets a variable, which a shell does; write `env {0} …`, or add --shell sh")]
     Variable(String),

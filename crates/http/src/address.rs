@@ -25,7 +25,7 @@ pub enum UrlError {
     Fragment(String),
     /// Has a password, perhaps.
     #[error(
-        "USER:PASSWORD@ in a URL is not sent; give it as a field, -H \"Authorization: Basic \
+        "USER:PASSWORD@ in a URL is not sent; give it as a field, \"Authorization: Basic \
          $(printf %s USER:PASSWORD | base64 -w0)\""
     )]
     User,

@@ -23,7 +23,7 @@ use crate::step::Step;
 /// Closed-loop clients whose throughput is the first guess.
 const CLIENTS: u32 = 32;
 /// Windows in which the generator was the limit, before the search gives up: one may be by chance.
-const LATE_MAX: usize = 3;
+const LATE_MAX: usize = 5;
 
 /// How long a search takes at most, without warm-up and backlogs.
 pub fn planned_ns(load: &LoadOptions) -> u64 {
@@ -118,7 +118,7 @@ impl<'f> FindFound<'f> {
     fn below_late(&self, next: f64) -> f64 {
         let late = self.tried.iter().filter(|tried| tried.beyond.is_err());
         let least = late.map(|tried| tried.rate).fold(f64::INFINITY, f64::min);
-        if next < least {
+        if rounded(next) < least {
             return next;
         }
         let most = self.held().filter(|rate| *rate < least).fold(0.0, f64::max);
@@ -278,7 +278,7 @@ fn measured(found: &FindFound<'_>, load: &LoadOptions, params: Params, is_whole:
     let count = found.tried.len();
     let windows = format!("{count}, {} of them within the limits", found.held().count());
     let mut facts = vec![
-        Fact::text("limits", [&["sustained"], &all[..]].concat().join(", ")),
+        Fact::text("limits", [&["the rate is sustained"], &all[..]].concat().join(", ")),
         Fact::text("windows", windows),
     ];
     facts.extend(found.tried.iter().zip(1..).flat_map(|(tried, number)| tried.facts(number)));
@@ -293,9 +293,8 @@ fn measured(found: &FindFound<'_>, load: &LoadOptions, params: Params, is_whole:
     let is_late = found.late().count() >= LATE_MAX;
     let (state, mut reasons) = match found.late().last().filter(|_| is_late) {
         Some(late) => {
-            let held = found.held().reduce(f64::max);
-            let held = held.map_or(String::new(), |rate| format!("; {rate} requests/s held"));
-            (State::Invalid, vec![Reason::new(Cause::LoadGenerator, format!("{late}{held}"))])
+            let reason = Reason::new(Cause::LoadGenerator, late.clone());
+            (State::Invalid, vec![reason.with_remedy(Remedy::LowerRateOrOwnCpu)])
         }
         None if highest.is_none() => (State::Invalid, reasons),
         None => (if reasons.is_empty() { State::Valid } else { State::Noisy }, reasons),
@@ -391,11 +390,13 @@ mod tests {
         assert_eq!(found.next_rate(), Some(1_000.0));
         add(&mut found, 1_000.0, Err("late".to_owned()));
         assert_eq!(found.next_rate(), Some(700.0));
+        assert_eq!(found.below_late(999.6), 700.0, "the same in three figures");
         add(&mut found, 700.0, Ok(None));
         let between = found.next_rate().expect("goes on");
         assert!(700.0 < between && between < 1_000.0, "{between}");
-        add(&mut found, 900.0, Err("late".to_owned()));
-        add(&mut found, 800.0, Err("late".to_owned()));
+        for rate in [950.0, 900.0, 850.0, 800.0] {
+            add(&mut found, rate, Err("late".to_owned()));
+        }
         assert_eq!(found.next_rate(), None);
     }
 

@@ -111,8 +111,14 @@ fn read_pem(option: &str, path: &Path) -> Result<String, ProcedureError> {
     let shown = path.display();
     let failed = |text: String| ProcedureError::failed(format!("{option} {shown}: {text}"));
     let bytes = read_bytes(path, PEM_MAX).map_err(|error| failed(error.to_string()))?;
-    // A sequence in ASN.1 with a length in two bytes.
-    if bytes.starts_with(&[0x30, 0x82]) {
+    // A sequence in ASN.1: its length is the rest of the file, in one byte for the key of an
+    // elliptic curve, or behind a count of bytes.
+    let is_der = match bytes.as_slice() {
+        [0x30, 0x81..=0x83, ..] => true,
+        [0x30, length, rest @ ..] => usize::from(*length) == rest.len(),
+        _ => false,
+    };
+    if is_der {
         let file = fathom_record::shell_word(&shown.to_string());
         let tool = if option == "--key" { "pkey" } else { "x509" };
         let text = format!("is in DER, expected PEM: openssl {tool} -inform der -in {file}");
@@ -163,6 +169,8 @@ mod tests {
         assert!(
             key.ends_with("has a private key and no certificate; name that of the certificate")
         );
-        assert!(error(b"\x30\x82\x01").contains("is in DER, expected PEM: openssl x509"));
+        for der in [&b"\x30\x82\x01"[..], b"\x30\x81\x01", b"\x30\x03abc"] {
+            assert!(error(der).contains("is in DER, expected PEM: openssl x509"));
+        }
     }
 }

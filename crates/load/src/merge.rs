@@ -173,9 +173,13 @@ fn busy(part: &MergePart<'_>, windows: &[LoadWindow]) -> Option<Busy> {
 
 /// One generator at its limit makes the throughput of all that of less load than was asked for.
 fn limit(busy: &[(&MergePart<'_>, Busy)]) -> Option<Reason> {
-    let (first, (what, _)) = busy.first()?;
+    // Those that others took their CPUs from say nothing beside those that were busy themselves.
+    let own: Vec<_> = busy.iter().filter(|(_, (_, is_taken))| !is_taken).collect();
+    let is_all_taken = own.is_empty();
+    let busy = if is_all_taken { busy.iter().collect() } else { own };
+    let (first, (what, _)) = *busy.first()?;
     let names = fold(busy.iter().map(|(part, _)| part.member.name.as_str()));
-    if busy.iter().all(|(_, (_, is_taken))| *is_taken) {
+    if is_all_taken {
         let first = &first.member.name;
         let text = format!("other programs took the CPUs of {names}; {first}: {what}");
         return Some(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));

@@ -28,6 +28,7 @@ pub mod metric;
 mod omitted;
 pub mod openmetrics;
 pub mod outline;
+pub mod passwd;
 pub mod plausible;
 pub mod prediction;
 pub mod protocol;

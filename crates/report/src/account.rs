@@ -43,7 +43,10 @@ pub fn answer(records: &[Record], document: &Document, width: usize) -> String {
     let reasons: Vec<String> = records.iter().filter_map(not_judged).collect();
     let groups = grouped(reasons.iter().map(|why| (why, ())));
     let say = records.len() - reasons.len();
+    let is_bound =
+        records.iter().all(|it| it.summary.as_ref().is_some_and(|it| it.bound.is_some()));
     let trust = match (say, records.len()) {
+        (_, 1) if is_bound => "an upper bound: the difference is too small to measure".to_owned(),
         (_, 1) if say == 1 => "it shows what this machine can do".to_owned(),
         (_, 1) => format!("not judged: {}", reasons[0]),
         (say, all) => {

@@ -3,7 +3,9 @@
 
 use fathom_analysis::evidence::{NOISY_MAX, shown_agreement};
 use fathom_record::quantity::percent;
-use fathom_record::{Agreement, Better, Class, Document, Record, Run, State, Stratum, causes};
+use fathom_record::{
+    Agreement, Better, Class, Document, Record, Run, State, Stratum, causes, shell_word,
+};
 use serde::Serialize;
 
 use crate::by_hand;
@@ -11,14 +13,14 @@ use crate::case::counted;
 use crate::closing::{progress, run_verdict};
 use crate::core_state::{DISTURBANCES, busy, core_state, left_out};
 use crate::counts::{agreements, cause_words};
-use crate::distinct::distinct;
+use crate::distinct::{distinct, grouped};
 use crate::findings::{self, beside_typical, furthest_outside, furthest_worse, sentence, short};
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, PLAIN, paint_lines};
 use crate::remarks::meaning;
 use crate::remedy;
 use crate::tiles::Tile;
-use crate::wrap::{capitalised, wrapped};
+use crate::wrap::{capitalised, glued, wrapped};
 
 /// Results named at most in each kind of what is unusual.
 const NAMED: usize = 3;
@@ -36,6 +38,9 @@ pub(crate) struct Answer {
     mood: Mood,
     /// Sentences, each a line of its own.
     pub(crate) verdict: Vec<String>,
+    /// The one of them on what is bad.
+    #[serde(skip)]
+    pub(crate) bad: Option<String>,
     ignore: Vec<AnswerItem>,
     unusual: Vec<AnswerItem>,
     /// What was compared if nothing is unusual.
@@ -80,12 +85,13 @@ impl Answer {
         if mood == Mood::Good && (!own.is_empty() || document.records.iter().any(lacks)) {
             mood = Mood::Care;
         }
+        let bad = (signs.bad > 0).then(|| signs.sentence()).filter(|it| verdict.contains(it));
         verdict.splice(0..0, sentences);
         let mut next: Vec<AnswerItem> = own.iter().map(AnswerItem::new).collect();
         let of_run = self::next(document, &signs);
         next.extend(of_run.into_iter().filter(|it| own.iter().all(|own| *own != it.text)));
         let usual = usual(&document.records, tiles);
-        Self { mood, verdict, ignore: ignore(document), unusual, usual, next }
+        Self { mood, verdict, bad, ignore: ignore(document), unusual, usual, next }
     }
 
     /// As a terminal begins with it: the sentences, and what to do next.
@@ -206,14 +212,39 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
             let text = format!("{core}{which}: measure again before you conclude anything.");
             verdict.push(text);
         }
-        1 => verdict.push(format!("{core}1 of {of} noisy: ignore it.")),
-        _ => verdict.push(format!("{core}{noisy} of {of} noisy ({share}): ignore those.")),
+        _ => {
+            let these = noisiest(records);
+            verdict.push(format!("{core}{noisy} of {of} noisy ({share}): ignore {these}."));
+        }
     }
     if run.verdict.state == State::Noisy {
         let why: Vec<&str> = run.verdict.reasons.iter().map(|it| it.text.as_str()).collect();
         verdict.push(sentence(format!("The run is noisy: {}", why.join("; "))));
     }
     (if is_whole { mood } else { Mood::Care }, verdict)
+}
+
+/// `those: memory.bandwidth 13, file.read.throughput 9, 24 of 5 other metrics`.
+fn noisiest(records: &[Record]) -> String {
+    let noisy = records.iter().filter(|record| record.verdict.state == State::Noisy);
+    let mut metrics = grouped(noisy.map(|record| (record.metric.as_str(), ())));
+    metrics.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
+    match metrics.as_slice() {
+        [(one, cases)] if cases.len() == 1 => return format!("it, {one}"),
+        [(one, _)] => return format!("those, all of {one}"),
+        _ => {}
+    }
+    let (named, others) = metrics.split_at(metrics.len().min(NAMED));
+    let count = |of: &[(&str, Vec<()>)]| of.iter().map(|(_, cases)| cases.len()).sum::<usize>();
+    let name = |(metric, cases): &(&str, Vec<()>)| match cases.len() {
+        1 => (*metric).to_owned(),
+        several => glued(&format!("{metric} {several}")),
+    };
+    let mut parts: Vec<String> = named.iter().map(name).collect();
+    let others = (!others.is_empty())
+        .then(|| format!("{} of {}", count(others), counted(others.len(), "other metric")));
+    parts.extend(others);
+    format!("those: {}", parts.join(", "))
 }
 
 fn did_not_fit(run: &Run) -> Option<String> {
@@ -249,10 +280,17 @@ fn judged(document: &Document, signs: &Signs<'_>, unusual: String) -> (Mood, Vec
     if bounds > 0 {
         checks.push(format!("{met} of {} met", counted(bounds, "bound")));
     }
-    let open_ended = without_interval(records);
-    if open_ended > 0 && open_ended == open + inconclusive {
-        checks.push(format!("{} no interval to judge by", have(open_ended)));
-    }
+    // The rest are not wrong, if that is not said.
+    let (open_ended, undecided) = (without_interval(records), open + inconclusive);
+    checks.extend(match undecided {
+        0 => None,
+        _ if open_ended == undecided => {
+            Some(format!("{} no interval to judge by", have(open_ended)))
+        }
+        _ => Some(format!("{undecided} inconclusive")),
+    });
+    let failed = outside + violated;
+    checks.extend((failed > 0).then(|| format!("{failed} outside")));
     let is_battery = run.procedure.is_none() && run.asked.is_empty();
     // Most of the values of a group: a bound that is met says that it is not bad.
     let mut good = groups(findings::judged(document));
@@ -443,8 +481,15 @@ fn next(document: &Document, signs: &Signs<'_>) -> Vec<AnswerItem> {
     let remedies = whole.chain(remedies.into_iter().map(|(_, words)| words));
     remedies.take(REMEDIES).for_each(&mut add);
     if run.procedure.is_none() {
-        let compare = "fathom compare latest:battery~1 latest:battery";
-        add(format!("after a change: `fathom run`, then `{compare}`"));
+        let run = match run.asked.as_slice() {
+            [] => "`fathom run`, then `fathom compare`".to_owned(),
+            [one] => {
+                let again = format!("`fathom run {}`", shell_word(one));
+                format!("{again}, then `fathom compare latest~1 latest`")
+            }
+            _ => "the same command again, then `fathom compare latest~1 latest`".to_owned(),
+        };
+        add(format!("after a change: {run}"));
     } else if let (Some(name), 1..) = (&run.procedure, without_interval(records)) {
         let least = by_hand::VALUES_MIN;
         add(format!("{least} values give an interval: more passes (`fathom {name} --help`)"));

@@ -13,6 +13,7 @@ use fathom_record::{
     Unit,
 };
 
+use crate::closing::duration;
 use crate::columns::{Setting, columns_for};
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
@@ -86,6 +87,7 @@ pub(crate) fn answer(document: &Document) -> ByHandAnswer {
         () => study(&findings::sentences(records, host)),
     };
     let is_short = sentences.is_empty() && records.len() <= ANSWERS_MAX;
+    let number = |record| number_sentence(record, host);
     let sentences = if is_short { records.iter().map(number).collect() } else { sentences };
     ByHandAnswer { sentences, next: Vec::new() }
 }
@@ -107,14 +109,40 @@ fn study(lines: &[(&str, String)]) -> Vec<String> {
 }
 
 /// The number of a record as a sentence, or why there is none.
-fn number(record: &Record) -> String {
+pub(crate) fn number_sentence(record: &Record, host: &Host) -> String {
     if !record.verdict.shows_number() {
         let why = record.verdict.reasons.first().map_or("", |reason| reason.text.as_str());
         return sentence(format!("{}: {}: {why}", record.name(), record.verdict.state.word()));
     }
-    let value = ShownRecord::from_record(record, Protocol::Median).number(VALUE);
-    let word = shown_agreement(record).map_or(String::new(), |it| format!(", {}", it.word()));
-    sentence(format!("{}: {value}{word}", record.name()))
+    let shown = ShownRecord::from_record(record, Protocol::Median);
+    let is_bound = record.summary.as_ref().is_some_and(|it| it.bound.is_some());
+    let half = shown.half().trim_end_matches('*').to_owned();
+    let width = match half.as_str() {
+        _ if is_bound => ", too small to measure".to_owned(),
+        half if !half.ends_with('%') => String::new(),
+        arms if arms.starts_with('+') => format!(" ({arms})"),
+        half => format!(" ± {half}"),
+    };
+    let value = shown.number(VALUE) + &glued(&width);
+    let word = shown_agreement(record).map_or("", |it| match it {
+        Agreement::Within | Agreement::Met => ", as predicted",
+        Agreement::Outside | Agreement::Violated => ", outside its prediction",
+        Agreement::Inconclusive => ", its prediction inconclusive",
+    });
+    let is_cold = record.params.text("state") == Some("cold");
+    let far = if is_cold && host.is_guest() { "; the host may have cached it" } else { "" };
+    let sentence = sentence(format!("{}: {value}{word}{far}", record.name()));
+    sentence + &copy_time(record).map_or(String::new(), |time| format!(" {time}."))
+}
+
+/// `100 GB take 2 min 54 s at this rate`, of what is not only in memory.
+fn copy_time(record: &Record) -> Option<String> {
+    const BYTES: f64 = 100e9;
+    let is_rate =
+        record.unit == Unit::BytesPerSecond && record.params.text("state") != Some("warm");
+    let rate = record.shown_summary().filter(|_| is_rate)?.median;
+    let take = duration(1e9 * BYTES / rate);
+    Some(format!("{} take {take} at this rate", glued("100 GB")))
 }
 
 /// What a command is about to do.

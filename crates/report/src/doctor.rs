@@ -20,11 +20,17 @@ const FURTHER: &str = "    ";
 const FURTHEST: &str = "      ";
 
 /// The conclusion with what to do next, the machine, and the findings by severity. `all`: with the
-/// parts of the machine, and a line for each good finding. `is_whole`: of all rules.
-pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool, is_whole: bool) -> String {
+/// parts of the machine, and a line for each good finding. `is_whole`: of all rules. `last_run`:
+/// what the last run says of the machine.
+pub fn doctor(
+    diagnosis: &Diagnosis,
+    (width, all, is_whole): (usize, bool, bool),
+    last_run: Option<&str>,
+) -> String {
     let width = width.clamp(NARROWEST, WIDEST);
     let mut text = conclusion(diagnosis, width, is_whole) + "\n";
     text += &taken(diagnosis, width);
+    text += &last_run.map_or(String::new(), |words| labelled("last run", words, width));
     text += &labelled("machine", &machine(&diagnosis.host), width);
     for (label, words) in hardware(&diagnosis.host).into_iter().filter(|_| all) {
         text += &labelled(label, &words, width);
@@ -69,7 +75,7 @@ fn taken(diagnosis: &Diagnosis, width: usize) -> String {
     let steal = finding("cpu-steal").map(|it| format!("by other guests: {}", it.found));
     // Of the frequency a guest sees nothing.
     let quota = finding("cgroup-cpu-quota").map(|it| match it.severity {
-        Severity::Good => format!("not throttled by a cgroup: {}", it.found),
+        Severity::Good => format!("CPUs not throttled by a cgroup: {}", it.found),
         _ => it.found.clone(),
     });
     [("programs", busiest), ("steal", steal), ("limits", quota)]

@@ -69,9 +69,9 @@ pub use model::{no_model, remote_option};
 pub use opening::opening;
 pub use others::{origin, others};
 pub use overview::{
-    cases_in_overview, metric_of_label, overview, overview_records, rows as overview_rows,
+    bad, cases_in_overview, metric_of_label, overview, overview_records, rows as overview_rows,
 };
-pub use screen::{by_hand_screen, has_overview, show, show_with};
+pub use screen::{by_hand_screen, has_overview, noisy, show, show_with};
 pub use table::Table;
 pub use trend::{TRENDS_WIDTH, Trends};
 pub use wrap::{cut, visible, wrapped as paragraph};

@@ -346,13 +346,24 @@ impl ReportRow {
     /// The one of these cases of its metric that it shows.
     fn pick<'c, C>(
         &self,
-        mut cases: impl DoubleEndedIterator<Item = &'c C>,
+        cases: impl Iterator<Item = &'c C>,
         params_of: impl Fn(&'c C) -> &'c Params,
     ) -> Option<&'c C> {
         let is_shown = |case: &&'c C| self.params.iter().all(|it| has(params_of(case), it));
+        let mut shown = cases.filter(is_shown);
         match self.pick {
-            Pick::Last => cases.rfind(is_shown),
-            Pick::First | Pick::RateOfFirst => cases.find(is_shown),
+            Pick::Last => {
+                // Other pages come last, in long runs only: the first ones are those of all runs.
+                let but_pages = |case: &&'c C| {
+                    let mut params = params_of(case).clone();
+                    params.0.remove("page");
+                    params
+                };
+                let shown: Vec<&'c C> = shown.collect();
+                let last = but_pages(shown.last()?);
+                shown.into_iter().find(|case| but_pages(case) == last)
+            }
+            Pick::First | Pick::RateOfFirst => shown.next(),
         }
     }
 }
@@ -395,6 +406,12 @@ pub(crate) fn run_words(run: &Run, host: &Host) -> String {
 /// The answer that a view on a terminal begins with.
 pub(crate) fn answer(document: &Document, width: usize) -> String {
     Answer::from_document(document, &[]).lines(width.clamp(NARROWEST, WIDEST))
+}
+
+/// What a run says of its machine that is bad, and when it was: `Bad at memory: …`.
+pub fn bad(document: &Document) -> Option<String> {
+    let bad = Answer::from_document(document, &[]).bad?;
+    Some(format!("{}, {} UTC: {bad}", document.run.name(), minute(&document.run.started)))
 }
 
 /// Labelled texts on what is noisy or missing, and on all predictions.

@@ -1,14 +1,14 @@
 //! The screen of a run: of all metrics an overview, of some their table, of a command by hand its
 //! tables; each begins with the answer.
 
-use fathom_record::{Document, Record, Run, matches};
+use fathom_record::{Document, Params, Record, Run, State, matches};
 
 use crate::by_hand;
 use crate::case::counted;
 use crate::closing::{closing, kept};
 use crate::layout::Layout;
 use crate::opening::opening;
-use crate::overview::{self, overview};
+use crate::overview::{self, cases_in_overview, overview};
 use crate::table::Table;
 use crate::trend::Trends;
 use crate::wrap::{glued, wrapped};
@@ -38,7 +38,7 @@ pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> Strin
     let inputs = wanted.as_ref().map_or(0, |it| document.records.len() - it.records.len());
     let document = wanted.as_ref().unwrap_or(document);
     let mut table = Table::new(*layout).on(&document.host);
-    let answer = overview::answer(document, layout.width);
+    let answer = headline(document, layout.width) + &overview::answer(document, layout.width);
     let [header, rows] = [table.header(), table.rows(&document.records)];
     let mut text = format!("{answer}\n{header}{rows}{}", table.foot());
     if inputs > 0 {
@@ -48,6 +48,36 @@ pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> Strin
         text += &format!("\n{}", wrapped(&words, layout.width, "", "  "));
     }
     text + &about(document, layout.width) + &closing(document, layout.width)
+}
+
+/// The best-known numbers of a run of one metric, or all if they are few.
+fn headline(document: &Document, width: usize) -> String {
+    const FEW: usize = 2;
+    let Document { records, host, .. } = document;
+    let Some(first) = records.first() else { return String::new() };
+    let cases: Vec<&Params> = records.iter().map(|it| &it.params).collect();
+    let known = match records.iter().all(|it| it.metric == first.metric) {
+        true => cases_in_overview(first.metric.as_str(), &cases),
+        false => Vec::new(),
+    };
+    let is_shown = |record: &&Record| records.len() <= FEW || known.contains(&record.params);
+    let shown = records.iter().filter(is_shown).take(FEW);
+    let sentences = shown.map(|it| by_hand::number_sentence(it, host));
+    sentences.map(|text| wrapped(&text, width, "", "  ")).collect()
+}
+
+/// The noisy results of a run, each with its reason.
+pub fn noisy(document: &Document, layout: &Layout) -> String {
+    let is_noisy = |record: &&Record| record.verdict.state == State::Noisy;
+    let records: Vec<Record> = document.records.iter().filter(is_noisy).cloned().collect();
+    let counts = format!("{} of {}", records.len(), counted(document.records.len(), "result"));
+    let head = wrapped(&format!("{counts} noisy."), layout.width, "", "  ");
+    if records.is_empty() {
+        return head;
+    }
+    let mut table = Table::new(Layout { all: true, ..*layout }).on(&document.host);
+    let [header, rows] = [table.header(), table.rows(&records)];
+    format!("{head}\n{header}{rows}{}", table.foot()) + &about(document, layout.width)
 }
 
 /// Where and how it was measured: below the numbers, which are wanted first.

@@ -105,8 +105,8 @@ Conclusions:
   of fleets no healthy host is named. Checked alone against its group, it is found in at least 9 of
   10 checks, and a healthy host is named in at most 5 %. A fleet of two generations is not judged.
   Of 1,225 links a bad one is named, and none of its hosts.
-- On shared cores, where intervals are ± 6 %, of 8, 20 or 50 hosts one that is 5 % slower in all cases,
-  or 10 % in those of a resource, is found in at least 9 of 10 fleets.
+- On shared cores, where intervals are ± 6 %, of 8, 20 or 50 hosts one that is 5 % slower in all
+  cases, or 10 % in those of a resource, is found in at least 9 of 10 fleets.
 
 The worlds. A value is 100, plus 1 % per deviation of its process and of its round. *Truth* is the
 typical round of the typical process. A visit has 12 rounds.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use fathom_record::passwd::user_name;
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -225,11 +226,8 @@ fn fill_in(
 
 /// The user of this process, whose name is that of a role where nothing names one.
 fn login_name() -> Option<String> {
-    let id = rustix::process::geteuid().as_raw().to_string();
     let users = std::fs::read_to_string("/etc/passwd").ok()?;
-    let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let own = fields.into_iter().find(|fields| fields.get(2) == Some(&&*id))?;
-    own.first().map(|name| (*name).to_owned())
+    user_name(&users, rustix::process::geteuid().as_raw()).map(str::to_owned)
 }
 
 fn decoded(text: &str) -> String {

@@ -5,7 +5,7 @@ use fathom_record::{Document, RunState, State};
 use serde::Serialize;
 
 use super::facts::{Facts, dividing};
-use super::numbers::{AnalysisRow, cases, rows};
+use super::rows::{AnalysisRow, cases, rows};
 use super::series::{FALSE_DISCOVERY_RATE, SeriesSide as Number};
 use super::{Fleet, FleetLimits, FleetMember, FleetSubject, key, names};
 use crate::compare::{

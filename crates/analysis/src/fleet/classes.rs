@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_record::{Better, MetricId, Params};
 
 use super::HOSTS_MIN;
-use super::numbers::{AnalysisRow, EFFECT_MIN, FleetJudged, FleetSubject};
+use super::rows::{AnalysisRow, EFFECT_MIN, FleetJudged, FleetSubject};
 use super::series::{FALSE_DISCOVERY_RATE, PRIOR_FREEDOM_MAX, SeriesSide, spread};
 use crate::statistics::{median, qn_freedom, student_limit};
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fathom_record::{Cause, Document, State};
 use serde::Serialize;
 
-use super::numbers::{FleetFound, FleetSubject, subject};
+use super::rows::{FleetFound, FleetSubject, subject};
 use super::series::{SeriesSide, Test, discoveries, tests};
 use super::{FleetMember, HOSTS_MIN};
 use crate::statistics::median;

@@ -3,7 +3,8 @@
 use fathom_record::Document;
 use serde::Serialize;
 
-use super::numbers::{self, Numbers, subject};
+use super::numbers::{self, Numbers};
+use super::rows::{self, subject};
 use super::{
     Fleet, FleetLimits, HOSTS_MIN, Hardware, NotJudged, OddConduct, OddHost, conduct, key,
     odd_facts,
@@ -83,21 +84,21 @@ pub fn judge_host(run: &Document, runs: &[&Document], limits: &FleetLimits) -> H
     let group = &fleet.groups[number];
     let (hardware, of) = group;
     let here = fleet.here(of);
-    let found = numbers::cases(&here);
+    let found = rows::cases(&here);
     let conduct = conduct::conduct(&found, &here).swap_remove(at);
-    let rows = numbers::rows(&found, limits);
+    let rows = rows::rows(&found, limits);
     let Numbers { odd, abstained, .. } = numbers::judge(&rows, here.len(), Some(at));
     let not_judged = fleet.not_judged(of, abstained);
     let is_whole = not_judged.iter().all(|it| it.subject.is_some());
-    let has = |row: &&numbers::AnalysisRow<'_>| {
+    let has = |row: &&rows::AnalysisRow<'_>| {
         row.sides.len() >= HOSTS_MIN
             && run.records.iter().any(|record| subject(RunRecord { record, run }) == row.subject)
     };
-    let is_judged = |row: &&&numbers::AnalysisRow<'_>| {
+    let is_judged = |row: &&&rows::AnalysisRow<'_>| {
         let is_of_row = |it: &NotJudged| it.subject.as_ref() == Some(&row.subject);
         row.sides.iter().any(|side| side.member == at) && !not_judged.iter().any(is_of_row)
     };
-    let cases: Vec<&numbers::AnalysisRow<'_>> = rows.iter().filter(has).collect();
+    let cases: Vec<&rows::AnalysisRow<'_>> = rows.iter().filter(has).collect();
     let facts = odd_facts(&fleet.facts[of[at]], &fleet.peers(group));
     HostJudgement {
         hardware: hardware.clone(),

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use fathom_record::{Better, Protocol, Record, State};
 use serde::Serialize;
 
-use super::numbers;
+use super::rows;
 use super::series::{SeriesSide, Test, are_many, bimodal, discoveries, tests};
 use crate::statistics::{median, qn};
 
@@ -57,7 +57,7 @@ impl Directed {
     pub fn between(from: usize, to: usize, record: &Record) -> Option<Self> {
         let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
         let value = record.number(Protocol::Median)?;
-        let (_, own) = numbers::logarithm(value, summary.interval, &summary.process_medians)?;
+        let (_, own) = rows::logarithm(value, summary.interval, &summary.process_medians)?;
         let is_noisy = record.verdict.state == State::Noisy;
         let own = if is_noisy { NOISY_WIDER * own } else { own };
         Some(Self { is_noisy, ..Self::new(from, to, value, own)? })

@@ -140,10 +140,10 @@ pub(super) fn bimodal(sides: &[SeriesSide], effect_min: f64) -> Option<Bimodal> 
     })
 }
 
-/// Each member against the median of its peers, in the spread between these and its own uncertainty. A spread
-/// of few numbers is uncertain itself: Student's t. `independent` is how many of them are, and
-/// `fitted` how many terms were taken from these: what remains of them has less spread than they;
-/// `prior` is what other series say of the spread.
+/// Each member against the median of its peers, in the spread between these and its own
+/// uncertainty. A spread of few numbers is uncertain itself: Student's t. `independent` is how many
+/// of them are, and `fitted` how many terms were taken from these: what remains of them has less
+/// spread than they; `prior` is what other series say of the spread.
 pub(super) fn tests(
     series: usize,
     (sides, peers): (&[SeriesSide], &[SeriesSide]),

@@ -3,7 +3,7 @@
 use fathom_record::{Better, Counts, Document, Protocol, State, Typical, Unit};
 use serde::Serialize;
 
-use super::numbers::{AnalysisRow, cases, rows, subject};
+use super::rows::{AnalysisRow, cases, rows, subject};
 use super::{Fleet, FleetLimits, FleetMember, FleetSubject};
 use crate::compare::RunRecord;
 use crate::display_value::DisplayValue;

@@ -6,7 +6,7 @@ use fathom_record::{
 };
 use serde::Serialize;
 
-use super::numbers::AnalysisRow;
+use super::rows::AnalysisRow;
 use super::{FleetMember, HOSTS_MIN};
 use crate::compare::RunRecord;
 use crate::evidence::not_judged;

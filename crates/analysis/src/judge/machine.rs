@@ -1,5 +1,7 @@
 //! Drift and wander of the core's speed over a run, by the reference loop (rule 23).
 
+use std::ops::Range;
+
 use crate::statistics::{
     block_means, mean, median, rank_autocorrelation, relative_spread, standard_deviation, theil_sen,
 };
@@ -9,8 +11,9 @@ use fathom_record::{Cause, Reason, Remedy};
 const DRIFT_MIN: f64 = 0.02;
 /// The fewest visits in which drift is detected, and the number of block means it is fitted to.
 const DRIFT_VISITS_MIN: usize = 8;
-/// The fewest visits in which wander is detected.
-const WANDER_VISITS_MIN: usize = 30;
+/// The visits in which wander is detected. Of more of them [`core_drift`] is known, and part of the
+/// intervals.
+const WANDER_VISITS: Range<usize> = 30..PARTS_MIN * PARTS;
 /// Visits of a case are autocorrelated above this rank correlation, and above this many of its
 /// standard errors.
 const CORRELATION_MIN: f64 = 0.2;
@@ -68,7 +71,7 @@ pub fn machine_drift(loops: &[(u64, f64)]) -> Option<Reason> {
 /// uncertain, however many processes were measured within the run. 0 for a short run.
 pub fn core_drift(loops: &[(u64, f64)]) -> f64 {
     let times: Vec<f64> = loops.iter().map(|(_, ns)| *ns).collect();
-    if times.len() < PARTS_MIN * PARTS {
+    if times.len() < WANDER_VISITS.end {
         return 0.0;
     }
     let parts: Vec<f64> = times.chunks(times.len().div_ceil(PARTS)).filter_map(median).collect();
@@ -83,14 +86,15 @@ const PARTS_MIN: usize = 20;
 const Z_95: f64 = 1.96;
 
 /// Whether the core's speed is autocorrelated from a visit of a case to the next, `apart` visits
-/// later: processes are then not independent, and intervals over them too narrow. `loops` as for
+/// later: processes are then not independent, and the intervals of a run that is too short for
+/// [`core_drift`] too narrow. `loops` as for
 /// [`machine_changed`].
 ///
 /// The rank correlation at that lag must exceed 0.2 and three standard errors (1/√n), and the
 /// standard deviation 0.5 %.
 pub fn machine_wander(loops: &[(u64, f64)], apart: usize) -> Option<Reason> {
     let times: Vec<f64> = loops.iter().map(|(_, ns)| *ns).collect();
-    if times.len() < WANDER_VISITS_MIN {
+    if !WANDER_VISITS.contains(&times.len()) {
         return None;
     }
     let correlation = rank_autocorrelation(&times, apart.max(1))?;
@@ -172,12 +176,14 @@ mod tests {
 
     #[test]
     fn correlation_must_exceed_three_errors() {
-        // A correlation of 0.3: the limit is 0.55 for 30 visits and 0.2 for 300.
+        // A correlation of 0.3: the limit is 0.55 for 30 visits and 0.2 for 239.
         let each: fn(u64) -> f64 =
             |at| 1000.0 + 20.0 * (at / 4 % 2) as f64 + 5.0 * (at * 7919 % 13) as f64;
         assert!(machine_wander(&loops(30, each), 1).is_none());
-        let reason = machine_wander(&loops(300, each), 1).expect("autocorrelated");
+        let reason = machine_wander(&loops(239, each), 1).expect("autocorrelated");
         let start = "autocorrelated (r = 0.3 between processes of a case): core speed ± ";
         assert!(reason.text.starts_with(start), "{}", reason.text);
+        assert!(machine_wander(&loops(240, each), 1).is_none(), "the intervals include its drift");
+        assert!(core_drift(&loops(240, each)) > 0.0);
     }
 }

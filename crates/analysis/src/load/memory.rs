@@ -10,8 +10,6 @@ const PAGE: f64 = 4096.0;
 /// From when on growth is not that of the start, at which buffers grow to their size: that takes up
 /// to half of it.
 const LONG_S: f64 = 240.0;
-/// Long enough for an interval.
-const INTERVAL_S: u64 = 30;
 
 /// Slopes are in bytes per second; `measure_s` is the time that would decide it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +26,8 @@ pub enum MemoryGrowth {
         slope: f64,
         measure_s: Option<u64>,
     },
-    NoInterval {
+    /// Too little is known of so short a time.
+    TooShort {
         measure_s: u64,
     },
 }
@@ -39,7 +38,7 @@ impl MemoryGrowth {
     pub fn from_slope(slope: &Summary, bytes: f64, measured_s: Option<f64>) -> Self {
         let limit = LEAK_MIN * bytes / 3600.0;
         let Some(interval @ [low, high]) = slope.limits() else {
-            return Self::NoInterval { measure_s: INTERVAL_S };
+            return Self::TooShort { measure_s: LONG_S as u64 };
         };
         match measured_s {
             Some(..LONG_S) if low > 0.0 => Self::OfStart { measure_s: LONG_S as u64 },
@@ -48,6 +47,7 @@ impl MemoryGrowth {
             _ if high <= limit => {
                 Self::NotShown(high.max(PAGE / measured_s.unwrap_or(f64::INFINITY)))
             }
+            Some(..LONG_S) => Self::TooShort { measure_s: LONG_S as u64 },
             // Of a longer time the slope is known better by as much.
             _ => {
                 let measure_s = measured_s.map(|it| whole_seconds(it * high / limit));
@@ -71,15 +71,16 @@ mod tests {
             let slope = Summary { median: 500.0, interval, ..Summary::default() };
             MemoryGrowth::from_slope(&slope, 36e6, Some(seconds))
         };
-        use MemoryGrowth::{Grows, NoInterval, NotExcluded, NotShown, OfStart};
+        use MemoryGrowth::{Grows, NotExcluded, NotShown, OfStart, TooShort};
         let interval = [400.0, 600.0];
         assert_eq!(after(119.0, Some(interval)), OfStart { measure_s: 240 });
         assert_eq!(after(239.0, Some(interval)), OfStart { measure_s: 240 });
         assert_eq!(after(240.0, Some(interval)), Grows(interval));
         assert_eq!(after(180.0, Some([-9.0, 600.0])), NotShown(600.0));
         assert_eq!(after(180.0, Some([0.0, 0.0])), NotShown(4096.0 / 180.0), "a page");
-        let wide = NotExcluded { slope: 4_000.0, measure_s: Some(720) };
-        assert_eq!(after(180.0, Some([-9.0, 4_000.0])), wide);
-        assert_eq!(after(180.0, None), NoInterval { measure_s: 30 });
+        let wide = NotExcluded { slope: 4_000.0, measure_s: Some(1440) };
+        assert_eq!(after(360.0, Some([-9.0, 4_000.0])), wide);
+        assert_eq!(after(180.0, Some([-9.0, 4_000.0])), TooShort { measure_s: 240 });
+        assert_eq!(after(180.0, None), TooShort { measure_s: 240 });
     }
 }

@@ -305,7 +305,9 @@ pub struct JudgeArguments {
     /// Runs, at least one of each host: ids or prefixes, labels (all their runs), host names (their
     /// latest run) or JSON files. Of several runs of a host, each case is of the newest.
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-    #[arg(required_unless_present = "facts", conflicts_with_all = ["hosts", "members"])]
+    #[arg(required_unless_present = "facts")]
+    #[arg(conflicts_with_all = ["hosts", "push", "members", "listen", "join_time", "same_host"])]
+    #[arg(conflicts_with = "allow_missing")]
     pub runs: Vec<String>,
     /// Judge facts alone: kernel, governor, memory, links. Without runs, members are asked, as by
     /// `fleet run`.

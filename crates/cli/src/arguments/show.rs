@@ -17,6 +17,7 @@ Examples:
   fathom show memory         show all results of a group or metric of the latest run
   fathom show latest~1 os.syscall cpu   show a metric and a group of the run before
   fathom show --brief        show the headline on 24 rows
+  fathom show --noisy        show which results to ignore, each with its reason
   fathom show --all          show every case in a row of its own
   fathom show --classic      print the classic table of 37 operations
   fathom show --classic --reference --units published   with the published figures and units
@@ -57,6 +58,10 @@ pub struct ShowArguments {
     /// with status 5 if one is undecided.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["classic", "runs", "markdown", "brief"])]
     pub limits: Option<PathBuf>,
+    /// Show noisy results only, each with its reason.
+    #[arg(long, conflicts_with_all = ["runs", "classic", "limits", "brief", "json", "samples"])]
+    #[arg(conflicts_with_all = ["markdown", "all"])]
+    pub noisy: bool,
     /// Print Markdown.
     #[arg(long, conflicts_with_all = ["json", "brief"])]
     pub markdown: bool,

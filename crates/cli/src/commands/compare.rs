@@ -28,8 +28,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     if arguments.typical {
         return typical::compare(arguments);
     }
-    let names = || arguments.runs.iter().map(String::as_str);
-    stored_run::open_for(names(), &arguments.store, |_| ())?;
+    let names = arguments.runs.iter().map(String::as_str);
+    let default = LAST_TWO.into_iter().filter(|_| arguments.runs.is_empty());
+    stored_run::open_for(names.chain(default), &arguments.store, |_| ())?;
     if let Some((a, b)) = groups(arguments)? {
         return of_groups((&a, &b), arguments);
     }

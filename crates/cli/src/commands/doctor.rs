@@ -38,7 +38,9 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
         false if arguments.json => super::print_text(&fathom_report::json(&diagnosis)),
         false => super::print(false, &diagnosis, |layout| {
             let is_whole = arguments.only.is_empty() && arguments.ignore.is_empty();
-            fathom_report::doctor(&diagnosis, layout.width, arguments.all, is_whole)
+            let last_run = last_run(arguments).filter(|_| is_whole);
+            let how = (layout.width, arguments.all, is_whole);
+            fathom_report::doctor(&diagnosis, how, last_run.as_deref())
         }),
     };
     Ok(match (printed?, diagnosis.severity) {
@@ -46,6 +48,14 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
         (Status::Success, Severity::Severe) => Status::Severe,
         (printed, _) => printed,
     })
+}
+
+/// What the last run of all metrics says of this machine, if there is one that can be read.
+fn last_run(arguments: &DoctorArguments) -> Option<String> {
+    let store = stored_run::open_store(&arguments.store).ok()?;
+    let found = store.find(stored_run::BATTERY, Some(host::read().identity())).ok()?;
+    let whole = found.instead.is_none().then_some(found.id)?;
+    fathom_report::bad(&stored_run::of_store(&store, &whole, false).ok()?)
 }
 
 fn examine(arguments: &DoctorArguments) -> Diagnosis {

@@ -89,42 +89,66 @@ fn has_words(about: &About, words: &str) -> bool {
 }
 
 /// What people look for that is no metric, and the command that answers it.
-const TOPICS: [(&[&str], &str); 8] = [
+const TOPICS: &[(&[&str], &str)] = &[
     (
-        &["neighbour", "neighbor", "steal", "throttle", "throttled", "throttling"],
-        "`fathom doctor` names the programs that take the CPUs, steal, and limits of cgroups",
+        &["neighbour", "neighbor", "noisy", "steal", "throttle", "throttled", "throttling"],
+        "`fathom doctor` names the programs that take the CPUs, steal, and limits of cgroups; \
+         `fathom show --noisy` the noisy results of the last run",
+    ),
+    (
+        &["trust", "ignore", "reliable"],
+        "`fathom show` begins with how far its numbers hold; `fathom show --noisy` lists those to \
+         ignore, each with its reason",
     ),
     (
         &["nfs", "mount", "share", "smb"],
-        "`fathom run file.read.latency --folder DIR` measures the file system of DIR, \
-         `fathom compare` shows two such runs beside each other",
+        "`fathom run file.read.latency --folder DIR` measures the file system of DIR; after a \
+         second one with another DIR `fathom compare latest~1 latest` compares both",
     ),
     (
         &["io_uring", "uring"],
-        "`fathom file read FILE --way ring` measures io_uring, `--way direct` pread(2) on the same \
-         file; `fathom transfer --send-path copy,uring` compares both for sending",
+        "`fathom bench 'fathom file read FILE --way ring --state cold' 'fathom file read FILE \
+         --way direct --state cold'` compares io_uring with pread(2) on one file; `fathom \
+         transfer --send-path copy,uring` for sending",
     ),
     (
         &["hugepage", "hugepages", "thp"],
-        "`fathom explain memory.latency.tlb_miss`: what huge pages save in each random access",
+        "`fathom show memory.latency.tlb_miss`: what huge pages save in each random access; \
+         `fathom show memory.fault`: what they save in page faults",
     ),
     (
-        &["copy", "rsync", "scp"],
-        "`fathom file read FILE --state cold` and `fathom file write NEW --block 1M --count \
-         1000 --sync data` measure both sides: a copy takes its size ÷ the smaller rate; `fathom \
-         transfer` compares ways to send",
+        &["copy", "rsync", "scp", "backup"],
+        "`fathom file read FILE --state cold` and `fathom file write NEW --block 1M --count 1000 \
+         --sync data` say how long 100 GB take on each side: a copy takes the longer of both, \
+         or their sum where both are on one disk; `fathom transfer` compares ways to send",
     ),
     (
-        &["http", "nginx", "server", "web"],
-        "`fathom load http://HOST:8080/` finds what a server can do",
+        &["http", "nginx", "server", "web", "service", "requests"],
+        "`fathom load http://HOST:8080/ --find-max` finds what a server can do and what limits \
+         it, `--rate 2000` whether it sustains 2,000 requests/s",
     ),
-    (&["faster", "program", "script"], "`fathom bench 'A' 'B'` says which command is faster"),
-    (&["night", "yesterday", "trend"], "`fathom history METRIC` shows when a number changed"),
+    (
+        &["faster", "program", "script", "command"],
+        "`fathom bench 'A' 'B'` says which command is faster",
+    ),
+    (
+        &["night", "yesterday", "trend", "cron", "hourly"],
+        "`fathom run file.read.latency --quick` each hour (cron, or a timer of systemd) keeps \
+         runs, `fathom history file.read.latency` shows when the number changed; `fathom doctor` \
+         says what takes the disk now",
+    ),
+    (
+        &["buy", "price", "instance", "vm", "vps", "cloud"],
+        "`fathom compare VM1 VM2 VM3` puts runs of several machines side by side (`fathom export` \
+         there, `fathom import` here), `fathom compare --typical` one beside published machines",
+    ),
 ];
 
-fn topic(word: &str) -> Option<&'static str> {
-    let word = word.to_lowercase();
-    TOPICS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, text)| *text)
+fn topic(words: &str) -> Option<&'static str> {
+    let words = words.to_lowercase();
+    let is_of =
+        |(known, _): &&(&[&str], &str)| words.split_whitespace().any(|it| known.contains(&it));
+    TOPICS.iter().find(is_of).map(|(_, text)| *text)
 }
 
 fn group(entry: &Entry) -> &'static str {

@@ -46,10 +46,12 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     }
     let status = write_report(arguments)?;
     if arguments.open {
+        // A relative path could look like an option.
+        let path = std::path::absolute(&arguments.output)?;
         let mut opener = Command::new("xdg-open");
-        opener.arg(&arguments.output).stdin(Stdio::null()).stdout(Stdio::null());
-        if let Err(error) = opener.stderr(Stdio::null()).spawn() {
-            let path = arguments.output.display();
+        // It ends when it has handed the file to a browser, and says itself why it cannot.
+        if let Err(error) = opener.arg(&path).stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
+            let path = path.display();
             terminal::warn(&format!("--open: xdg-open: {error}; open {path} in a browser"));
         }
     }

@@ -40,6 +40,11 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
             (select(document, &selectors)?, Vec::new())
         }
     };
+    if arguments.noisy {
+        let layout =
+            Layout { width: terminal::width(), cycles: arguments.cycles, ..Layout::default() };
+        return super::print_text(&fathom_report::noisy(&document, &layout));
+    }
     if let Some(path) = &arguments.limits {
         return beside_limits(&CommandLimits::read(path)?, &document, output.json);
     }

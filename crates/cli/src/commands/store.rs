@@ -35,8 +35,13 @@ fn edit(arguments: &EditArguments, json: bool) -> anyhow::Result<Status> {
     let store = stored_run::announced(Store::open_existing(&place)?);
     let id = stored_run::find(&store, &arguments.run)?;
     let run = store.document(&id, false)?.run;
-    if matches!(run.state, RunState::Running | RunState::Unknown) {
-        bail!("store edit: run {id} is in progress, or of another PID namespace");
+    match run.state {
+        RunState::Running => bail!("store edit: run {id} is in progress"),
+        RunState::Unknown => bail!(
+            "store edit: run {id} began in another PID namespace, or on another host: whether it \
+             is in progress can only be known there"
+        ),
+        RunState::Complete | RunState::Interrupted => {}
     }
     drop(store);
     let mut store = Store::open(&place)?;

@@ -296,7 +296,7 @@ pub(super) fn latest_battery(arguments: &StoreArguments) -> anyhow::Result<&'sta
     Ok(if is_complete { BATTERY } else { "latest" })
 }
 
-const BATTERY: &str = "latest:battery";
+pub(super) const BATTERY: &str = "latest:battery";
 
 /// The latest battery, and the cases that it does not have: the newest numbers from other runs of
 /// the same host, kernel and CPUs, the newest run first. Commands by hand differ in their subject,

@@ -101,6 +101,9 @@ fn odd_host_is_named_and_the_status_is_3() {
 #[test]
 fn facts_are_compared_without_numbers() {
     let env = env_with_odd_host();
+    for of_members in ["--listen 127.0.0.1", "--push", "--join-time 1s", "--allow-missing 1"] {
+        assert_status(&env.exec(&format!("fleet judge a b {of_members}")), 2);
+    }
     let output = env.exec(&format!("fleet judge --facts {}", files(8)));
     assert_status(&output, 3);
     let screen = text(&output.stdout);

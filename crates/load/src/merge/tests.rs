@@ -202,6 +202,27 @@ fn generator_at_its_limit_is_named() {
 }
 
 #[test]
+fn generator_whose_cpus_others_took_is_named_if_none_was_busy_itself() {
+    let lab = Lab::from_options("--clients 8", 2, steady);
+    let part = |rank: usize| MergePart {
+        member: &lab.members[rank],
+        clients: 4,
+        record: None,
+        windows: Err(String::new()),
+    };
+    let parts = [0, 1].map(part);
+    let words = |is_taken: [bool; 2]| {
+        let busy = [0, 1].map(|rank| (&parts[rank], (format!("busy{rank}"), is_taken[rank])));
+        let reason = limit(&busy).expect("both are busy");
+        (reason.cause, reason.text)
+    };
+    let text = "the generator of node1 was the limit: busy1".to_owned();
+    assert_eq!(words([true, false]), (Cause::LoadGenerator, text));
+    let text = "other programs took the CPUs of node[0-1]; node0: busy0".to_owned();
+    assert_eq!(words([true, true]), (Cause::Contention, text));
+}
+
+#[test]
 fn late_generator_of_an_open_loop_is_named() {
     let open = |rank: u32, _: &Step, _: usize| {
         let mut outcome = steady(0, &Step::new(2), 0);

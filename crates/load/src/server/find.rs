@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use fathom_measure::host::HostReader;
+use fathom_record::passwd::user_name;
 use thiserror::Error;
 
 use super::sockets::{self, Connections, Socket, SocketTable};
@@ -136,11 +137,7 @@ impl FindSearch<'_> {
 
     fn unreadable(&self, uid: u32) -> FindError {
         let passwd = self.reader.text("/etc/passwd").unwrap_or_default();
-        let name = passwd.lines().find_map(|line| {
-            let mut fields = line.split(':');
-            let name = fields.next()?;
-            (fields.nth(1)? == uid.to_string()).then(|| format!("{uid} ({name})"))
-        });
+        let name = user_name(&passwd, uid).map(|name| format!("{uid} ({name})"));
         let user = name.unwrap_or_else(|| uid.to_string());
         // With the right to read them all, or those of this user, it is not there.
         let own = rustix::process::geteuid().as_raw();

@@ -327,7 +327,9 @@ impl Read {
             facts.push(Fact::quantity("speed", last.rate(), Unit::BytesPerSecond));
         }
         if last.outcome.changed.is_none() {
-            facts.push(Fact::quantity("calls", 1e9 * *calls as f64 / ns, Unit::PerSecond));
+            // One call of io_uring takes many.
+            let what = if matches!(way, Way::Ring { .. }) { "reads" } else { "calls" };
+            facts.push(Fact::quantity(what, 1e9 * *calls as f64 / ns, Unit::PerSecond));
             facts.extend(sum_facts(*sum));
         }
         let device = last.device_bytes;

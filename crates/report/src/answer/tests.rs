@@ -68,7 +68,7 @@ fn few_noisy_results_are_ignored_and_many_forbid_a_conclusion() {
     let mut records = vec![within("os.a"), within("os.b"), noisy("os.c", Remedy::QuieterHost)];
     let few = answer(records.clone());
     assert_eq!(few.mood, Mood::Good);
-    assert_eq!(few.verdict[1], "1 of 3 results noisy: ignore it.");
+    assert_eq!(few.verdict[1], "1 of 3 results noisy (33 %): ignore it, os.c.");
     assert_eq!(texts(&few.ignore), ["1 noisy: CPU steal"]);
     assert_eq!(few.ignore[0].show, Some("noisy"));
     let next = texts(&few.next);
@@ -104,7 +104,7 @@ fn outside_and_worse_than_typical_are_named_with_their_command() {
     let verdict: Vec<String> = answer.verdict.iter().map(|it| it.replace('\u{a0}', " ")).collect();
     let bad = "Bad at os: os.b 100.0 ns, worse than all 50 (80.0…90.0 ns); os.a 200.0 ns, \
                expected 80–120 ns.";
-    assert_eq!(verdict[..2], [bad, "Predictions: 1 of 2 predicted values within."]);
+    assert_eq!(verdict[..2], [bad, "Predictions: 1 of 2 predicted values within, 1 outside."]);
     let unusual = texts(&answer.unusual);
     assert!(unusual[0].starts_with("os.a 200.0\u{a0}ns, expected"), "{unusual:?}");
     assert!(unusual[1].starts_with("os.b 100.0\u{a0}ns, worse than all 50"), "{unusual:?}");
@@ -152,7 +152,7 @@ fn group_is_good_by_most_of_its_values() {
     let memory = Record { metric: MetricId::new("memory.b"), ..open };
     let all = [&[bad, bound, memory][..], &cpu].concat();
     let verdict = answer(all).verdict[1].clone();
-    let text = "Good at cpu, as predicted: 4 of 6 predicted values within, 1 of 1 bound met.";
+    let text = "Good at cpu, as predicted: 4 of 6 predicted values within, 1 of 1 bound met, 1 inconclusive, 1 outside.";
     assert_eq!(verdict, text, "a bound is met, and half of memory is open");
 }
 

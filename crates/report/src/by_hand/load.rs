@@ -419,8 +419,8 @@ fn growth_words(growth: MemoryGrowth, slope: f64) -> String {
         MemoryGrowth::NotExcluded { slope, measure_s } => {
             undecided(&format!("growth of {} per hour is not excluded", hourly(slope)), measure_s)
         }
-        MemoryGrowth::NoInterval { measure_s } => {
-            undecided("too short for an interval", Some(measure_s))
+        MemoryGrowth::TooShort { measure_s } => {
+            undecided("too short to see growth", Some(measure_s))
         }
     }
 }

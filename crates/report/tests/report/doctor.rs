@@ -80,7 +80,7 @@ pub(crate) fn diagnosis(least: Severity) -> Diagnosis {
 fn diagnosis_at_80_columns() {
     assert_snapshot(
         "diagnosis_at_80_columns.txt",
-        &plain(&doctor(&diagnosis(Severity::Severe), 80, false, true)),
+        &plain(&doctor(&diagnosis(Severity::Severe), (80, false, true), None)),
     );
 }
 
@@ -88,19 +88,19 @@ fn diagnosis_at_80_columns() {
 fn diagnosis_at_140_columns_with_good_findings() {
     assert_snapshot(
         "diagnosis_at_140_columns_with_good_findings.txt",
-        &plain(&doctor(&diagnosis(Severity::Severe), 140, true, true)),
+        &plain(&doctor(&diagnosis(Severity::Severe), (140, true, true), None)),
     );
 }
 
 #[test]
 fn conclusion_names_the_worst_findings_and_a_remedy() {
     let first = |least| {
-        let text = plain(&doctor(&diagnosis(least), 200, false, true));
+        let text = plain(&doctor(&diagnosis(least), (200, false, true), None));
         text.split_once("\n\n").unwrap().0.to_owned()
     };
     let good = "This machine is fit for measurements.\nNext: `fathom run`";
     assert_eq!([Severity::Good, Severity::Note].map(first), [good, good]);
-    let selected = plain(&doctor(&diagnosis(Severity::Good), 200, false, false));
+    let selected = plain(&doctor(&diagnosis(Severity::Good), (200, false, false), None));
     assert!(selected.starts_with("No warning by the selected rules.\nNext: `fathom doctor`\n\n"));
     let warned = first(Severity::Warning);
     assert!(warned.contains("cpu-governor, uptime") && warned.contains("cpupower"), "{warned}");
@@ -116,7 +116,7 @@ fn diagnosis_fits_the_width_without_escape_codes() {
     diagnosis.findings[0].read_at = vec!["/sys/".to_owned() + &"deep/".repeat(60)];
     for width in [0, 60, 80, 110, 140] {
         for all in [false, true] {
-            let text = plain(&doctor(&diagnosis, width, all, true));
+            let text = plain(&doctor(&diagnosis, (width, all, true), None));
             assert_fits(&text, width);
         }
     }

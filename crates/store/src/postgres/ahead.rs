@@ -56,7 +56,7 @@ fn encoded(value: DatabaseValue<'_>) -> (Encoded, Type) {
     (Encoded((!is_null).then_some(bytes)), kind)
 }
 
-/// The type that the server is told, so that it is not asked for it.
+/// The value with its type, so that the server need not be asked for it.
 pub(super) fn with_type(value: DatabaseValue<'_>) -> (DatabaseValue<'_>, Type) {
     let kind = match value {
         // The server infers it.

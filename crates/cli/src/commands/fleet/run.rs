@@ -66,8 +66,8 @@ fn announce(arguments: &FleetRunArguments, metrics: usize) -> anyhow::Result<()>
     };
     let source = if earlier.is_some() { "of the last run here" } else { "as on shared cores" };
     terminal::warn(&format!(
-        "with {hosts} hosts: differences from {all} in all {metrics} metrics, from {resource} in those \
-         of one resource (intervals of ± {}, {source})",
+        "with {hosts} hosts: differences from {all} in all {metrics} metrics, from {resource} in \
+         those of one resource (intervals of ± {}, {source})",
         percent(width)
     ));
     Ok(())

@@ -5,7 +5,7 @@ use fathom_record::{ParamValue, Params, Record, Summary};
 
 use super::super::ByHandAnswer;
 use super::limit::{BOTTLENECK, Conclusion, conclusion};
-use super::open::{MAX_RATE, case_of, is_open};
+use super::open::{MAX_RATE, case_of, highest_held, is_open};
 use super::{ERRORS_MAX, THROUGHPUT, best, by_case, names_of, rate_of, throughput};
 use crate::case::counted;
 use crate::findings::sentence;
@@ -48,7 +48,12 @@ pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
                 let rate = throughput(&found);
                 format!("Highest rate within limits: {rate} requests/s{}.", ends(found))
             }
-            false => sentence(format!("Highest rate within limits: not known: {why}")),
+            false => {
+                let known = highest_held(found).map_or("not known".to_owned(), |rate| {
+                    format!("at least {} requests/s, more is not known", bare(rate))
+                });
+                sentence(format!("Highest rate within limits: {known}: {why}"))
+            }
         }
     }));
     answer

@@ -107,12 +107,25 @@ pub(super) fn max_rate(record: &Record, width: usize) -> String {
     head + &windows(record, width) + &facts(&lines, width)
 }
 
-/// The windows of a search by their rates; an older record has none.
+/// The windows of a search by their rates, with these; an older record has none.
+fn windows_by_rate(record: &Record) -> Vec<(usize, f64)> {
+    let rate = |number| Some((number, record.quantity_of(&of_window(number, RATE))?));
+    let mut all: Vec<(usize, f64)> = (1..).map_while(rate).collect();
+    all.sort_by(|a, b| a.1.total_cmp(&b.1));
+    all
+}
+
+/// The highest rate of a window that was within the limits.
+pub(super) fn highest_held(record: &Record) -> Option<f64> {
+    let is_within =
+        |number| record.text_of(&of_window(number, RESULT)).is_some_and(|text| text == WITHIN);
+    windows_by_rate(record).into_iter().rfind(|(number, _)| is_within(*number)).map(|it| it.1)
+}
+
 fn windows(record: &Record, width: usize) -> String {
     let of = |number: usize, what: &str| record.quantity_of(&of_window(number, what));
-    let rate = |number: &usize| of(*number, RATE);
-    let mut all: Vec<usize> = (1..).take_while(|number| rate(number).is_some()).collect();
-    all.sort_by(|a, b| rate(a).partial_cmp(&rate(b)).unwrap_or(std::cmp::Ordering::Equal));
+    let by_rate = windows_by_rate(record);
+    let all: Vec<usize> = by_rate.iter().map(|(number, _)| *number).collect();
     if all.is_empty() {
         return String::new();
     }
@@ -127,7 +140,7 @@ fn windows(record: &Record, width: usize) -> String {
     };
     let mut columns = vec![
         Column::new("window", all.iter().map(ToString::to_string)),
-        Column::new("rate", all.iter().map(|number| rate(number).unwrap_or(0.0).to_string())),
+        Column::new("rate", by_rate.iter().map(|(_, rate)| rate.to_string())),
         column(RESPONSES, count),
         times("p50"),
         times("p90"),
@@ -153,7 +166,7 @@ fn sustained(steps: &[&Record]) -> String {
     };
     match (shown.last(), others.as_slice()) {
         (None, _) => format!("none of {} requests/s", list(&others)),
-        (Some(most), []) => format!("{} requests/s, the highest rate", rate_of(most)),
+        (Some(most), []) => format!("{} requests/s, the highest rate tried", rate_of(most)),
         (Some(most), _) => format!("up to {} requests/s; not {}", rate_of(most), list(&others)),
     }
 }
