@@ -79,7 +79,10 @@ fn few_noisy_results_are_ignored_and_many_forbid_a_conclusion() {
     assert_eq!(many.mood, Mood::Care);
     let busy = "Measured on a busy machine: others disturbed 3 of 5 results (CPU steal 3).";
     let holds = "2 of 5 results show what the machine can do.";
-    assert_eq!(many.verdict, [busy, holds, "3 of 5 results noisy (60 %): ignore those."]);
+    assert_eq!(
+        many.verdict,
+        [busy, holds, "3 of 5 results noisy (60 %): ignore those: os.c, os.d, os.e."]
+    );
 }
 
 #[test]
@@ -152,7 +155,8 @@ fn group_is_good_by_most_of_its_values() {
     let memory = Record { metric: MetricId::new("memory.b"), ..open };
     let all = [&[bad, bound, memory][..], &cpu].concat();
     let verdict = answer(all).verdict[1].clone();
-    let text = "Good at cpu, as predicted: 4 of 6 predicted values within, 1 of 1 bound met, 1 inconclusive, 1 outside.";
+    let text = "Good at cpu, as predicted: 4 of 6 predicted values within, 1 of 1 bound met, 1 \
+                inconclusive, 1 outside.";
     assert_eq!(verdict, text, "a bound is met, and half of memory is open");
 }
 
