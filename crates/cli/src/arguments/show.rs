@@ -47,12 +47,12 @@ pub struct ShowArguments {
     pub classic: bool,
     /// Add the published figures to the classic table.
     #[arg(long, value_name = "NAME", num_args = 0..=1, requires = "classic")]
-    #[arg(conflicts_with_all = ["runs", "limits", "brief", "samples", "all", "cycles"])]
+    #[arg(conflicts_with_all = ["runs", "limits", "brief", "samples", "all", "cycles", "noisy"])]
     #[arg(default_missing_value = fathom_analysis::reference::CLASSIC)]
     pub reference: Option<String>,
     /// Select the units of rates in the classic table.
     #[arg(long, value_enum, default_value_t = UnitsName::Binary, requires = "classic")]
-    #[arg(conflicts_with_all = ["runs", "limits", "brief", "samples", "all", "cycles"])]
+    #[arg(conflicts_with_all = ["runs", "limits", "brief", "samples", "all", "cycles", "noisy"])]
     pub units: UnitsName,
     /// Show the numbers beside the limits in this file: exit with status 3 if one is not kept, and
     /// with status 5 if one is undecided.

@@ -38,7 +38,7 @@ fn each_two_members_measure_to_each_other() {
         &screen,
         &[
             "3 members joined, 3 delivered\n",
-            "6 of 6 pairs measured, each way counted, in 3 rounds\n",
+            "6 of 6 pairs measured, each way counted, in 3 rounds",
             "Between hosts: network.tcp.rtt{bytes=1,cpus=2,mode=block}\n",
         ],
     );

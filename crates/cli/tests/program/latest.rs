@@ -74,11 +74,13 @@ fn list_knows_the_words_of_users() {
         ("nfs", "--folder"),
         ("throttled", "fathom doctor"),
         ("nginx", "fathom load http"),
-        ("copy", "smaller rate"),
+        ("copy", "the longer of both"),
         ("thp", "memory.latency.tlb_miss"),
     ] {
         assert_contains(&env.stdout(&format!("list {word}")), &[found]);
     }
+    let output = env.run(&["list", "noisy neighbour"]);
+    assert_contains(&text(&output.stdout), &["fathom doctor", "fathom show --noisy"]);
     let output = env.run(&["list", "context switch"]);
     assert_contains(&text(&output.stdout), &["os.switch.process"]);
     assert_usage_error(&env.exec("list nonsense"), &["no metric or group is called `nonsense`"]);

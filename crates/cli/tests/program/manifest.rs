@@ -51,7 +51,10 @@ fn recipe_has_job_of_one_member_a_node() {
         assert_eq!(own[label], *value, "members keep away from each other");
     }
     let container = &member["containers"][0];
-    assert_eq!(container["args"], json!(["fleet", "member", "--join", format!("{name}:{port}")]));
+    assert_eq!(
+        container["args"],
+        json!(["fleet", "member", "--join", format!("{name}:{port}"), "--connect-time", "10min"])
+    );
     let variable = |container: &Value, name: &str| {
         let all = container["env"].as_array().unwrap();
         all.iter().find(|it| it["name"] == name).unwrap()["valueFrom"].clone()

@@ -8,7 +8,7 @@ use std::{fs, process};
 
 use clap::{Command, CommandFactory as _};
 use fathom_cli::arguments::Arguments;
-use fathom_record::{Document, Sample};
+use fathom_record::{Document, Record, Sample, State};
 
 use crate::test_env::{ProgramTestEnv, json, text};
 
@@ -33,6 +33,17 @@ fn env() -> ProgramTestEnv {
     let output = env.exec("doctor -o doctor.json");
     assert!(output.status.code().is_some_and(|code| code != 1), "{output:?}");
     env
+}
+
+#[test]
+fn noisy_results_are_shown_alone_with_their_reasons() {
+    let env = env();
+    let shown = env.stdout("show --noisy");
+    let noisy = battery(2, "b").records.into_iter();
+    let noisy: Vec<Record> = noisy.filter(|it| it.verdict.state == State::Noisy).collect();
+    assert!(shown.contains(&format!("{} of ", noisy.len())), "{shown}");
+    let rows = shown.lines().filter(|line| line.ends_with(" noisy")).count();
+    assert_eq!(rows, noisy.len(), "{shown}");
 }
 
 /// What a command prints and writes.

@@ -207,7 +207,7 @@ fn printed_result_goes_to_the_file_that_is_named() {
     assert_contains(&text(&output.stdout), &["FATHOM UNKNOWN - ", "file exists"]);
     let mut report = env.command("report --open -o page.html");
     let report = report.env("PATH", env.path()).output().expect("it starts");
-    assert_message(&report, 0, &["--open: xdg-open", "open page.html in a browser"]);
+    assert_message(&report, 0, &["--open: xdg-open", "page.html in a browser"]);
 }
 
 #[test]
