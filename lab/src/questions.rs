@@ -66,7 +66,7 @@ const ALL: [Question; 20] = [
         "fathom explain os.switch.process",
         &["answer", "µs"],
     ),
-    question("Which numbers must I ignore?", "fathom show os", &["ignore|valid"]),
+    question("Which numbers must I ignore?", "fathom show --noisy", &["results noisy", "noisy:"]),
     question(
         "Has anything changed since yesterday?",
         "fathom compare yesterday latest",
@@ -93,7 +93,11 @@ const ALL: [Question; 20] = [
         &["sustained", "2000"],
     ),
     question("NFS or the local disk?", "fathom list nfs", &["--folder", "compare"]),
-    question("How long does it take to copy 200 GB?", "fathom list copy", &["÷"]),
+    question(
+        "How long does it take to copy 200 GB?",
+        "fathom list copy",
+        &["100 GB", "the longer of both"],
+    ),
     question(
         "Are huge pages worth it?",
         "fathom explain memory.latency.tlb_miss",
@@ -192,7 +196,7 @@ fn ask_all(name: &'static str, program: &Path) -> Result<Round> {
 }
 
 fn core_of(line: &str) -> Option<String> {
-    let words = ["ore to itself", "ore shared"];
+    let words = ["ore to itself", "ore shared", "easured on a"];
     let at = words.iter().find_map(|words| line.find(words))? - 1;
     Some(line[at..].trim_end_matches('.').to_owned())
 }
