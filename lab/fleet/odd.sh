@@ -2,7 +2,7 @@
 # Oddities of six hosts hidden behind a seed, inside ssh.sh: ssh.sh odd.sh FATHOM [SEED [DRAWS]]
 # Of each draw the kind and the host are drawn: loopback is down, so that cases fail; the host cannot
 # be reached; another MTU; or nothing. `fleet run` must name that host with its kind, and none else.
-set -euo pipefail
+. "$(dirname "$0")/../failures.sh"
 fathom=$1 seed=${2:-1} draws=${3:-10}
 failed=0
 
@@ -32,7 +32,7 @@ for ((draw = 1; draw <= draws; draw++)); do
   esac
   status=0
   # By its process: the network may be what is broken.
-  pid=$(pgrep -f "sshd.*sshd.$host\$" | head -n 1)
+  pid=$(pgrep -f "sshd\.$host( |\$)" | head -n 1)
   nsenter --target "$pid" --net sh -c "$break"
   FATHOM_STORE=$FLEET_FOLDER/odd.db "$fathom" fleet run 'network.tcp.rtt{bytes=1,cpus=1,mode=block}' \
     --only --quick --hosts 'node[1-6]' --push --same-host --at-once 1 --join-time 30s --json \

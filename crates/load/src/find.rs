@@ -294,7 +294,9 @@ fn measured(found: &FindFound<'_>, load: &LoadOptions, params: Params, is_whole:
     let (state, mut reasons) = match found.late().last().filter(|_| is_late) {
         Some(late) => {
             let reason = Reason::new(Cause::LoadGenerator, late.clone());
-            (State::Invalid, vec![reason.with_remedy(Remedy::LowerRateOrOwnCpu)])
+            let action = "leave the generator a CPU of its own, or start it on other machines";
+            let remedy = Remedy::Do { action: action.to_owned() };
+            (State::Invalid, vec![reason.with_remedy(remedy)])
         }
         None if highest.is_none() => (State::Invalid, reasons),
         None => (if reasons.is_empty() { State::Valid } else { State::Noisy }, reasons),

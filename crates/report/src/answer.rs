@@ -224,25 +224,28 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
     (if is_whole { mood } else { Mood::Care }, verdict)
 }
 
-/// `those: memory.bandwidth 13, file.read.throughput 9, 24 of 5 other metrics`.
+/// `those: memory.bandwidth 13, file.read.throughput 9, 24 results of 5 other metrics`.
 fn noisiest(records: &[Record]) -> String {
     let noisy = records.iter().filter(|record| record.verdict.state == State::Noisy);
-    let mut metrics = grouped(noisy.map(|record| (record.metric.as_str(), ())));
+    let mut metrics = grouped(noisy.map(|record| (record.metric.as_str(), record)));
     metrics.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
     match metrics.as_slice() {
-        [(one, cases)] if cases.len() == 1 => return format!("it, {one}"),
+        [(_, cases)] if cases.len() == 1 => return format!("it, {}", cases[0].name()),
         [(one, _)] => return format!("those, all of {one}"),
         _ => {}
     }
     let (named, others) = metrics.split_at(metrics.len().min(NAMED));
-    let count = |of: &[(&str, Vec<()>)]| of.iter().map(|(_, cases)| cases.len()).sum::<usize>();
-    let name = |(metric, cases): &(&str, Vec<()>)| match cases.len() {
+    let count =
+        |of: &[(&str, Vec<&Record>)]| of.iter().map(|(_, cases)| cases.len()).sum::<usize>();
+    let name = |(metric, cases): &(&str, Vec<&Record>)| match cases.len() {
         1 => (*metric).to_owned(),
         several => glued(&format!("{metric} {several}")),
     };
     let mut parts: Vec<String> = named.iter().map(name).collect();
-    let others = (!others.is_empty())
-        .then(|| format!("{} of {}", count(others), counted(others.len(), "other metric")));
+    let others = (!others.is_empty()).then(|| {
+        let results = counted(count(others), "result");
+        format!("{results} of {}", counted(others.len(), "other metric"))
+    });
     parts.extend(others);
     format!("those: {}", parts.join(", "))
 }

@@ -118,7 +118,7 @@ pub(crate) fn number_sentence(record: &Record, host: &Host) -> String {
     let is_bound = record.summary.as_ref().is_some_and(|it| it.bound.is_some());
     let half = shown.half().trim_end_matches('*').to_owned();
     let width = match half.as_str() {
-        _ if is_bound => ", too small to measure".to_owned(),
+        _ if is_bound => ", no difference resolved".to_owned(),
         half if !half.ends_with('%') => String::new(),
         arms if arms.starts_with('+') => format!(" ({arms})"),
         half => format!(" ± {half}"),
@@ -138,8 +138,9 @@ pub(crate) fn number_sentence(record: &Record, host: &Host) -> String {
 /// `100 GB take 2 min 54 s at this rate`, of what is not only in memory.
 fn copy_time(record: &Record) -> Option<String> {
     const BYTES: f64 = 100e9;
-    let is_rate =
-        record.unit == Unit::BytesPerSecond && record.params.text("state") != Some("warm");
+    let is_warm = record.params.text("state") == Some("warm");
+    let is_rate = record.unit == Unit::BytesPerSecond && !is_warm;
+    let is_rate = is_rate && record.verdict.state == State::Valid;
     let rate = record.shown_summary().filter(|_| is_rate)?.median;
     let take = duration(1e9 * BYTES / rate);
     Some(format!("{} take {take} at this rate", glued("100 GB")))

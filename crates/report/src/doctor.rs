@@ -202,7 +202,7 @@ fn conclusion(diagnosis: &Diagnosis, width: usize, is_whole: bool) -> String {
             mend_first(diagnosis),
         ),
         Severity::Severe => (
-            format!("This machine gives no valid numbers now: {}.", names(Severity::Severe)),
+            format!("This machine gives few valid numbers now: {}.", names(Severity::Severe)),
             mend_first(diagnosis),
         ),
     };

@@ -5,7 +5,7 @@ use fathom_analysis::history::{
     Change, History, HistoryPoint, HistorySeries, OtherSubject, RUNS_MIN,
 };
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity, quantity_within};
-use fathom_record::{State, Stratum, Unit};
+use fathom_record::{State, Stratum, Unit, is_own};
 
 use crate::case::{case, counted};
 use crate::layout::Layout;
@@ -30,7 +30,10 @@ pub fn render(histories: &[History], layout: &Layout) -> String {
     let series: Vec<&HistorySeries> =
         histories.iter().flat_map(|history| &history.series).collect();
     let marks = series.iter().any(|one| !is_as_found(one));
-    let mut text = if series.is_empty() { String::new() } else { answer(&series, width) };
+    let mut text = match histories.first().filter(|_| !series.is_empty()) {
+        Some(first) => answer(&first.metric, &series, width),
+        None => String::new(),
+    };
     text.extend(histories.iter().map(|history| metric_text(history, width, marks)));
     if !series.is_empty() {
         text += &explanation(&series, width);
@@ -192,7 +195,7 @@ fn p_text(p: f64) -> String {
 }
 
 /// How many changes there are, and the newest.
-fn answer(series: &[&HistorySeries], width: usize) -> String {
+fn answer(metric: &str, series: &[&HistorySeries], width: usize) -> String {
     let of = |one: &&HistorySeries| one.changes.len();
     let changes: usize = series.iter().map(of).sum();
     let with_value = |series: &&HistorySeries| {
@@ -201,7 +204,11 @@ fn answer(series: &[&HistorySeries], width: usize) -> String {
     let most = series.iter().map(with_value).max().unwrap_or(0);
     let text = match changes {
         0 if most < RUNS_MIN => {
-            format!("Too few runs to detect a change ({most} of at least {RUNS_MIN}).")
+            let more = match is_own(metric) {
+                true => String::new(),
+                false => format!(": `fathom run {metric} --quick` each hour, by cron, gives them"),
+            };
+            format!("Too few runs to detect a change ({most} of at least {RUNS_MIN}){more}.")
         }
         0 => "No lasting change.".to_owned(),
         count => {

@@ -2,10 +2,11 @@
 
 use fathom_analysis::typical::{TypicalBeside, TypicalRow};
 use fathom_record::quantity::quantity_within;
-use fathom_record::{Position, Protocol, Record};
+use fathom_record::{Document, Position, Protocol, Record};
 
 use crate::case::{counted, named};
 use crate::column::{Column, Lines, ShownCell, plain};
+use crate::core_state::busy;
 use crate::distinct::distinct;
 use crate::findings::typical_not_judged;
 use crate::layout::Layout;
@@ -89,9 +90,13 @@ impl NamedRow<'_> {
 }
 
 /// The numbers of a run that have a typical range, the most unusual first.
-pub fn beside(beside: &TypicalBeside, layout: &Layout) -> String {
+pub fn beside(beside: &TypicalBeside, document: &Document, layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut text = wrapped(&conclusion(beside), line, "", "  ");
+    if let Some(how) = busy(document) {
+        let how = format!("Measured on a {how}.");
+        text += &paint_lines(CARE, &wrapped(&how, line, "", "  "));
+    }
     text += &labelled("run", &format!("{}, {}", beside.run, beside.host), line);
     text += &labelled("CPU", &beside.cpu, line);
     if let Some(like) = &beside.like {
@@ -152,5 +157,5 @@ const NO_ROWS: &str = "No number of this run has a typical range: latency on hug
                        them with `fathom run memory`.";
 /// What is not alike.
 const METHOD: &str = "Each type was measured once: best of several passes, a thread on each \
-                      logical CPU; here: medians, a pinned thread on each core. Source: \
+                      logical CPU; here: medians, a pinned thread on each core. ~: noisy. Source: \
                       sc-inspector-data of Spare Cores, CC BY-SA 4.0.";

@@ -91,7 +91,16 @@ fn has_words(about: &About, words: &str) -> bool {
 /// What people look for that is no metric, and the command that answers it.
 const TOPICS: &[(&[&str], &str)] = &[
     (
-        &["neighbour", "neighbor", "noisy", "steal", "throttle", "throttled", "throttling"],
+        &[
+            "neighbour",
+            "neighbor",
+            "noisy",
+            "steal",
+            "throttl",
+            "throttle",
+            "throttled",
+            "throttling",
+        ],
         "`fathom doctor` names the programs that take the CPUs, steal, and limits of cgroups; \
          `fathom show --noisy` the noisy results of the last run",
     ),
@@ -107,12 +116,12 @@ const TOPICS: &[(&[&str], &str)] = &[
     ),
     (
         &["io_uring", "uring"],
-        "`fathom bench 'fathom file read FILE --way ring --state cold' 'fathom file read FILE \
-         --way direct --state cold'` compares io_uring with pread(2) on one file; `fathom \
+        "`fathom bench 'fathom file read FILE --way ring' 'fathom file read FILE --way direct' -n \
+         ring -n direct` compares io_uring with pread(2) from the device of FILE; `fathom \
          transfer --send-path copy,uring` for sending",
     ),
     (
-        &["hugepage", "hugepages", "thp"],
+        &["huge", "hugepage", "hugepages", "thp"],
         "`fathom show memory.latency.tlb_miss`: what huge pages save in each random access; \
          `fathom show memory.fault`: what they save in page faults",
     ),
@@ -134,11 +143,10 @@ const TOPICS: &[(&[&str], &str)] = &[
     (
         &["night", "yesterday", "trend", "cron", "hourly"],
         "`fathom run file.read.latency --quick` each hour (cron, or a timer of systemd) keeps \
-         runs, `fathom history file.read.latency` shows when the number changed; `fathom doctor` \
-         says what takes the disk now",
+         runs, `fathom history file.read.latency` shows when the number changed",
     ),
     (
-        &["buy", "price", "instance", "vm", "vps", "cloud"],
+        &["buy", "price", "instance", "vm", "vms", "vps", "cloud"],
         "`fathom compare VM1 VM2 VM3` puts runs of several machines side by side (`fathom export` \
          there, `fathom import` here), `fathom compare --typical` one beside published machines",
     ),

@@ -5,7 +5,7 @@ use fathom_record::{ParamValue, Params, Record, Summary};
 
 use super::super::ByHandAnswer;
 use super::limit::{BOTTLENECK, Conclusion, conclusion};
-use super::open::{MAX_RATE, case_of, highest_held, is_open};
+use super::open::{MAX_RATE, case_of, highest_held, is_of_others, is_open};
 use super::{ERRORS_MAX, THROUGHPUT, best, by_case, names_of, rate_of, throughput};
 use crate::case::counted;
 use crate::findings::sentence;
@@ -93,6 +93,23 @@ fn most(steps: &[&Record]) -> Option<String> {
     Some(format!("Highest throughput: {rate} requests/s{} at {at}{without}.", ends(best)))
 }
 
+/// What is known of rates of which other programs, or the generator, kept it from being judged.
+fn of_others(steps: &[&Record]) -> Option<String> {
+    let first = steps.first().filter(|_| steps.iter().all(|step| is_of_others(step)))?;
+    let why = &first.verdict.reasons.first()?.text;
+    let completed = |step: &&Record| {
+        let median = step.summary.as_ref().map_or(0.0, |it| it.median);
+        format!("{} of {}", bare(median), bare(rate_of(step)))
+    };
+    let completed: Vec<String> = steps.iter().map(completed).collect();
+    Some(sentence(format!(
+        "Completed {} requests/s; whether the server sustains more, or how fast it answers, is \
+         not known: {}",
+        completed.join(", "),
+        why
+    )))
+}
+
 /// The highest rate of an open loop that was sustained.
 fn sustained(steps: &[&Record]) -> Option<String> {
     let shown = steps.iter().filter(|step| step.verdict.shows_number());
@@ -100,10 +117,36 @@ fn sustained(steps: &[&Record]) -> Option<String> {
     let rates: Vec<f64> = steps.iter().map(|step| rate_of(step)).collect();
     let highest = rates.iter().copied().reduce(f64::max)?;
     Some(match best {
-        None => "No rate was sustained.".to_owned(),
+        None => of_others(steps).unwrap_or_else(|| "No rate was sustained.".to_owned()),
         Some(best) if rate_of(best) == highest => {
             format!("Each rate was sustained, up to {} requests/s.", bare(highest))
         }
         Some(best) => format!("Highest rate sustained: {} requests/s.", bare(rate_of(best))),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{MetricId, State, Verdict};
+
+    use super::*;
+
+    #[test]
+    fn rate_that_others_kept_from_being_judged_is_not_said_to_fail() {
+        let step = |cause| Record {
+            params: Params::one("rate", 2000),
+            summary: Some(Summary { median: 2002.0, ..Summary::default() }),
+            verdict: Verdict::because(State::Invalid, cause, "others used 1.3 CPUs"),
+            metric: MetricId::new(THROUGHPUT),
+            ..Record::default()
+        };
+        let others = step(fathom_record::Cause::Contention);
+        let text = "Completed 2002 of 2000 requests/s; whether the server sustains more, or how \
+                    fast it answers, is not known: others used 1.3 CPUs.";
+        assert_eq!(sustained(&[&others]).as_deref(), Some(text));
+        let server = step(fathom_record::Cause::NotAsAsked);
+        for of_server in [&[&server][..], &[&others, &server]] {
+            assert_eq!(sustained(of_server).as_deref(), Some("No rate was sustained."));
+        }
+    }
 }

@@ -157,6 +157,12 @@ fn windows(record: &Record, width: usize) -> String {
     rows(&columns).lines().map(cut).collect::<String>() + &left_out
 }
 
+/// Whether other programs or the generator kept a step from being judged.
+pub(super) fn is_of_others(step: &Record) -> bool {
+    let cause = step.verdict.reasons.first().map(|reason| reason.cause);
+    matches!(cause, Some(Cause::Contention | Cause::LoadGenerator))
+}
+
 /// `up to 400 requests/s; not 800, 1000`.
 fn sustained(steps: &[&Record]) -> String {
     let (shown, others): (Vec<&Record>, Vec<&Record>) =
@@ -165,6 +171,9 @@ fn sustained(steps: &[&Record]) -> String {
         steps.iter().map(|step| rate_of(step).to_string()).collect::<Vec<String>>().join(", ")
     };
     match (shown.last(), others.as_slice()) {
+        (None, _) if others.iter().all(|step| is_of_others(step)) => {
+            format!("not known of {} requests/s", list(&others))
+        }
         (None, _) => format!("none of {} requests/s", list(&others)),
         (Some(most), []) => format!("{} requests/s, the highest rate tried", rate_of(most)),
         (Some(most), _) => format!("up to {} requests/s; not {}", rate_of(most), list(&others)),
