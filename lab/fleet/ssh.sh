@@ -7,7 +7,10 @@ names=(node1 node2 node3 node4 node5 node6)
 start_hosts "${names[@]}"
 ssh-keygen -q -t ed25519 -N '' -f "$folder/key"
 ssh-keygen -q -t ed25519 -N '' -f "$folder/host"
-mkdir -p /run/sshd "$folder/bin"
+mkdir -p /run/sshd "$folder/bin" "$folder/sys"
+# Each host sees its own network interfaces in sysfs, and all else of this machine.
+own_links="mount -t sysfs none $folder/sys &&
+  for links in class/net devices/virtual/net; do mount --bind $folder/sys/\$links /sys/\$links; done;"
 cp "$folder/key.pub" "$folder/authorized"
 for name in "${names[@]}"; do
   cat >"$folder/sshd.$name" <<EOF
@@ -20,7 +23,8 @@ UsePAM no
 PermitRootLogin prohibit-password
 MaxStartups 100
 EOF
-  background nsenter --target "${host_pid[$name]}" --net --uts "$(command -v sshd)" -D -f "$folder/sshd.$name"
+  background nsenter --target "${host_pid[$name]}" --net --uts unshare --mount \
+    sh -c "$own_links exec $(command -v sshd) -D -f $folder/sshd.$name"
   printf 'Host %s\n  HostName %s\n' "$name" "$(address "$name")" >>"$folder/config"
 done
 cat >>"$folder/config" <<EOF
