@@ -2,6 +2,7 @@
 
 mod comparison;
 mod differences;
+mod factors;
 mod gate;
 mod history;
 mod limits;
