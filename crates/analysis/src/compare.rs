@@ -12,6 +12,7 @@ mod net;
 mod noise;
 mod obstacle;
 mod sides;
+mod split;
 mod weigh;
 
 pub(crate) use core_speed::{RunRecord, stratum_of};
@@ -19,7 +20,7 @@ pub(crate) use weigh::{changed_word, word_of};
 
 pub use comparison::{
     Compared, Comparison, ComparisonAnswer, ComparisonCase, ComparisonSide, ComparisonWord, Factor,
-    Gate, Loss, Needs, Net, NotComparable, NotGateable, Share,
+    Gate, Loss, Needs, Net, NotComparable, NotGateable, Share, Split, SplitTerm,
 };
 pub use noise::{Noise, NoiseBy};
 pub use weigh::{UNCHANGED_MIN, UNCHANGED_TIMES};
@@ -95,6 +96,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     }
     net::set(&mut rows, &sides, &factors);
     net::count(&mut rows, &factors);
+    split::set(&mut rows, newest);
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
     Comparison {
         a: side(newest, &b.host),

@@ -4,6 +4,7 @@ mod factors;
 mod families;
 mod gate;
 mod groups;
+mod split;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ const NAMED: usize = 2;
 
 /// A smaller rest is nothing.
 const NET_MIN: f64 = 0.000_5;
+/// Cases of which the terms are shown.
+const SPLITS: usize = 3;
 /// Lines of cases, and of notes beneath; `fathom compare --help` has what all words mean.
 const CASES: usize = 10;
 const NOTES: usize = 2;
@@ -126,10 +129,16 @@ fn cases(comparison: &Comparison, over_hosts: bool, all: bool, width: usize) -> 
         titles[CHANGE].0 = "net change";
     }
     let mut text = "\n".to_owned() + &columns.line(titles);
+    let mut splits = if all { usize::MAX } else { SPLITS };
+    let mut split_of = |row: &Compared| {
+        let is_split = splits > 0 && row.split.is_some() && row.word < ComparisonWord::Unchanged;
+        splits -= usize::from(is_split);
+        if is_split { split::line(row, width) } else { String::new() }
+    };
     let shown = if all { lines.len() } else { lines.len().min(CASES) };
     for line in &lines[..shown] {
         text += &match line {
-            FamilyLine::One(row) => row_lines(row, comparison, columns),
+            FamilyLine::One(row) => row_lines(row, comparison, columns) + &split_of(row),
             FamilyLine::Many(many) => family_lines(many, columns),
         };
     }

@@ -161,6 +161,9 @@ pub struct Compared {
     pub net: Option<Net>,
     /// What it is counted as.
     pub share: Share,
+    /// The difference by the terms of its model, if that is a sum of inputs that were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
 }
 
 impl Compared {
@@ -258,6 +261,31 @@ pub(super) fn slowness(better: Better, unit: Unit) -> Option<f64> {
         (Better::Lower, _) => Some(1.0),
         (Better::Neither, _) => None,
     }
+}
+
+/// A part of a difference, in the unit of the number.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SplitTerm {
+    /// The input of the model.
+    pub name: String,
+    /// B − A.
+    pub difference: f64,
+    /// Half of its 95 % interval.
+    pub error: f64,
+    /// B ÷ A of the input.
+    pub ratio: f64,
+}
+
+/// A difference and its parts, which add up to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Split {
+    /// B − A.
+    pub difference: f64,
+    /// The largest first.
+    pub terms: Vec<SplitTerm>,
+    /// What no term explains, and half of its 95 % interval.
+    pub unexplained: f64,
+    pub error: f64,
 }
 
 /// A case of both runs that could not be compared.

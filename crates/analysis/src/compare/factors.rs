@@ -95,7 +95,7 @@ fn factor(class: &'static str, votes: &[Vote<'_>], rows: &[Compared]) -> Option<
         median(&all).filter(|_| 2 * all.len() > votes.len())
     };
     // Half of normal values are within 0.67 deviations; a little more of those of few processes.
-    let scatter = votes.iter().map(|it| (it.slower - slower).abs() / it.deviation);
+    let scatter = near.iter().map(|it| (it.slower - slower).abs() / it.deviation);
     let scatter = median(&scatter.collect::<Vec<f64>>())
         .map_or(1.0, |it| (it / 0.71).clamp(1.0, SCATTER_MAX));
     let distance = |side: usize| of_members(&|row| row.distances.map(|it| it[side]));
@@ -175,7 +175,7 @@ fn name_moved(factors: &mut [Factor]) {
         least = least.max((factor.p_adjusted * (count - rank) as f64).min(1.0));
         factor.p_adjusted = least;
         // Cases that mostly disagree did not move together.
-        let is_common = 2 * factor.agree >= factor.members.len();
+        let is_common = 2 * factor.agree > factor.members.len();
         let is_large = factor.slower.ln().abs() > EFFECT_MIN.ln_1p();
         factor.moved = least < FALSE_ALARMS && is_large && is_common;
     }

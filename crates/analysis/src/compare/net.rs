@@ -12,6 +12,14 @@ use crate::statistics::{Z_95, benjamini_hochberg, student_tails};
 const SAYS_NOTHING: f64 = 0.3;
 
 impl Compared {
+    /// Whether nothing is left net of its class.
+    fn is_as_its_class(&self) -> bool {
+        self.net.is_some_and(|net| {
+            let [low, high] = net.interval;
+            (low <= 1.0 && 1.0 <= high) || net.ratio.ln().abs() <= EFFECT_MIN
+        })
+    }
+
     /// What it is counted as beside these factors.
     fn share_beside(&self, factors: &[Factor]) -> Share {
         let class = factors.iter().find(|it| Some(it.class) == self.class);
@@ -19,7 +27,7 @@ impl Compared {
         let width = self.interval.map_or(f64::INFINITY, |[low, high]| high / low - 1.0);
         match class {
             _ if word < ComparisonWord::Unchanged => Share::Differs,
-            Some(class) if class.moved => Share::WithClass,
+            Some(class) if class.moved && self.is_as_its_class() => Share::WithClass,
             _ if self.word == ComparisonWord::Unchanged => Share::Unchanged,
             Some(class) if class.unchanged_within.is_some() => Share::Unchanged,
             _ if width > SAYS_NOTHING => Share::SaysNothing,

@@ -4,7 +4,8 @@ use fathom_record::Record;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-use crate::statistics::{index, mean, standard_deviation};
+use super::comparison::PROCESSES_MIN;
+use crate::statistics::{index, mean, qn, qn_freedom, standard_deviation};
 
 /// Pairs of samples drawn for an error: it repeats to 4 %.
 pub(super) const RESAMPLES: usize = 300;
@@ -80,7 +81,13 @@ impl RowSides {
         const OF_MEDIAN: f64 = 1.57;
         let squares = |values: &[f64]| {
             let n = values.len() as f64;
-            Some((standard_deviation(values)?.powi(2) / n, n - 1.0))
+            // One interrupted process says nothing of how much the others differ; but of few
+            // processes Qn is too uncertain to find a change of 10 %.
+            let (deviation, freedom) = match values.len() < PROCESSES_MIN {
+                true => (standard_deviation(values)?, n - 1.0),
+                false => (qn(values)?, qn_freedom(values.len())),
+            };
+            Some((deviation.powi(2) / n, freedom))
         };
         let ((a, in_a), (b, in_b)) = (squares(&self.a.concat())?, squares(&self.b)?);
         let freedom = (a + b).powi(2) / (a * a / in_a + b * b / in_b);

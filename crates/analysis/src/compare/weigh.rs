@@ -100,6 +100,7 @@ pub(super) fn weigh(
         word,
         net: None,
         share: Share::default(),
+        split: None,
     };
     Some((row, sides_of_row))
 }

@@ -190,6 +190,7 @@ fn of_row(
         word,
         net: None,
         share: Share::default(),
+        split: None,
     })
 }
 

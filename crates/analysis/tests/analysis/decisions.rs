@@ -8,4 +8,5 @@ mod history;
 mod limits;
 mod reference;
 pub(crate) mod runs;
+mod split;
 mod strata;

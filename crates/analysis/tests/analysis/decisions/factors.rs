@@ -136,6 +136,24 @@ fn case_that_did_not_move_with_its_class_is_beside_it() {
     assert_eq!(row.net.unwrap().word, ComparisonWord::Slower);
 }
 
+/// Most calls are as fast, and some much slower: these are no scatter of the others.
+#[test]
+fn many_cases_beside_a_class_are_each_found() {
+    let a = cases("os.", 18, 100.0);
+    let mut b = cases("os.", 18, 98.0);
+    (0..8).for_each(|at| b[at] = case("os.", at, NS, 138.0 + at as f64));
+    let comparison = compared(a, b);
+    let kernel = factor(&comparison, "kernel entry").unwrap();
+    assert_eq!((kernel.agree, kernel.moved), (10, true), "{kernel:?}");
+    let differ = shares(&comparison).iter().filter(|(_, it)| *it == Share::Differs).count();
+    assert_eq!(differ, 8);
+    let mut half = cases("os.", 18, 98.0);
+    (0..9).for_each(|at| half[at] = case("os.", at, NS, 138.0 + at as f64));
+    let comparison = compared(cases("os.", 18, 100.0), half);
+    let kernel = factor(&comparison, "kernel entry").unwrap();
+    assert!(!kernel.moved, "half of its cases disagree: {kernel:?}");
+}
+
 #[test]
 fn gate_is_net_of_the_excepted_classes() {
     let run = |cpu: f64, kernel: f64| {
