@@ -1,7 +1,7 @@
 // The comparison of two runs: a few sentences, and a cell per case.
 
-import type { Compared, Comparison, Contents, Result } from './contents';
-import { STATES, letter, nameOf } from './contents';
+import type { Compared, Comparison, Contents, Factor, Result } from './contents';
+import { SHARES, STATES, letter, nameOf } from './contents';
 import { element } from './element';
 import { factor, percent } from './quantity';
 import { comparedTitle } from './tiles';
@@ -18,12 +18,6 @@ function isSpoiled({ word, core, interval }: Compared): boolean {
 
 const wordOf = (row: Compared): string =>
   isSpoiled(row) ? 'core speed' : row.word.replaceAll('_', ' ');
-
-/** `1 looks slower`, `2 look slower`. */
-function countedWord(word: string, count: number): string {
-  if (word === 'core speed') return `${count} inconclusive by core speed`;
-  return `${count} ${count === 1 ? word : word.replace('looks ', 'look ')}`;
-}
 
 /** The source of the noise between runs. */
 function noiseText(rows: Compared[], runs: number): string {
@@ -76,6 +70,57 @@ function only(contents: Contents, side: string, cases: Comparison['only_a']): No
   ];
 }
 
+/** `1.9 % slower`. */
+const changeOf = ({ slower }: Factor): string =>
+  `${percent(Math.abs(slower - 1))} ${slower > 1 ? 'slower' : 'faster'}`;
+
+/** What moved together. */
+function answer({ factors, rows }: Comparison): string {
+  const moved = factors.filter((it) => it.moved);
+  const differ = rows.some((row) => row.share === 'differs');
+  if (moved.length === 0)
+    return differ ? 'From A to B:' : 'From A to B nothing is shown to have changed:';
+  return `B is ${moved.map((it) => `${changeOf(it)} in ${it.class}`).join(', ')}:`;
+}
+
+/** What was recorded to differ beside a factor. */
+function coincidences({ core, distances, suspects }: Factor): string {
+  const all = (suspects ?? []).map(({ what, a, b }) => `${what}: ${a} → ${b}`);
+  if (core != null) all.unshift(`reference loop ${factor(core)} slower`);
+  if (distances != null)
+    all.unshift(`CPUs ${distances.map((ns) => ns.toFixed(0)).join(' → ')} ns apart`);
+  return all.join('; ');
+}
+
+/** The classes that moved, with what coincides with that. */
+function factorTable(factors: Factor[]): Node[] {
+  const moved = factors.filter((it) => it.moved);
+  if (moved.length === 0) return [];
+  const heads = ['moved together', 'change', '95 % interval', 'agree', 'coincides with'];
+  const signed = (ratio: number): string =>
+    `${ratio < 1 ? '−' : '+'}${percent(Math.abs(ratio - 1))}`;
+  const row = (one: Factor): Node =>
+    element(
+      'tr',
+      {},
+      element('th', { scope: 'row' }, one.class),
+      ...[
+        changeOf(one),
+        one.interval.map(signed).join(' … '),
+        `${one.agree} of ${one.members.length}`,
+        coincidences(one),
+      ].map((text) => element('td', {}, text)),
+    );
+  return [
+    element(
+      'table',
+      { class: 'factors' },
+      element('thead', {}, element('tr', {}, ...heads.map((head) => element('th', {}, head)))),
+      element('tbody', {}, ...moved.map(row)),
+    ),
+  ];
+}
+
 /** The comparison in one or two sentences. */
 export function compared(contents: Contents): Node[] {
   const { comparison } = contents;
@@ -89,16 +134,20 @@ export function compared(contents: Contents): Node[] {
     const none = 'The runs have no metric in common.';
     return [element('p', { class: 'warn' }, none), ...alone];
   }
-  const words = new Map<string, number>();
-  for (const row of rows) words.set(wordOf(row), (words.get(wordOf(row)) ?? 0) + 1);
-  const counts = [...words].map(([word, count]) => countedWord(word, count));
-  const looks = [...words.keys()].map((word) => word.startsWith('looks')).lastIndexOf(true);
-  if (looks >= 0) counts[looks] += ` (about ${Math.ceil(comparison.false_alarms)} by chance)`;
+  const shares = Object.entries(SHARES).map(([share, words]): [number, string] => [
+    rows.filter((row) => row.share === share).length,
+    words,
+  ]);
+  const counts = shares.filter(([count]) => count > 0).map(([count, words]) => `${count} ${words}`);
   if (not.length > 0) counts.push(`${not.length} not comparable`);
   const noise = rows.length > 0 ? ` ${noiseText(rows, runs)}` : '';
   const apart = apartText(comparison.hours_apart);
-  const lead = `From A to B: ${counts.join(', ')}.${noise}${apart}${coreText(rows, core)}`;
-  return [element('p', { class: 'lead answer-words' }, lead), ...alone];
+  const lead = `${answer(comparison)} ${counts.join(', ')}.${noise}${apart}${coreText(rows, core)}`;
+  return [
+    element('p', { class: 'lead answer-words' }, lead),
+    ...factorTable(comparison.factors),
+    ...alone,
+  ];
 }
 
 /** The comparison of a case. */

@@ -85,10 +85,38 @@ export interface Compared {
   /** The share within which nothing changed, if unchanged. */
   unchanged_within: number | null;
   word: string;
+  /** What is left of it net of its class. */
+  net: { ratio: number; interval: [number, number]; word: string } | null;
+  /** What it is counted as. */
+  share: keyof typeof SHARES;
+}
+
+/** The words for what a case of a comparison is counted as. */
+export const SHARES = {
+  differs: 'differ',
+  with_class: 'moved with their class',
+  unchanged: 'unchanged',
+  inconclusive: 'inconclusive',
+  says_nothing: 'too noisy',
+};
+
+/** What the cases that share a resource have in common. */
+export interface Factor {
+  class: string;
+  slower: number;
+  interval: [number, number];
+  moved: boolean;
+  agree: number;
+  members: unknown[];
+  core?: number | null;
+  distances?: [number, number] | null;
+  suspects?: { what: string; a: string; b: string }[];
 }
 
 export interface Comparison {
   noise_runs: number;
+  /** First those that moved. */
+  factors: Factor[];
   /** How many unchanged cases are expected to look changed by chance. */
   false_alarms: number;
   /** Hours between both runs, if they are many. */

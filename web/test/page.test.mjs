@@ -336,10 +336,11 @@ named('two runs share charts and have their ratios', async () => {
           ratio,
           interval,
           word,
+          share: at === 0 ? 'differs' : 'unchanged',
         };
       });
     const sides = { not_comparable: [], only_a: [], only_b: [] };
-    contents.comparison = { rows, ...sides, false_alarms: 1, noise_runs: 3 };
+    contents.comparison = { rows, ...sides, factors: [], false_alarms: 1, noise_runs: 3 };
     return contents;
   });
   const { page, log } = await open(chrome, two.path);
@@ -353,7 +354,7 @@ named('two runs share charts and have their ratios', async () => {
   assert.equal(await page.locator('#changes g.measured circle').count(), 12);
   assert.equal(await page.locator('#changes g.intervals line').count(), 12);
   assert.equal(await page.locator('#changes circle[stroke="var(--k2)"]').count(), 1);
-  assert.match(await page.locator('.lead').textContent(), /1 worse, 11 unchanged/);
+  assert.match(await page.locator('.lead').textContent(), /1 differ, 11 unchanged/);
   assert.equal(
     await page.locator('#table tbody tr').count(),
     two.contents.documents[0].records.length,

@@ -5,18 +5,22 @@
 
 mod comparison;
 mod core_speed;
+mod factors;
 mod gate;
 mod identity;
+mod net;
 mod noise;
 mod obstacle;
+mod sides;
+mod split;
 mod weigh;
 
 pub(crate) use core_speed::{RunRecord, stratum_of};
 pub(crate) use weigh::{changed_word, word_of};
 
 pub use comparison::{
-    Compared, Comparison, ComparisonAnswer, ComparisonCase, ComparisonSide, ComparisonWord, Gate,
-    Loss, Needs, NotComparable, NotGateable,
+    Compared, Comparison, ComparisonAnswer, ComparisonCase, ComparisonSide, ComparisonWord, Factor,
+    Gate, Loss, Needs, Net, NotComparable, NotGateable, Share, Split, SplitTerm,
 };
 pub use noise::{Noise, NoiseBy};
 pub use weigh::{UNCHANGED_MIN, UNCHANGED_TIMES};
@@ -27,8 +31,10 @@ use fathom_record::{Document, Host, MetricId, Params, State, Stratum};
 
 use self::identity::other_commands;
 use self::obstacle::{obstacle, other_parameters};
+use self::sides::RowSides;
 use crate::differences::{Difference, differences as of_runs};
 use crate::evidence;
+use crate::suspects::suspects;
 
 /// Compares run `b` with run `a`. The same documents, noise and seed give the same comparison.
 pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparison {
@@ -45,7 +51,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     let in_b = by_case(&[b]);
     let in_a = identity::as_named_in(by_case(a), &in_b);
     let mut differences = of_runs(newest, b);
-    let mut rows = Vec::new();
+    let (mut rows, mut sides) = (Vec::new(), Vec::new());
     let mut not_comparable = Vec::new();
     for (key @ (metric, params, _), records_a) in &in_a {
         let Some(record_b) = in_b.get(key).and_then(|records| records.last()) else { continue };
@@ -67,12 +73,15 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
                 reason,
             }),
             _ => {
-                let mut row = weigh::weigh(&fit, *record_b, noise, seed);
-                // What others did to one side looks like a change of the machine.
-                if fit.iter().chain([record_b]).any(|one| evidence::is_disturbed(one.record)) {
-                    row.iter_mut().for_each(|row| row.word = row.word.doubted());
-                }
-                rows.extend(row);
+                let Some((row, mut processes)) = weigh::weigh(&fit, *record_b, noise, seed) else {
+                    continue;
+                };
+                // What others did to one side looks like a change of the machine. The interval of
+                // two CPUs that are otherwise apart is one of each distance.
+                processes.is_doubted = row.distances.is_some()
+                    || fit.iter().chain([record_b]).any(|one| evidence::is_disturbed(one.record));
+                rows.push(row);
+                sides.push(processes);
             }
         }
     }
@@ -80,25 +89,19 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     not_comparable.extend(other_far_hosts(&in_a, &in_b));
     not_comparable.extend(identity::replaced(&in_a, &in_b));
     weigh::adjust(&mut rows);
-    // Unfiltered intervals are too narrow while the speed of the machine drifts or is
-    // autocorrelated.
-    if a.iter().chain([&b]).any(|run| run.run.verdict.state != State::Valid) {
-        let as_found = rows.iter_mut().filter(|row| row.stratum == Stratum::AsFound);
-        as_found.for_each(|row| row.word = row.word.doubted());
+    doubt(&mut rows, &mut sides, a.iter().chain([&b]));
+    let mut factors = factors::factors(&rows, &sides, seed);
+    for factor in factors.iter_mut().filter(|it| it.moved) {
+        factor.suspects = suspects(factor.class, &differences, [newest, b]);
     }
-    let moved = rows.iter_mut().filter(|row| row.distances.is_some());
-    moved.for_each(|row| row.word = row.word.doubted());
+    net::set(&mut rows, &sides, &factors);
+    net::count(&mut rows, &factors);
+    split::set(&mut rows, newest);
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
-    let mut within_a: Vec<Difference> = Vec::new();
-    for difference in others.iter().flat_map(|other| of_runs(other, newest)) {
-        if !within_a.contains(&difference) {
-            within_a.push(difference);
-        }
-    }
     Comparison {
         a: side(newest, &b.host),
-        more_a: others.into_iter().map(|other| side(other, &b.host)).collect(),
-        within_a,
+        more_a: others.iter().map(|other| side(other, &b.host)).collect(),
+        within_a: within(newest, &others),
         b: side(b, &newest.host),
         seed,
         noise_runs: noise.runs(),
@@ -106,12 +109,41 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         core: core_speed::changed(newest, b),
         hours_apart: hours_apart(newest, b),
         false_alarms: Comparison::false_alarms(&rows),
+        factors,
         gate: None,
         rows,
         not_comparable,
         only_a: only(&in_a, &in_b),
         only_b: only(&in_b, &in_a),
     }
+}
+
+/// Weakens the words of rows whose intervals are too narrow.
+fn doubt<'a>(
+    rows: &mut [Compared],
+    sides: &mut [RowSides],
+    mut runs: impl Iterator<Item = &'a &'a Document>,
+) {
+    // Unfiltered intervals are too narrow while the speed of the machine drifts or is
+    // autocorrelated.
+    let is_low = runs.any(|run| run.run.verdict.state != State::Valid);
+    for (row, sides) in rows.iter_mut().zip(sides) {
+        sides.is_doubted |= is_low && row.stratum == Stratum::AsFound;
+        if sides.is_doubted {
+            row.word = row.word.doubted();
+        }
+    }
+}
+
+/// In what the other runs of A differ from the newest of them.
+fn within(newest: &Document, others: &[&Document]) -> Vec<Difference> {
+    let mut all: Vec<Difference> = Vec::new();
+    for difference in others.iter().flat_map(|other| of_runs(other, newest)) {
+        if !all.contains(&difference) {
+            all.push(difference);
+        }
+    }
+    all
 }
 
 /// A comparison of two sides that are no runs, by its rows.
@@ -122,6 +154,7 @@ pub(crate) fn of_rows(
     seed: u64,
 ) -> Comparison {
     weigh::adjust(&mut rows);
+    net::count(&mut rows, &[]);
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
     Comparison {
         a,
@@ -134,6 +167,8 @@ pub(crate) fn of_rows(
         core: None,
         hours_apart: None,
         false_alarms: Comparison::false_alarms(&rows),
+        // What one host differs from the next in is no error of a class.
+        factors: Vec::new(),
         gate: None,
         rows,
         not_comparable,

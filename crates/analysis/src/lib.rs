@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod choice;
+pub mod classes;
 pub mod compare;
 pub mod core_state;
 pub mod crosscheck;
@@ -27,4 +28,5 @@ pub mod schedule;
 pub mod side_by_side;
 pub mod statistics;
 pub mod strata;
+pub mod suspects;
 pub mod typical;

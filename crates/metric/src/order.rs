@@ -27,7 +27,9 @@ impl Order<'_> {
             "cheaper than an operation that it includes: one of the two results was disturbed, or \
              the kernel has a fast path",
         );
-        Ok(claim.with_result(&name, limit, Unit::Nanoseconds))
+        // The case includes the other.
+        let part = self.factor * limit;
+        Ok(claim.with_result(&name, limit, Unit::Nanoseconds).with_part(part))
     }
 }
 

@@ -52,7 +52,7 @@ impl Sum<'_> {
                 1.0 => name.clone(),
                 times => format!("{times} × {name}"),
             };
-            inputs.push((name, value));
+            inputs.push((name, value, times * value));
         }
         if total <= 0.0 {
             return Err(NoModel::NoTime { formula, value: total });
@@ -61,8 +61,8 @@ impl Sum<'_> {
         let hardware = hardware.clamp(0.0, total);
         let software = total - hardware;
         let sum = Prediction::sum(hardware, software, self.tolerance, &formula, self.source);
-        let with = |sum: Prediction, (name, value): &(String, f64)| {
-            sum.with_result(name, *value, Unit::Nanoseconds)
+        let with = |sum: Prediction, (name, value, part): &(String, f64, f64)| {
+            sum.with_result(name, *value, Unit::Nanoseconds).with_part(*part)
         };
         Ok(inputs.iter().fold(sum, with).otherwise(self.otherwise))
     }
@@ -96,6 +96,8 @@ mod tests {
         assert_eq!(sum.formula, "2 × os.switch.process{set_bytes=0} − cpu.call");
         assert_eq!(sum.inputs[1].origin, Origin::this_run("cpu.call"));
         assert_eq!((sum.inputs[0].value, sum.if_above.as_str()), (1500.0, "a queue"));
+        let parts: Vec<Option<f64>> = sum.inputs.iter().map(|it| it.part).collect();
+        assert_eq!(parts, [Some(3000.0), Some(-100.0)], "they add up to the value");
     }
 
     #[test]

@@ -144,14 +144,15 @@ impl Prediction {
     /// Adds an input without unit.
     #[must_use]
     pub fn with_input(mut self, name: &str, value: f64, origin: Origin) -> Self {
-        self.inputs.push(Input { name: name.to_owned(), value, unit: None, origin });
+        self.inputs.push(Input { name: name.to_owned(), value, unit: None, origin, part: None });
         self
     }
 
     /// Adds an input with a unit.
     #[must_use]
     pub fn with_quantity(mut self, name: &str, value: f64, unit: Unit, origin: Origin) -> Self {
-        self.inputs.push(Input { name: name.to_owned(), value, unit: Some(unit), origin });
+        let (name, unit) = (name.to_owned(), Some(unit));
+        self.inputs.push(Input { name, value, unit, origin, part: None });
         self
     }
 
@@ -159,6 +160,15 @@ impl Prediction {
     #[must_use]
     pub fn with_result(self, name: &str, value: f64, unit: Unit) -> Self {
         self.with_quantity(name, value, unit, Origin::this_run(name))
+    }
+
+    /// Says what part of the number the last input makes up.
+    #[must_use]
+    pub fn with_part(mut self, part: f64) -> Self {
+        if let Some(input) = self.inputs.last_mut() {
+            input.part = Some(part);
+        }
+        self
     }
 
     /// The names of results among the inputs.
@@ -261,6 +271,10 @@ pub struct Input {
     pub unit: Option<Unit>,
     /// Where it comes from.
     pub origin: Origin,
+    /// The part of the number that it makes up, in the metric's unit; absent where the number is no
+    /// sum of parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<f64>,
 }
 
 /// Source of an input.

@@ -1,8 +1,11 @@
 //! Comparisons for the terminal.
 
+mod factors;
 mod families;
 mod gate;
 mod groups;
+mod split;
+mod verdict;
 
 use std::collections::BTreeMap;
 
@@ -34,16 +37,24 @@ const FACTS: usize = 4;
 /// Cases named that cannot be compared for one reason.
 const NAMED: usize = 2;
 
-/// Lines of notes beneath the table; `fathom compare --help` has what all words mean.
+/// A smaller rest is nothing.
+const NET_MIN: f64 = 0.000_5;
+/// Cases of which the terms are shown.
+const SPLITS: usize = 3;
+/// Lines of cases, and of notes beneath; `fathom compare --help` has what all words mean.
+const CASES: usize = 10;
 const NOTES: usize = 2;
 
 /// Width of both values.
 const VALUES: usize = 17;
 /// The columns that are looked at by their places.
 const BOTH: usize = 1;
+const INTERVAL: usize = 2;
 const PROCESSES: usize = 4;
+const CHANGE: usize = 5;
+const NET: usize = 6;
 
-static COLUMNS: [Column<()>; 6] = [
+static COLUMNS: [Column<()>; 7] = [
     Column::left("metric", &[], ()),
     // A case has one row: its name needs the room at 80 columns.
     Column::right("A → B", &[(100, VALUES)], ()),
@@ -51,12 +62,12 @@ static COLUMNS: [Column<()>; 6] = [
     Column::right("p", &[(110, 8)], ()),
     Column::right("processes", &[(110, 9)], ()),
     Column::left("change", &[(0, 21)], ()),
+    Column::right("net of class", &[(100, 12)], ()),
 ];
 
-/// One line: name, values, interval, p, processes, change.
-fn row(columns: &Lines, texts: [&str; 6], word: Style) -> String {
-    let last = texts.len() - 1;
-    let style = |at| if at == last { word } else { PLAIN };
+/// One line: name, values, interval, p, processes, change, net change.
+fn row(columns: &Lines, texts: [&str; 7], word: Style) -> String {
+    let style = |at| if at == CHANGE { word } else { PLAIN };
     columns.line((0..).zip(texts).map(|(at, text)| (text, style(at))))
 }
 
@@ -65,8 +76,8 @@ fn has_selected(comparison: &Comparison) -> bool {
     comparison.rows.iter().any(|row| row.stratum != Stratum::AsFound)
 }
 
-/// The verdict, the runs and their differences, the changes, the most important first, then the
-/// cases without a change and those that cannot be compared. A row for each case if `layout.all`.
+/// The answer, both sides and their differences, what moved together, and the cases that differ
+/// beside that, the most first. A row for each case as it is if `layout.all`.
 pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     rendered(comparison, None, layout)
 }
@@ -78,49 +89,116 @@ pub fn render_groups(groups: &GroupComparison, layout: &Layout) -> String {
 
 fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &Layout) -> String {
     let width = layout.width.clamp(NARROWEST, 140);
-    let columns = &Lines::new(width, if width >= 110 { 2 } else { 1 }, &COLUMNS);
     let mut text = String::new();
     if let Some(gate) = &comparison.gate {
-        text += &gate::verdict(gate, comparison.rows.len(), columns.line);
+        text += &gate::verdict(gate, comparison, width);
     }
-    text += &wrapped(&summary(comparison), columns.line, "", "  ");
+    text += &verdict::verdict(comparison, width);
     text += "\n";
-    text += &sides(comparison, layout.all, columns.line);
-    text += &groups.map_or_else(String::new, |it| groups::in_both(it, columns.line));
+    text += &sides(comparison, layout.all, width);
+    text += &groups.map_or_else(String::new, |it| groups::in_both(it, width));
     if let Some(gate) = &comparison.gate {
         text.push('\n');
-        text += &gate::details(gate, layout.all, columns.line);
+        text += &gate::details(gate, layout.all, width);
     }
-    text.push('\n');
-    let lines = families::lines(&comparison.rows, layout.all);
-    if !lines.is_empty() {
-        let mut titles = COLUMNS.each_ref().map(|column| (&*column.title, STRONG));
-        if groups.is_some() {
-            titles[PROCESSES].0 = "hosts";
-        }
-        text += &columns.line(titles);
-        for line in &lines {
-            text += &match line {
-                FamilyLine::One(row) => row_lines(row, comparison, columns),
-                FamilyLine::Many(many) => family_lines(many, columns),
-            };
-        }
+    text += &factors::lines(&comparison.factors, layout.all, width);
+    text += &cases(comparison, groups.is_some(), layout.all, width);
+    text += &groups.map_or_else(String::new, |it| groups::changed(it, layout.all, width));
+    text + &paint_lines(FAINT, &notes(comparison, groups, layout.all, width))
+}
+
+/// The cases that differ beside their class, in [`CASES`] lines, or a row for each as it is.
+fn cases(comparison: &Comparison, over_hosts: bool, all: bool, width: usize) -> String {
+    let is_net = comparison.factors.iter().any(|it| it.moved);
+    let columns = Lines::new(width, if width >= 110 { 2 } else { 1 }, &COLUMNS);
+    let columns = &columns.retain(|at| at != NET || (all && is_net));
+    let rows = match all {
+        true => comparison.rows.clone(),
+        false => verdict::differing(comparison),
+    };
+    let lines = families::lines(&rows, all);
+    if lines.is_empty() {
+        return String::new();
     }
-    if !layout.all {
-        text += &quiet(&comparison.rows, columns.line);
+    let mut titles = COLUMNS.each_ref().map(|column| (&*column.title, STRONG));
+    if over_hosts {
+        titles[PROCESSES].0 = "hosts";
     }
-    text += &groups.map_or_else(String::new, |it| groups::changed(it, layout.all, columns.line));
-    if !comparison.rows.is_empty() {
-        let foot = match groups {
-            Some(groups) => groups::foot(groups, columns.line),
-            None => foot(comparison, &lines, (columns, layout.all)),
+    if is_net && !all {
+        (titles[0].0, titles[INTERVAL].0) = ("beside their class", "net 95 %");
+        titles[CHANGE].0 = "net change";
+    }
+    let mut text = "\n".to_owned() + &columns.line(titles);
+    let mut splits = if all { usize::MAX } else { SPLITS };
+    let mut split_of = |row: &Compared| {
+        let is_split = splits > 0 && row.split.is_some() && row.word < ComparisonWord::Unchanged;
+        splits -= usize::from(is_split);
+        if is_split { split::line(row, width) } else { String::new() }
+    };
+    let shown = if all { lines.len() } else { lines.len().min(CASES) };
+    for line in &lines[..shown] {
+        text += &match line {
+            FamilyLine::One(row) => row_lines(row, comparison, columns) + &split_of(row),
+            FamilyLine::Many(many) => family_lines(many, columns),
         };
-        text += &paint_lines(FAINT, &foot);
     }
-    text += &not_comparable(comparison, layout.all, columns.line);
-    text += &only("A", &comparison.only_a, columns.line);
-    text += &only("B", &comparison.only_b, columns.line);
+    let count = |line: &FamilyLine<'_>| match line {
+        FamilyLine::One(_) => 1,
+        FamilyLine::Many(many) => many.members.len(),
+    };
+    let more: usize = lines[shown..].iter().map(count).sum();
+    if more > 0 {
+        text += &format!("{} more (`--all`)\n", counted(more, "case"));
+    }
     text
+}
+
+/// What could not be compared, and what intervals leave out; in [`NOTES`] lines unless `all` is
+/// asked for.
+fn notes(
+    comparison: &Comparison,
+    groups: Option<&GroupComparison>,
+    all: bool,
+    width: usize,
+) -> String {
+    let mut text = match groups {
+        Some(groups) => groups::foot(groups, width),
+        None => single(comparison, width),
+    };
+    text += &not_comparable(comparison, all, width);
+    text += &only("A", &comparison.only_a, width);
+    text += &only("B", &comparison.only_b, width);
+    if all || comparison.rows.is_empty() || text.lines().count() <= NOTES {
+        return text;
+    }
+    let counts = [
+        (comparison.not_comparable.len(), "not comparable"),
+        (comparison.only_a.len(), "only in A"),
+        (comparison.only_b.len(), "only in B"),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+    let head = groups.map_or_else(|| single(comparison, width), |it| groups::foot(it, width));
+    head + &wrapped(&format!("Cases: {} (`--all`)", counts.join(", ")), width, "", "  ")
+}
+
+/// What is not in the intervals of commands that measure once.
+fn single(comparison: &Comparison, width: usize) -> String {
+    let rows = &comparison.rows;
+    let within = rows.iter().filter(|row| row.ratio.is_some() && is_single(row)).count();
+    let words = match within {
+        0 if rows.is_empty() || !rows.iter().all(|it| is_single(it) && it.ratio.is_none()) => {
+            return String::new();
+        }
+        0 => "one process on a side: no ratio and no interval; `--all` prints the values of both \
+              runs"
+            .to_owned(),
+        _ => format!(
+            "{} of one process a side: intervals do not include run-to-run variation",
+            counted(within, "case")
+        ),
+    };
+    wrapped(&words, width, "", "  ")
 }
 
 /// A line for each reason: how many cases, and the first of them; all of them if `all`.
@@ -235,10 +313,6 @@ fn side_words(side: &ComparisonSide) -> String {
     words
 }
 
-fn is_looks(row: &Compared) -> bool {
-    (ComparisonWord::LooksSlower..=ComparisonWord::LooksChanged).contains(&row.word)
-}
-
 /// Whether a side rests on the first visits although clean ones were looked for.
 fn is_as_found(row: &Compared) -> bool {
     row.stratum == Stratum::AsFound && row.visits_a.max(row.visits_b) > 0
@@ -284,7 +358,11 @@ fn row_lines(row: &Compared, comparison: &Comparison, columns: &Lines) -> String
     };
     let p = row.p.map_or(NOTHING.to_owned(), p_text);
     let processes = format!("{}/{}", row.processes_a, row.processes_b);
-    let texts = [&name, &values, &limits(row.interval), &p, &processes, &word];
+    let net = row.net.map_or(NOTHING.to_owned(), |net| {
+        let is_nothing = (net.ratio - 1.0).abs() < NET_MIN;
+        if is_nothing { percent(0.0) } else { signed_percent(net.ratio) }
+    });
+    let texts = [&name, &values, &limits(row.interval), &p, &processes, &word, &net];
     text + &self::row(columns, texts.map(String::as_str), style(row.word))
 }
 
@@ -305,31 +383,6 @@ pub(crate) fn change_words(word: ComparisonWord, ratio: Option<f64>, before: &st
     }
 }
 
-/// Unchanged and inconclusive cases by group: how many, and within which margins.
-fn quiet(rows: &[Compared], width: usize) -> String {
-    let mut text = String::new();
-    for word in [ComparisonWord::Unchanged, ComparisonWord::Inconclusive] {
-        let of_word: Vec<&Compared> = rows.iter().filter(|row| row.word == word).collect();
-        if of_word.is_empty() {
-            continue;
-        }
-        let list = group_counts(of_word.iter().map(|row| &row.metric));
-        let mut words = format!("{}: {}: {list}", text_of(word), counted(of_word.len(), "case"));
-        let mut margins: Vec<f64> = of_word.iter().filter_map(|row| row.unchanged_within).collect();
-        margins.sort_by(f64::total_cmp);
-        if let [least, .., most] = margins.as_slice() {
-            let middle = margins[margins.len() / 2];
-            let [least, middle, most] = [*least, middle, *most].map(|it| glued(&whole_percent(it)));
-            words += &match least == most {
-                true => format!("; each within {most}"),
-                false => format!("; each within {least} to {most}, half of them within {middle}"),
-            };
-        }
-        text += &wrapped(&words, width, "", "  ");
-    }
-    text
-}
-
 /// One line for cases of one metric with the same word.
 fn family_lines(many: &Many<'_>, columns: &Lines) -> String {
     let mark = mark(false, many.members.iter().any(|row| row.noisy_a || row.noisy_b));
@@ -341,7 +394,7 @@ fn family_lines(many: &Many<'_>, columns: &Lines) -> String {
     let values = change(most.a, most.b, most.unit, VALUES);
     let values = if width_of(&values) > VALUES { String::new() } else { values };
     let up_to = change_words(first, most.ratio, "≤ ");
-    let texts = [&name, &values, &limits(many.hull()), "", "", &up_to];
+    let texts = [&name, &values, &limits(many.hull()), "", "", &up_to, ""];
     text + &row(columns, texts, style(first))
 }
 
@@ -394,14 +447,6 @@ pub(crate) fn text_of(word: ComparisonWord) -> &'static str {
     }
 }
 
-/// A count of cases: `1 looks slower`, `2 look slower`.
-fn counted_word(count: usize, word: ComparisonWord) -> String {
-    match (word, count) {
-        (_, 1) => format!("1 {}", text_of(word)),
-        _ => format!("{count} {}", text_of(word).replace("looks ", "look ")),
-    }
-}
-
 pub(crate) fn style(word: ComparisonWord) -> Style {
     match word {
         ComparisonWord::Slower | ComparisonWord::Worse => BAD,
@@ -414,122 +459,6 @@ pub(crate) fn style(word: ComparisonWord) -> Style {
             PLAIN
         }
         ComparisonWord::Inconclusive => FAINT,
-    }
-}
-
-/// What is special in this comparison, in [`NOTES`] lines unless `all` is asked for.
-fn foot(
-    comparison: &Comparison,
-    lines: &[FamilyLine<'_>],
-    (columns, all): (&Lines, bool),
-) -> String {
-    let mut notes = state_notes(comparison);
-    notes.extend(noise_notes(comparison));
-    let within = comparison.rows.iter().filter(|row| row.ratio.is_some() && is_single(row)).count();
-    if within > 0 {
-        notes.push(format!(
-            "{} of one process a side: intervals do not include run-to-run variation",
-            counted(within, "case")
-        ));
-    }
-    if comparison.rows.iter().all(|row| is_single(row) && row.ratio.is_none()) {
-        let values = if lines.is_empty() { "; `--all` prints the values of both runs" } else { "" };
-        notes.push(format!("one process on a side: no ratio and no interval{values}"));
-    }
-    noted(&notes, if all { usize::MAX } else { NOTES }, columns.line)
-}
-
-/// The first of these notes that fit into so many lines, and how many do not.
-fn noted(notes: &[String], lines: usize, width: usize) -> String {
-    let with = |kept: usize, last: String| {
-        let notes = [&notes[..kept], &[last][..]].concat();
-        Some(wrapped(&notes.join("; "), width, "", "  ")).filter(|it| it.lines().count() <= lines)
-    };
-    let more = |kept: usize| {
-        let more = counted(notes.len() - kept, "more note");
-        with(kept, glued(&format!("{more}: `--all`")))
-    };
-    let whole = with(notes.len(), "all words: `fathom compare --help`".to_owned());
-    let bare = || notes.split_last().and_then(|(last, rest)| with(rest.len(), last.clone()));
-    whole.or_else(bare).or_else(|| (0..notes.len()).rev().find_map(more)).unwrap_or_default()
-}
-
-/// Where B and A were not measured alike.
-fn noise_notes(comparison: &Comparison) -> Vec<String> {
-    let mut notes = Vec::new();
-    let runs = 1 + comparison.more_a.len();
-    let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
-    if fewer > 0 {
-        let rest = if fewer == 1 { "rests" } else { "rest" };
-        notes.push(format!("{} {rest} on fewer than {runs} runs of A", counted(fewer, "case")));
-    }
-    let moved = comparison.rows.iter().filter(|row| row.distances.is_some()).count();
-    if let Some([a, b]) = comparison.rows.iter().find_map(|row| row.distances) {
-        notes.push(format!(
-            "in {} the hypervisor had placed the CPUs otherwise: {a:.0} ns apart in A, {b:.0} ns \
-             in B; a change only looks like one",
-            counted(moved, "case")
-        ));
-    }
-    notes
-}
-
-/// Notes on the state of the core in which cases are compared.
-fn state_notes(comparison: &Comparison) -> Vec<String> {
-    let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
-    let mut notes = Vec::new();
-    if has_selected(comparison) && found > 0 {
-        notes.push(format!("{}: over all processes, the others in one state", glued("°")));
-    }
-    let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();
-    if spoiled > 0 {
-        notes.push(format!(
-            "{}: in {} the core was faster on one side (reference loop), by at least the change",
-            glued(CORE_SPEED),
-            counted(spoiled, "case")
-        ));
-    }
-    notes
-}
-
-fn summary(comparison: &Comparison) -> String {
-    if comparison.rows.is_empty() {
-        return "Nothing in these runs is comparable.".to_owned();
-    }
-    let all = comparison.rows.len();
-    let is_certain = |row: &&Compared| row.word < ComparisonWord::LooksSlower;
-    let certain = comparison.rows.iter().filter(is_certain).count();
-    let looks = comparison.rows.iter().filter(|row| is_looks(row)).count();
-    let mut parts = Vec::new();
-    let mut rows = comparison.rows.as_slice();
-    while let Some(first) = rows.first() {
-        let count = rows.iter().take_while(|row| row.word == first.word).count();
-        let mut part = glued(&counted_word(count, first.word));
-        if is_certain(&first) {
-            let size = glued(&percent((first.ratio.unwrap_or(1.0) - 1.0).abs()));
-            let most = if count > 1 { "most: " } else { "" };
-            part += &format!(" ({most}{}, {size})", named(&first.metric, &first.params));
-        }
-        parts.push(part);
-        rows = &rows[count..];
-        if is_looks(first) && !rows.first().is_some_and(is_looks) {
-            let chance = format!("(about {:.0} by chance)", comparison.false_alarms.ceil());
-            parts.last_mut().expect("a part").push_str(&format!(" {}", glued(&chance)));
-        }
-    }
-    let (counts, of) = (parts.join(", "), counted(all, "case"));
-    match certain {
-        0 if comparison.a.noisy.is_some() || comparison.b.noisy.is_some() => format!(
-            "Nothing is shown to have changed: a run is of low quality, measure it again. {of}: \
-             {counts}."
-        ),
-        // By chance alone, twice as many are rare.
-        0 if looks as f64 > 2.0 * comparison.false_alarms.ceil() => format!(
-            "Nothing is shown to have changed, but more cases look changed than expected by \
-             chance: measure both again, with more processes. {of}: {counts}."
-        ),
-        0 => format!("Nothing is shown to have changed. {of}: {counts}."),
-        _ => format!("{certain} of {of} changed: {counts}."),
     }
 }
 

@@ -13,6 +13,7 @@ mod derived;
 mod effects;
 mod episodes;
 mod experiment;
+mod factors;
 mod fleet;
 mod gate;
 mod highest;

@@ -3,8 +3,8 @@
 use crate::section::Section;
 use crate::worlds::WORLDS;
 use crate::{
-    Trials, comparisons, coverage, derived, effects, episodes, fleet, gate, highest, load, machine,
-    many, stopping, strata, tails, trimmed, within,
+    Trials, comparisons, coverage, derived, effects, episodes, factors, fleet, gate, highest, load,
+    machine, many, stopping, strata, tails, trimmed, within,
 };
 
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Findings {
 type Simulation = fn(Trials) -> Section;
 
 /// The parts of the page, in order.
-const PARTS: [(&str, Simulation); 16] = [
+const PARTS: [(&str, Simulation); 17] = [
     ("intervals over processes", coverage::section),
     ("episodes", episodes::section),
     ("a plan after a pilot", stopping::section),
@@ -28,6 +28,7 @@ const PARTS: [(&str, Simulation); 16] = [
     ("the trimmed protocol", trimmed::section),
     ("comparisons", comparisons::section),
     ("comparisons of many cases", |trials| many::section(trials.divided(10))),
+    ("common factors", |trials| factors::section(trials.divided(40))),
     ("the gate", gate::section),
     ("the machine", machine::section),
     ("saturation of a load", load::section),
@@ -88,6 +89,9 @@ Conclusions:
   processes as with 20, also for two different distributions. A slowdown of 2 % is called *unchanged
   within 2 %* in fewer than 5 % of comparisons. A comparison **cannot** separate a change from an
   effect that makes one run as a whole slower than the next.
+- The interval of a factor that a class of cases has in common keeps 93 % to 97 %, and in at most
+  5 % of comparisons a class is named that did not move. Of cases that are 10 % slower than their
+  class, 9 of 10 are found where their interval is within 3 %.
 - With stored noise the gate of an unchanged machine passes in at least 16 of 20 comparisons and
   fails in at most one, and at most 5 % of the cases look changed. Runs that differ as a whole, with
   noise that is not known, leave most gates undecided.

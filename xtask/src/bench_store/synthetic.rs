@@ -150,6 +150,7 @@ fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
         value: 2.6e9,
         unit: Some(fathom_record::Unit::Hertz),
         origin: Origin::Host { fact: "cpu.tsc_hz".to_owned(), read_at: String::new() },
+        part: None,
     };
     let prediction = Prediction::sum(level, 0.2 * level, 0.3, about.model, about.source);
     record.prediction = Some(Prediction { inputs: vec![input], ..prediction });

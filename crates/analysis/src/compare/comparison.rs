@@ -5,9 +5,12 @@ use serde::Serialize;
 
 use super::noise::NoiseBy;
 use crate::differences::Difference;
+use crate::suspects::Suspect;
 
 /// The share of false findings among the cases called changed.
 pub(super) const FALSE_DISCOVERY_RATE: f64 = 0.05;
+/// Smaller changes are not reported.
+pub(super) const EFFECT_MIN: f64 = 0.01;
 /// Level of the intervals of ratios.
 const LEVEL: f64 = 0.95;
 /// With fewer processes on a side, the verdict is "looks faster" or "looks slower".
@@ -40,6 +43,8 @@ pub struct Comparison {
     pub hours_apart: Option<f64>,
     /// How many unchanged cases are expected to look changed by chance.
     pub false_alarms: f64,
+    /// What moved together: of each class with enough cases, first those that moved.
+    pub factors: Vec<Factor>,
     /// What a gate says, if the caller asked for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
@@ -107,6 +112,8 @@ pub struct Compared {
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
+    /// The resource that it shares with other cases, if it is one of a class.
+    pub class: Option<&'static str>,
     /// The visits that are compared on both sides.
     pub stratum: Stratum,
     /// Median of the process medians in A.
@@ -150,6 +157,13 @@ pub struct Compared {
     pub unchanged_within: Option<f64>,
     /// What it amounts to.
     pub word: ComparisonWord,
+    /// What is left of it net of its class; absent without a ratio.
+    pub net: Option<Net>,
+    /// What it is counted as.
+    pub share: Share,
+    /// The difference by the terms of its model, if that is a sum of inputs that were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
 }
 
 impl Compared {
@@ -163,6 +177,115 @@ impl Compared {
     pub(super) fn size(&self) -> f64 {
         self.ratio.filter(|ratio| *ratio > 0.0).map_or(0.0, |ratio| ratio.ln().abs())
     }
+}
+
+/// A case net of its class.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Net {
+    /// B ÷ A ÷ the factor of the class, if that moved.
+    pub ratio: f64,
+    /// Its 95 % interval.
+    pub interval: [f64; 2],
+    /// Two-sided p of Welch's test on the logarithms of process medians, allowing for the number
+    /// of cases (Benjamini and Hochberg).
+    pub p_adjusted: f64,
+    /// The word for what is left.
+    pub word: ComparisonWord,
+}
+
+/// What a case is counted as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// It differs net of its class.
+    Differs,
+    /// It moved with its class.
+    WithClass,
+    /// It, or its class, is unchanged.
+    Unchanged,
+    /// Neither a change nor its absence is shown.
+    #[default]
+    Inconclusive,
+    /// The same, with an interval wider than 30 %.
+    SaysNothing,
+}
+
+/// How much slower the cases of a class are in B.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Factor {
+    pub class: &'static str,
+    /// How many times as long a time is; how many times lower a rate.
+    pub slower: f64,
+    /// Its 95 % interval.
+    pub interval: [f64; 2],
+    /// Two-sided, allowing for the number of classes (Holm).
+    pub p_adjusted: f64,
+    /// Whether it moved: by more than 1 %, by the adjusted p, and most cases agree.
+    pub moved: bool,
+    /// The margin in which it is unchanged, if that is shown.
+    pub unchanged_within: Option<f64>,
+    /// How many times more its cases differ from it than their processes explain, at least 1: what
+    /// differs from run to run.
+    pub scatter: f64,
+    /// Cases that agree with the factor within their errors.
+    pub agree: usize,
+    /// Cases of which it was computed.
+    pub members: Vec<ComparisonCase>,
+    /// Visits of these: cases of one share its errors.
+    pub visits: usize,
+    /// How many times slower the core was in the processes of most of these cases, by their
+    /// reference loops; absent where it was as fast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core: Option<f64>,
+    /// How far apart both CPUs were in A and in B, in nanoseconds, if that changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distances: Option<[f64; 2]>,
+    /// Recorded differences that can move it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suspects: Vec<Suspect>,
+}
+
+impl Factor {
+    /// What the factor makes of the number of a case, B ÷ A.
+    pub(super) fn effect_on(&self, row: &Compared) -> f64 {
+        if slowness(row.better, row.unit) == Some(-1.0) { 1.0 / self.slower } else { self.slower }
+    }
+}
+
+/// The sign by which a number says that something is slower.
+pub(super) fn slowness(better: Better, unit: Unit) -> Option<f64> {
+    match (better, unit) {
+        (_, Unit::Bytes | Unit::Ratio) => None,
+        // Of a frequency neither direction is better.
+        (Better::Higher, _) | (_, Unit::Hertz) => Some(-1.0),
+        (Better::Lower, _) => Some(1.0),
+        (Better::Neither, _) => None,
+    }
+}
+
+/// A part of a difference, in the unit of the number.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SplitTerm {
+    /// The input of the model.
+    pub name: String,
+    /// B − A.
+    pub difference: f64,
+    /// Half of its 95 % interval.
+    pub error: f64,
+    /// B ÷ A of the input.
+    pub ratio: f64,
+}
+
+/// A difference and its parts, which add up to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Split {
+    /// B − A.
+    pub difference: f64,
+    /// The largest first.
+    pub terms: Vec<SplitTerm>,
+    /// What no term explains, and half of its 95 % interval.
+    pub unexplained: f64,
+    pub error: f64,
 }
 
 /// A case of both runs that could not be compared.
@@ -284,6 +407,9 @@ pub struct NotGateable {
 pub struct Gate {
     /// The largest loss that passes, as a share.
     pub limit: f64,
+    /// Classes whose factor is no loss of their cases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
     pub answer: ComparisonAnswer,
     /// What the caller takes *undecided* for; absent where it stays undecided.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,10 +14,24 @@ impl Comparison {
     /// Judges the comparison by a limit (0.05 for 5 %).
     #[must_use]
     pub fn gate(&self, limit: f64, undecided_as: Option<ComparisonAnswer>) -> Gate {
+        self.gate_except(&[], limit, undecided_as)
+    }
+
+    /// The same, with the cases of these classes net of what moved their class.
+    #[must_use]
+    pub fn gate_except(
+        &self,
+        except: &[String],
+        limit: f64,
+        undecided_as: Option<ComparisonAnswer>,
+    ) -> Gate {
         let is_low =
             [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
         let (mut lost, mut undecided, mut not_gateable) = (Vec::new(), Vec::new(), Vec::new());
-        for row in &self.rows {
+        let is_net =
+            |row: &Compared| row.class.is_some_and(|it| except.iter().any(|one| one == it));
+        let as_judged = |row: &Compared| if is_net(row) { row.as_net() } else { row.clone() };
+        for row in &self.rows.iter().map(as_judged).collect::<Vec<Compared>>() {
             let Compared { metric, params, .. } = row;
             let (metric, params) = (metric.clone(), params.clone());
             let Some(loss) = row.loss_interval().filter(|_| row.is_gateable(limit)) else {
@@ -50,7 +64,8 @@ impl Comparison {
             (true, true) => ComparisonAnswer::Pass,
             (true, false) => ComparisonAnswer::Undecided,
         };
-        Gate { limit, answer, undecided_as, gateable, lost, undecided, not_gateable }
+        let except = except.to_vec();
+        Gate { limit, except, answer, undecided_as, gateable, lost, undecided, not_gateable }
     }
 }
 

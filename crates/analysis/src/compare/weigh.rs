@@ -1,17 +1,19 @@
 //! The verdict on one case of a comparison.
 
-use fathom_record::{Estimate, NotSelected, Record, State, Unit};
+use fathom_record::{Better, Estimate, NotSelected, Record, State, Unit};
 
-use super::comparison::{Compared, ComparisonWord, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN};
+use super::comparison::{
+    Compared, ComparisonWord, EFFECT_MIN, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Share,
+};
 use super::core_speed::{RunRecord, distances, explains, slower, stratum_of};
 use super::noise::{Noise, NoiseBy};
+use super::sides::RowSides;
+use crate::classes::class;
 use crate::statistics::{
     Ratio, Z_90, Z_95, benjamini_hochberg, mann_whitney, median, prediction_half_width,
     ratio_to_runs,
 };
 
-/// Smaller changes are not reported.
-const EFFECT_MIN: f64 = 0.01;
 /// The smallest margin of equivalence.
 pub const UNCHANGED_MIN: f64 = 0.02;
 /// The interval of an unchanged ratio is about as wide as the noise and is anywhere within it, so a
@@ -28,7 +30,7 @@ pub(super) fn weigh(
     b: RunRecord<'_>,
     learned: &Noise,
     seed: u64,
-) -> Option<Compared> {
+) -> Option<(Compared, RowSides)> {
     let first = a.first()?.record;
     let all: Vec<RunRecord<'_>> = a.iter().copied().chain([b]).collect();
     let stratum = stratum_of(&all);
@@ -69,11 +71,13 @@ pub(super) fn weigh(
             (None, false) => ComparisonWord::Inconclusive,
         }
     });
-    Some(Compared {
+    let sides_of_row = RowSides::new(record, &runs, &in_b);
+    let row = Compared {
         metric: first.metric.clone(),
         params: first.params.clone(),
         unit: first.unit,
         better: record.better,
+        class: class(&first.metric, &first.params),
         stratum,
         a: median(&in_a)?,
         b: median(&in_b)?,
@@ -94,7 +98,11 @@ pub(super) fn weigh(
         distances: distances(a, b),
         unchanged_within,
         word,
-    })
+        net: None,
+        share: Share::default(),
+        split: None,
+    };
+    Some((row, sides_of_row))
 }
 
 /// The error of a ratio because the core's speed drifted on both sides, as a share.
@@ -175,11 +183,15 @@ pub(crate) fn word_of(
 }
 
 pub(crate) fn changed_word(grew: bool, few: bool, record: &Record) -> ComparisonWord {
-    let speed = match record.unit {
+    word_for(grew, few, record.better, record.unit)
+}
+
+pub(super) fn word_for(grew: bool, few: bool, better: Better, unit: Unit) -> ComparisonWord {
+    let speed = match unit {
         Unit::Nanoseconds | Unit::BytesPerSecond | Unit::PerSecond | Unit::Hertz => true,
         Unit::Bytes | Unit::Ratio => false,
     };
-    match (record.better.improves(grew), few, speed) {
+    match (better.improves(grew), few, speed) {
         (Some(true), false, true) => ComparisonWord::Faster,
         (Some(false), false, true) => ComparisonWord::Slower,
         (Some(true), false, false) => ComparisonWord::Better,

@@ -8,9 +8,10 @@ use super::facts::{Facts, dividing};
 use super::rows::{AnalysisRow, cases, rows};
 use super::series::{FALSE_DISCOVERY_RATE, SeriesSide as Number};
 use super::{Fleet, FleetLimits, FleetMember, FleetSubject, key, names};
+use crate::classes::class;
 use crate::compare::{
-    Compared, Comparison, ComparisonSide, ComparisonWord, NotComparable, changed_word, of_rows,
-    word_of,
+    Compared, Comparison, ComparisonSide, ComparisonWord, NotComparable, Share, changed_word,
+    of_rows, word_of,
 };
 use crate::differences::Difference;
 use crate::statistics::{
@@ -165,6 +166,7 @@ fn of_row(
         params: first.params.clone(),
         unit: first.unit,
         better: first.better,
+        class: class(&first.metric, &first.params),
         stratum: row.stratum,
         a: median(&a).unwrap_or(f64::NAN),
         b: median(&b).unwrap_or(f64::NAN),
@@ -186,6 +188,9 @@ fn of_row(
         distances: None,
         unchanged_within,
         word,
+        net: None,
+        share: Share::default(),
+        split: None,
     })
 }
 

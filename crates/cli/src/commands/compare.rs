@@ -61,8 +61,8 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
 
 fn add_gate(comparison: &mut Comparison, arguments: &CompareArguments) {
     if let Some(limit) = arguments.fail_on {
-        comparison.gate =
-            Some(comparison.gate(limit, arguments.undecided.map(ComparisonAnswer::from)));
+        let undecided = arguments.undecided.map(ComparisonAnswer::from);
+        comparison.gate = Some(comparison.gate_except(&arguments.except, limit, undecided));
     }
 }
 

@@ -488,7 +488,7 @@ fn steps_are_in_the_order_of_clients_in_all_views() {
     let history = env.stdout("history load.throughput");
     let at = |text: &str| history.find(text).unwrap_or_else(|| panic!("{text}: {history}"));
     assert!(at("{clients=1,") < at("{clients=2,") && at("{clients=2,") < at("{clients=3,"));
-    let compared = unwrapped_stdout(&env.exec(&format!("compare {valid} {with_invalid}")));
+    let compared = unwrapped_stdout(&env.exec(&format!("compare --all {valid} {with_invalid}")));
     assert!(compared.contains("one process a side") || compared.contains("no ratio"), "{compared}");
     // One line for a step that is invalid in a run, not one for each metric.
     assert_eq!(compared.matches("not comparable, invalid in B").count(), 1, "{compared}");

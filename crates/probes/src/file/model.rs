@@ -38,8 +38,10 @@ pub(super) fn block_read(
                   is cached, so that the copy takes as long as its loads";
     Ok(Prediction::sum(copy_ns, call_ns, tolerance, &formula, source)
         .with_result(&call_name, call_ns, Unit::Nanoseconds)
+        .with_part(call_ns)
         .with_quantity("block", bytes, Unit::Bytes, Origin::Case)
         .with_result(&name, rate, Unit::BytesPerSecond)
+        .with_part(copy_ns)
         .if_above("kernel overhead per page, or the data is further away")
         .if_below("the data is nearer, or the kernel copies faster than a loop of loads reads"))
 }

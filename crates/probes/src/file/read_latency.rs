@@ -157,6 +157,7 @@ fn copied(case: &ProbeCase, is_random: bool, host: &Host, known: &Inputs<'_>) ->
     let whole = Prediction::sum(hardware, software, 0.3, &formula, &read.source);
     Ok(Prediction { inputs: read.inputs, if_below: read.if_below, ..whole }
         .with_result("memory.latency.dram", load_ns, Unit::Nanoseconds)
+        .with_part(2.0 * load_ns)
         .if_above(&format!("{}, or TLB misses of the page cache's 4K pages", read.if_above)))
 }
 
@@ -173,7 +174,9 @@ fn returned(read: Prediction, known: &Inputs<'_>) -> Model {
     let Prediction { inputs, if_above, if_below, .. } = read;
     Ok(Prediction { inputs, if_above, if_below, ..whole }
         .with_result(&format!("os.syscall{called}"), called_ns, Unit::Nanoseconds)
-        .with_result(&format!("os.syscall{bare}"), bare_ns, Unit::Nanoseconds))
+        .with_part(called_ns)
+        .with_result(&format!("os.syscall{bare}"), bare_ns, Unit::Nanoseconds)
+        .with_part(-bare_ns))
 }
 
 /// Blocks from a device: each read as past the page cache, then copied from it. In order this is a
@@ -214,7 +217,8 @@ fn fetched(case: &ProbeCase, direct: Params, warm: Params, known: &Inputs<'_>) -
     let least = 0.7 * (hardware + sum.software.unwrap_or(0.0));
     let bound = Prediction::at_least(least, &format!("≥ 0.7 × ({formula})"), &sum.source);
     let Prediction { inputs, if_below, .. } = sum;
-    Ok(Prediction { inputs, if_below, ..bound }.with_result(&name, rate, Unit::BytesPerSecond))
+    let bound = Prediction { inputs, if_below, ..bound };
+    Ok(bound.with_result(&name, rate, Unit::BytesPerSecond).with_part(moved_ns))
 }
 
 /// How a metric reads blocks.

@@ -1,5 +1,4 @@
-//! Curves and matrices in a comparison: their unchanged or inconclusive cases share one line. A
-//! changed case has a line of its own.
+//! Curves and matrices in a comparison: cases of one metric with one word share a line.
 
 use std::collections::BTreeMap;
 
@@ -31,21 +30,18 @@ impl Many<'_> {
 /// The smallest group of cases with one metric and one word that shares a line.
 const GROUP_MIN: usize = 3;
 
-/// A line for each row if `all`. Otherwise without unchanged and inconclusive rows, and one line
-/// for the cases of a metric with the same word, in the place of the first of them.
+/// A line for each row if `all`. Otherwise one line for the cases of a metric with the same word,
+/// in the place of the first of them.
 pub(super) fn lines(rows: &[Compared], all: bool) -> Vec<FamilyLine<'_>> {
-    let is_quiet = |row: &&Compared| {
-        matches!(row.word, ComparisonWord::Unchanged | ComparisonWord::Inconclusive)
-    };
     if all {
         return rows.iter().map(FamilyLine::One).collect();
     }
     let mut groups: BTreeMap<(ComparisonWord, &MetricId), Vec<&Compared>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| !is_quiet(row)) {
+    for row in rows {
         groups.entry((row.word, &row.metric)).or_default().push(row);
     }
     let mut lines = Vec::new();
-    for row in rows.iter().filter(|row| !is_quiet(row)) {
+    for row in rows {
         match groups.get(&(row.word, &row.metric)) {
             Some(members) if members.len() < GROUP_MIN => lines.push(FamilyLine::One(row)),
             Some(members) if std::ptr::eq(members[0], row) => {

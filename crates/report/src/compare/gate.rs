@@ -1,14 +1,14 @@
 //! What `--fail-on` says of a comparison.
 
-use fathom_analysis::compare::{ComparisonAnswer, Gate, Loss, Needs, NotGateable};
+use fathom_analysis::compare::{Comparison, ComparisonAnswer, Gate, Loss, Needs, NotGateable};
 
-use super::{LISTED, group_counts};
+use super::{LISTED, factors, group_counts};
 use crate::case::named;
 use crate::percent;
 use crate::wrap::{clean, glued, wrapped};
 
 /// The first line: the answer, how many cases count, and why.
-pub(super) fn verdict(gate: &Gate, cases: usize, width: usize) -> String {
+pub(super) fn verdict(gate: &Gate, comparison: &Comparison, width: usize) -> String {
     let (gateable, lost, open) = (gate.gateable, gate.lost.len(), gate.undecided.len());
     let why = match gate.answer {
         _ if gateable == 0 => {
@@ -27,8 +27,21 @@ pub(super) fn verdict(gate: &Gate, cases: usize, width: usize) -> String {
         taken => format!("; taken for {}", word(taken)),
     };
     let (answer, limit) = (word(gate.answer), glued(&percent(gate.limit)));
-    let text = format!("{answer} at {limit}: {gateable} of {cases} cases gateable{why}{taken}");
+    let (cases, net) = (comparison.rows.len(), net_of(gate, comparison));
+    let text =
+        format!("{answer} at {limit}{net}: {gateable} of {cases} cases gateable{why}{taken}");
     wrapped(&text, width, "", "  ")
+}
+
+/// ` net of core speed (1.9 % slower)`, of the classes that the caller excepts.
+fn net_of(gate: &Gate, comparison: &Comparison) -> String {
+    let one = |class: &String| {
+        let factor = comparison.factors.iter().find(|it| it.class == class && it.moved);
+        let moved = factor.map_or_else(|| "did not move".to_owned(), factors::change);
+        format!("{class} ({})", glued(&moved))
+    };
+    let all: Vec<String> = gate.except.iter().map(one).collect();
+    if all.is_empty() { String::new() } else { format!(" net of {}", all.join(", ")) }
 }
 
 fn word(answer: ComparisonAnswer) -> &'static str {

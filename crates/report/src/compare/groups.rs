@@ -4,7 +4,7 @@ use fathom_analysis::fleet::names::fold;
 use fathom_analysis::fleet::{GroupComparison, HostChange};
 use fathom_record::quantity::{NOTHING, signed_percent};
 
-use super::{NOTES, change_words, noted, style};
+use super::{change_words, style};
 use crate::case::{counted, subject};
 use crate::column::{Column, Lines};
 use crate::opening::labelled;
@@ -85,6 +85,5 @@ pub(super) fn foot(groups: &GroupComparison, width: usize) -> String {
         true => "of the medians over hosts; interval: bootstrap over hosts",
         false => "the median over hosts of the change of each, with its exact interval",
     };
-    let notes = vec![format!("change: {over}"), "valid numbers only".to_owned()];
-    noted(&notes, NOTES, width)
+    wrapped(&format!("change: {over}; valid numbers only"), width, "", "  ")
 }

@@ -3,7 +3,7 @@
 use crate::fixture::{document, layout, measured, plain};
 use crate::{assert_snapshot, assert_titled};
 use fathom_analysis::compare::{
-    Comparison, ComparisonWord, Noise, NoiseBy, compare, compare_to_all,
+    Comparison, ComparisonWord, Noise, NoiseBy, Share, compare, compare_to_all,
 };
 use fathom_analysis::differences::Difference;
 use fathom_record::{Cause, Document, NotSelected, Params, Reason, Record, RunState, State, Unit};
@@ -33,14 +33,22 @@ fn run(number: usize, median: f64) -> Document {
     run
 }
 
-fn noise_by(comparison: &mut Comparison, by: NoiseBy) {
+/// Sets the word of the case, also net of its class.
+fn set(comparison: &mut Comparison, word: ComparisonWord, share: Share) {
     let row = &mut comparison.rows[0];
-    (row.word, row.noise, row.noise_by) = (ComparisonWord::Unchanged, Some(0.204), Some(by));
-    row.unchanged_within = row.noise;
+    (row.word, row.share) = (word, share);
+    row.net.iter_mut().for_each(|net| net.word = word);
+}
+
+fn noise_by(comparison: &mut Comparison, by: NoiseBy) {
+    set(comparison, ComparisonWord::Unchanged, Share::Unchanged);
+    let row = &mut comparison.rows[0];
+    (row.noise, row.noise_by, row.unchanged_within) = (Some(0.204), Some(by), Some(0.204));
 }
 
 fn gate(comparison: &mut Comparison, interval: [f64; 2], word: ComparisonWord) {
-    (comparison.rows[0].interval, comparison.rows[0].word) = (Some(interval), word);
+    comparison.rows[0].interval = Some(interval);
+    set(comparison, word, Share::Differs);
     comparison.gate = Some(comparison.gate(0.05, None));
 }
 
@@ -62,14 +70,15 @@ fn comparison_has_its_remarks() {
         ("low-quality run", |it| it.b.noisy = Some("machine drift".to_owned())),
         ("core speed beside a certain change", |it| it.rows[0].core = Some(1.9)),
         ("core speed that explains the change", |it| {
-            (it.rows[0].core, it.rows[0].word) = (Some(1.9), ComparisonWord::Inconclusive);
+            it.rows[0].core = Some(1.9);
+            set(it, ComparisonWord::Inconclusive, Share::Inconclusive);
         }),
         ("core slower throughout B", |it| it.core = Some(1.5)),
         ("core slower throughout A", |it| it.core = Some(1.0 / 1.5)),
         ("differences", differ),
-        ("false alarms, hours apart", |it| {
-            it.rows[0].word = ComparisonWord::LooksSlower;
-            (it.false_alarms, it.hours_apart) = (2.4, Some(9.2));
+        ("looks slower, hours apart", |it| {
+            set(it, ComparisonWord::LooksSlower, Share::Differs);
+            it.hours_apart = Some(9.2);
         }),
         ("case missing in a run of A", |it| it.more_a.push(it.a.clone())),
         ("noise of stored runs", |it| noise_by(it, NoiseBy::Kept)),
@@ -187,4 +196,56 @@ fn comparison_at_60_80_and_120_columns() {
         .map(|width| plain(&render(&comparison, &layout(width))))
         .collect();
     assert_snapshot("comparison_at_60_80_and_120_columns.txt", &text.join("\n=====\n"));
+}
+
+/// The core is 3 % slower, the kernel entry 12 %, and much besides.
+fn moved() -> Comparison {
+    let ns = Unit::Nanoseconds;
+    let run = |core: f64, kernel: f64| {
+        let mut records: Vec<Record> =
+            (0..6).map(|at| record_of(&format!("cpu.m{at}"), ns, core, 10)).collect();
+        records.extend((0..9).map(|at| record_of(&format!("os.m{at}"), ns, kernel, 10)));
+        records.extend((0..14).map(|at| record_of(&format!("bench.m{at}"), ns, core, 10)));
+        records
+    };
+    let (mut a, mut b) = documents(run(10.0, 100.0), run(10.3, 112.0));
+    // In the order of the records.
+    b.records[8] = record_of("os.m2", ns, 140.0, 10);
+    for (at, it) in b.records[15..].iter_mut().enumerate() {
+        *it = record_of(&format!("bench.m{at}"), ns, 10.0 * (1.0 + at as f64 / 50.0), 10);
+    }
+    (a.host.kernel, b.host.kernel) = ("6.1.0-18".to_owned(), "6.12.3-1".to_owned());
+    a.host.cpu.governor = Some("performance".to_owned());
+    b.host.cpu.governor = Some("powersave".to_owned());
+    a.host.tcp.congestion = Some("bbr".to_owned());
+    b.host.tcp.congestion = Some("cubic".to_owned());
+    a.host.mitigations.insert("retbleed".to_owned(), "Vulnerable".to_owned());
+    b.host.mitigations.insert("retbleed".to_owned(), "Mitigation: IBRS".to_owned());
+    compare(&a, &b, &Noise::default(), 7)
+}
+
+#[test]
+fn what_moved_together_comes_first() {
+    let comparison = moved();
+    let text: Vec<String> =
+        [60, 80, 120].map(|width| plain(&render(&comparison, &layout(width)))).to_vec();
+    assert_snapshot("comparison_of_factors.txt", &text.join("\n=====\n"));
+    let of = |start: &str, end: &str| {
+        let lines: Vec<&str> = text[1].lines().collect();
+        let from = lines.iter().position(|line| line.starts_with(start)).expect("a line");
+        lines[from..].iter().take_while(|line| !line.starts_with(end)).count()
+    };
+    assert_eq!(of("B is", "\n").min(of("B is", "A  ")), 3, "two lines, and an empty one");
+    assert!(of("moved together", "beside") <= 1 + 8 + 1, "{}", text[1]);
+    assert!(of("beside", "\n") <= 1 + 10 + 1 + 2, "{}", text[1]);
+}
+
+#[test]
+fn gate_says_of_what_it_is_net() {
+    let mut comparison = moved();
+    let except = ["core speed".to_owned(), "device".to_owned()];
+    comparison.gate = Some(comparison.gate_except(&except, 0.05, None));
+    let text = plain(&render(&comparison, &layout(120)));
+    let net = "fail at 5.0 % net of core speed (3.0 % slower), device (did not move):";
+    assert!(text.starts_with(net), "{text}");
 }

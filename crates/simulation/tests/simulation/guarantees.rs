@@ -26,6 +26,7 @@ kept! {
     trimmed_protocol_is_kept: "the trimmed protocol" 50;
     comparisons_are_kept: "comparisons" 50;
     comparisons_of_many_cases_are_kept: "comparisons of many cases" 20;
+    common_factors_are_kept: "common factors" 240;
     gate_of_an_unchanged_machine_is_kept: "the gate" 1;
     highest_rate_is_kept: "the highest rate" 200, "quantiles of a load" 250;
     machine_and_effects_are_kept: "the machine" 200, "effects of factors" 200;

@@ -1,0 +1,120 @@
+//! What moved together: a line for each class, and the recorded differences that can have moved it
+//! with the commands that test them.
+
+use fathom_analysis::compare::Factor;
+use fathom_analysis::suspects::{Suspect, Toggle};
+use fathom_record::quantity::percent;
+use fathom_record::shell_word;
+
+use super::limits;
+use crate::column::{Column, Lines};
+use crate::distinct::grouped;
+use crate::paint::{BAD, FAINT, GOOD, PLAIN, paint_lines};
+use crate::wrap::{clean, cut, wrapped};
+
+/// Lines of classes, and of these with their suspects.
+const CLASSES: usize = 5;
+const LINES: usize = 8;
+
+static COLUMNS: [Column<()>; 4] = [
+    Column::left("moved together", &[], ()),
+    Column::right("agree", &[(0, 6)], ()),
+    Column::right("95 % interval", &[(0, 15)], ()),
+    Column::left("change", &[(0, 14)], ()),
+];
+
+/// The classes that moved, the most first; all classes if `all`.
+pub(super) fn lines(factors: &[Factor], all: bool, width: usize) -> String {
+    let moved = factors.iter().filter(|it| all || it.moved).collect::<Vec<&Factor>>();
+    if moved.is_empty() {
+        return String::new();
+    }
+    let columns = Lines::new(width, 1, &COLUMNS);
+    let mut text = "\n".to_owned() + &columns.header();
+    let shown = if all { moved.len() } else { moved.len().min(CLASSES) };
+    for factor in &moved[..shown] {
+        let name = cut(&format!("{}{}", factor.class, coincidence(factor)), columns.width(0));
+        let agree = format!("{}/{}", factor.agree, factor.members.len());
+        let style = match factor.moved {
+            true if factor.slower > 1.0 => BAD,
+            true => GOOD,
+            false => PLAIN,
+        };
+        let [interval, change] = [limits(Some(factor.interval)), change(factor)];
+        let cells = [(&*name, PLAIN), (&agree, PLAIN), (&interval, PLAIN), (&change, style)];
+        text += &columns.line(cells);
+    }
+    let mut more = suspects(factors, width);
+    if shown < moved.len() {
+        more.insert(0, format!("{} more classes (`--all`)\n", moved.len() - shown));
+    }
+    let room = if all { usize::MAX } else { LINES - shown };
+    if more.len() > room {
+        let rest = more.len() + 1 - room;
+        more.truncate(room - 1);
+        more.push(format!("  {rest} more (`--all`)\n"));
+    }
+    text + &paint_lines(FAINT, &more.concat())
+}
+
+/// `1.9 % slower`: of times; rates fell accordingly.
+pub(super) fn change(factor: &Factor) -> String {
+    let slower = factor.slower;
+    match factor.moved {
+        true if slower > 1.0 => format!("{} slower", percent(slower - 1.0)),
+        true => format!("{} faster", percent(1.0 - slower)),
+        false => match factor.unchanged_within {
+            Some(margin) => format!("unchanged ±{:.0} %", 100.0 * margin),
+            None => "inconclusive".to_owned(),
+        },
+    }
+}
+
+/// What was recorded to differ in the processes of these cases.
+fn coincidence(factor: &Factor) -> String {
+    let core = factor.core.map(|times| match times {
+        times if times > 1.0 => format!("reference loop {} slower", percent(times - 1.0)),
+        times => format!("reference loop {} faster", percent(1.0 - times)),
+    });
+    let apart = factor.distances.map(|[a, b]| format!("CPUs {a:.0} → {b:.0} ns apart"));
+    let all: Vec<String> = core.into_iter().chain(apart).collect();
+    if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
+}
+
+/// Each recorded difference that can have moved a class, with its test.
+fn suspects(factors: &[Factor], width: usize) -> Vec<String> {
+    let moved = factors.iter().filter(|it| it.moved);
+    let all = moved.flat_map(|it| it.suspects.iter().map(|suspect| (suspect, it.class)));
+    let all = grouped(all);
+    let line = |(suspect, classes): &(&Suspect, Vec<&str>)| {
+        let Suspect { what, toggle, .. } = *suspect;
+        let of = if classes.len() > 2 { "most".to_owned() } else { classes.join(", ") };
+        let test = toggle.as_ref().map_or_else(|| "cannot be set".to_owned(), test);
+        wrapped(&format!("{} ({of}): {test}", clean(what)), width, "  ", "    ")
+    };
+    let head = match all.len() {
+        0 => return Vec::new(),
+        1 => "Suspect, as it changed, too; its test:",
+        _ => "Suspects, as they changed, too; together they cannot be told apart; test each:",
+    };
+    let lines = all.iter().map(line).collect::<String>();
+    let lines = wrapped(head, width, "", "  ") + &lines;
+    lines.lines().map(|line| format!("{line}\n")).collect()
+}
+
+/// The command that sets a fact as it was in A.
+fn test(toggle: &Toggle) -> String {
+    match toggle {
+        Toggle::File { path, value } if path.contains('*') => {
+            format!("echo {} | tee {path}", shell_word(value))
+        }
+        Toggle::File { path, value } => format!("echo {} > {path}", shell_word(value)),
+        Toggle::Sysctl { name, value } => format!("sysctl -w {name}={}", shell_word(value)),
+        Toggle::Kernel { release } => format!("boot {release}"),
+        Toggle::Parameters { line } => format!("boot with {line}"),
+        Toggle::Variables { set } if set == "none" => "unset it".to_owned(),
+        Toggle::Variables { set } => format!("export {set}"),
+        Toggle::Version { name } => format!("measure both with {name}"),
+        Toggle::Folder { path } => format!("--folder {}", shell_word(path)),
+    }
+}
