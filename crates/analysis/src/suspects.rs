@@ -74,7 +74,7 @@ const CORE: &[&str] = &["core speed"];
 
 /// Facts with the classes that they can move.
 #[rustfmt::skip]
-const FACTS: [(&str, &[&str], By); 38] = [
+const FACTS: [(&str, &[&str], By); 43] = [
     ("host", ALL, By::Nothing),
     ("CPU", ALL, By::Nothing),
     ("microcode", ALL, By::Nothing),
@@ -99,12 +99,16 @@ const FACTS: [(&str, &[&str], By); 38] = [
     ("address randomisation", PAGES, By::Sysctl("kernel.randomize_va_space")),
     ("memory limit", MEMORY, By::Nothing),
     ("swap", MEMORY, By::Nothing),
+    ("swappiness", MEMORY, By::Sysctl("vm.swappiness")),
     ("zswap", MEMORY, By::Switch("/sys/module/zswap/parameters/enabled")),
     ("KSM", MEMORY, By::Switch("/sys/kernel/mm/ksm/run")),
     ("DAMON", MEMORY, By::Nothing),
     ("autogroup", KERNEL, By::SysctlSwitch("kernel.sched_autogroup_enabled")),
     ("disks", FILES, By::Nothing),
     ("I/O scheduler", FILES, By::Nothing),
+    ("dirty limits", FILES, By::Nothing),
+    ("scheduler of the data disk", FILES, By::Nothing),
+    ("read-ahead of the data disk", FILES, By::Nothing),
     ("folder of test files", FILES, By::Folder),
     ("TCP congestion control", NETWORK, By::Sysctl("net.ipv4.tcp_congestion_control")),
     ("queueing discipline", NETWORK, By::Sysctl("net.core.default_qdisc")),
@@ -113,6 +117,7 @@ const FACTS: [(&str, &[&str], By); 38] = [
     ("slow start after idle", NETWORK, By::SysctlSwitch("net.ipv4.tcp_slow_start_after_idle")),
     ("accept queue limit", NETWORK, By::Sysctl("net.core.somaxconn")),
     ("MTU", NETWORK, By::Nothing),
+    ("transmit queue", NETWORK, By::Nothing),
     ("offloads", NETWORK, By::Nothing),
 ];
 

@@ -244,6 +244,10 @@ fn with_command(shell: Vec<String>, line: &str) -> Vec<String> {
 /// Standard input of each run. What is read once would be that of the first run alone.
 pub(crate) fn open_input(path: &Path) -> Result<fs::File, ProcedureError> {
     // Opening a pipe would wait for its other end.
+    if path == Path::new("-") {
+        let text = "--input -: only the first run would read standard input; name a file";
+        return Err(ProcedureError::failed(text.to_owned()));
+    }
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = fs::File::options().read(true).custom_flags(flags).open(path);
     let file = file.map_err(|error| failed(path, &error))?;

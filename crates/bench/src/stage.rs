@@ -227,6 +227,11 @@ impl<'w> Stage<'w> {
         let machine = self.counters.since_mark();
         let usage = usage.map_err(|error| cut(&case.text, error))?;
         let after = self.reference_loop();
+        // Ctrl-C on the terminal went to a run that had no group of its own yet.
+        let is_interrupted = usage.status.signal() == Some(libc::SIGINT);
+        if is_interrupted && self.stop.load(Ordering::Relaxed) {
+            return Err(Cut::Stopped);
+        }
         self.check_status(case, usage.status)?;
         self.hook(case, Hook::Conclude)?;
         let disturbance = self.disturbance(&usage, machine);

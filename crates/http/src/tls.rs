@@ -11,7 +11,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, RootCertStore,
+    SignatureScheme,
 };
 
 use crate::tls_error::is_of_ca;
@@ -79,11 +80,16 @@ impl Tls {
         let chain = chain.ok().filter(|chain| !chain.is_empty());
         let chain = chain.ok_or(TrustError::NoOwnCertificate)?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| TrustError::NoKey)?;
-        let pair = CertifiedKey::from_der(chain, key, &ring::default_provider());
-        let own = ClientIdentity {
-            pair: Some(Arc::new(pair.map_err(|_| TrustError::OtherKey)?)),
-            ..ClientIdentity::default()
-        };
+        let provider = ring::default_provider();
+        let signer = provider.key_provider.load_private_key(key).map_err(|_| TrustError::NoKey)?;
+        let pair = CertifiedKey::new(chain, signer);
+        // A certificate of version 1 cannot be read here: its server judges it.
+        if let Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
+            pair.keys_match()
+        {
+            return Err(TrustError::OtherKey);
+        }
+        let own = ClientIdentity { pair: Some(Arc::new(pair)), ..ClientIdentity::default() };
         let (own, mut config) = (Arc::new(own), (*self.config).clone());
         config.client_auth_cert_resolver = Arc::clone(&own) as _;
         Ok(Self { config: Arc::new(config), own, ..self })

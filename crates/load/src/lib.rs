@@ -36,6 +36,7 @@ mod procedure;
 mod rates;
 mod readings;
 mod records;
+mod redirect;
 pub mod requests;
 mod run;
 mod seconds;

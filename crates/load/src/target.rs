@@ -14,16 +14,17 @@ use fathom_fileio::read_text;
 use fathom_http::{Connector, ExchangeError, ServerAddress, Tls, Url, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{ProcedureError, Recorder};
-use fathom_record::{Activity, FarHost, Host, SERVER_TOKEN, escaped, system_cause};
+use fathom_record::{Activity, FarHost, Host, SERVER_TOKEN, system_cause};
 
-use crate::control::{Control, ControlAnswer};
+use crate::control::Control;
 use crate::control_error::ControlError;
-use crate::engine::{REDIRECTED, REDIRECTS_MAX, UNASKED, redirects};
+use crate::engine::UNASKED;
 use crate::figures::LoadTelemetry;
 use crate::https::remedy;
 use crate::message::Message;
 use crate::options::{LoadOptions, ServerCache};
 use crate::paths::{encoded, shown};
+use crate::redirect;
 use crate::requests::{Fields, Requests};
 use crate::server::{self, LocalServer};
 use crate::share::Share;
@@ -376,39 +377,7 @@ fn files(
     Ok((files, Vec::new()))
 }
 
-/// Why the first request led nowhere although redirects are followed.
-const ASTRAY: &str = "redirected to another scheme, host or port; load that URL";
-const LOOP: &str = "redirected more than 5 times within the server, as by a loop";
-
-/// Whether a redirect stays within the server.
-fn is_inside(load: &LoadOptions, location: Option<&str>) -> bool {
-    let base = Url::parse(&load.target).ok();
-    base.is_some_and(|base| {
-        let to = location.and_then(|to| base.joined(to));
-        to.is_some_and(|to| to.has_origin_of(&base))
-    })
-}
-
-/// The answer to the first request, after the redirects that are followed.
-fn first_answer(
-    load: &LoadOptions,
-    control: &mut Control,
-    path: &str,
-    message: &Message,
-) -> Result<ControlAnswer, ControlError> {
-    let mut answer = control.exchange(message, path, 0)?;
-    let Ok(base) = Url::parse(&load.target) else { return Ok(answer) };
-    let mut from = Url { path: path.to_owned(), ..base.clone() };
-    for _ in 0..REDIRECTS_MAX {
-        let is_followed = load.follow && redirects(answer.status);
-        let to = answer.location.as_ref().filter(|_| is_followed);
-        let to = to.and_then(|to| from.joined(to)).filter(|to| to.has_origin_of(&base));
-        let Some(to) = to else { break };
-        from = to;
-        answer = control.exchange(message, &from.path, 0)?;
-    }
-    Ok(answer)
-}
+const UNAUTHORIZED: &str = "status 401; name a token file by --token-file, or give a field by -H";
 
 /// Bytes of the bodies of all requests, at most: each request is kept whole.
 const BODIES_MAX: usize = 1 << 30;
@@ -443,7 +412,7 @@ fn check_first(
     let failed = |what: String| {
         ProcedureError::failed(format!("{}: first request, {shown}: {what}", load.target))
     };
-    let answer = first_answer(load, control, path, &fields.message);
+    let answer = redirect::first_answer(load, control, path, &fields.message);
     let answer = answer.map_err(|error| failed(with_remedy(&error)))?;
     match (answer.status, *bytes) {
         (200 | 206, _) if answer.is_coded && !fields.ask_for_coding() => {
@@ -456,7 +425,7 @@ fn check_first(
         }
         (200, _) => Ok(Some(answer.body_bytes)),
         (206, _) if fields.ask_for_range() => Ok(None),
-        (401, _) => Err(failed("status 401; name a token file by --token-file".to_owned())),
+        (401, _) => Err(failed(UNAUTHORIZED.to_owned())),
         (403, _) => Err(failed(
             "status 403: the server does not give this path; name a file of it, several by --urls, \
              or a token file by --token-file"
@@ -470,14 +439,8 @@ fn check_first(
             _ => "status 404; check the path, or name paths by --urls".to_owned(),
         })),
         (301 | 302 | 303 | 307 | 308, _) => {
-            let to = |to: &String| format!(": {}", crate::paths::shown(&escaped(to)));
-            let to = answer.location.as_ref().map_or(String::new(), to);
-            let why = match load.follow {
-                true if is_inside(load, answer.location.as_deref()) => LOOP,
-                true => ASTRAY,
-                false => REDIRECTED,
-            };
-            Err(failed(format!("status {}: {why}{to}", answer.status)))
+            let why = redirect::why(load, answer.location.as_deref());
+            Err(failed(format!("status {}: {why}", answer.status)))
         }
         // The server is there, and does not answer all.
         (status @ (429 | 503), _) => {
@@ -558,15 +521,6 @@ mod tests {
         let [own, other] = server.join().expect("no panic");
         assert!(own.contains("X-Key: c") && !own.contains("Content-Type"), "{own}");
         assert!(other.contains("X-Key: c") && other.contains("Content-Type: a/b"), "{other}");
-    }
-
-    #[test]
-    fn loop_within_the_server_is_not_another_server() {
-        let load = <LoadOptions as clap::Parser>::parse_from(["load", "http://a:8080/x"]);
-        let inside = ["/y", "y", "http://a:8080/z", "http://b:8080/", "https://a:8080/"];
-        let inside = inside.map(|to| is_inside(&load, Some(to)));
-        assert_eq!(inside, [true, true, true, false, false]);
-        assert!(!is_inside(&load, None));
     }
 
     #[test]

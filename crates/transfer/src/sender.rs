@@ -205,7 +205,10 @@ impl SenderEnds {
 
     fn report(&mut self, wait_ns: u64) -> Result<WorkReport, FarError> {
         match self.orders.json(wait_ns)? {
-            WorkReport::Failed { text } => Err(FarError::Reported(format!("the receiver: {text}"))),
+            WorkReport::Failed { text, is_missing } => {
+                let text = format!("the receiver: {text}");
+                Err(if is_missing { FarError::Refused(text) } else { FarError::Reported(text) })
+            }
             report => Ok(report),
         }
     }

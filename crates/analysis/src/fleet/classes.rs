@@ -8,6 +8,7 @@ use fathom_record::{Better, MetricId, Params};
 use super::HOSTS_MIN;
 use super::rows::{AnalysisRow, EFFECT_MIN, FleetJudged, FleetSubject};
 use super::series::{FALSE_DISCOVERY_RATE, PRIOR_FREEDOM_MAX, SeriesSide, spread};
+use crate::classes::{class, names};
 use crate::statistics::{median, qn_freedom, student_limit};
 
 /// Fewer cases are not judged together.
@@ -16,29 +17,14 @@ const TOGETHER_MIN: usize = 5;
 const MEDIAN_VARIANCE: f64 = 1.57;
 /// The class of all cases.
 pub(super) const ALL: &str = "all";
-/// Metrics of a class by the beginning of their ids; others are of the class of their group.
-const CLASSES: [(&str, &[&str]); 8] = [
-    ("two CPUs", &["memory.core_to_core", "os.wake", "os.switch.ring"]),
-    ("page faults", &["memory.fault", "memory.mmap", "memory.munmap"]),
-    ("cache and memory", &["memory."]),
-    ("core speed", &["cpu.", "os.vdso", "os.futex"]),
-    ("processes", &["os.process", "os.thread"]),
-    ("kernel entry", &["os.", "file.call"]),
-    ("device", &["file.read.latency", "file.fsync", "file.contention", "file.capacity"]),
-    ("file system", &["file."]),
-];
-
-/// The resource that mostly decides a metric.
-pub(super) fn class(metric: &MetricId) -> &str {
-    let begins = |(_, starts): &&(&str, &[&str])| {
-        starts.iter().any(|start| metric.as_str().starts_with(start))
-    };
-    CLASSES.iter().find(begins).map_or(metric.group(), |(class, _)| class)
+/// The resource that mostly decides a case.
+fn class_of(subject: &FleetSubject) -> &str {
+    class(&subject.metric, &subject.params).unwrap_or(subject.metric.group())
 }
 
-/// Whether a row is of a class.
-pub(super) fn is_of(metric: &MetricId, of: &MetricId) -> bool {
-    of.as_str() == ALL || class(metric) == of.as_str()
+/// Whether a case is of a class.
+pub(super) fn is_of(subject: &FleetSubject, of: &MetricId) -> bool {
+    of.as_str() == ALL || class_of(subject) == of.as_str()
 }
 
 /// Of each class with enough cases, and of all, how much slower each host is over the cases. A host
@@ -48,7 +34,7 @@ pub(super) fn together(rows: &[AnalysisRow<'_>], members: usize) -> Vec<FleetJud
     let rows: Vec<&AnalysisRow<'_>> = directed.filter(|row| row.sides.len() >= HOSTS_MIN).collect();
     let mut classes: BTreeMap<&str, Vec<&AnalysisRow<'_>>> = BTreeMap::new();
     for row in &rows {
-        classes.entry(class(&row.subject.metric)).or_default().push(row);
+        classes.entry(class_of(&row.subject)).or_default().push(row);
     }
     if classes.len() > 1 {
         classes.insert(ALL, rows);
@@ -120,7 +106,7 @@ pub fn visible(hosts: usize, half_width: f64, metrics: usize) -> Option<f64> {
     let deviation =
         half_width / 1.96 / (metrics as f64).sqrt() * (1.0 + MEDIAN_VARIANCE / hosts as f64).sqrt();
     // Of two sides, hosts, two families, and the classes beside the one that shows it.
-    let tests = (4 * hosts * (CLASSES.len() + 1)) as f64;
+    let tests = (4 * hosts * (names().count() + 1)) as f64;
     let freedom = qn_freedom(hosts - 1) + PRIOR_FREEDOM_MAX;
     let limit = student_limit(FALSE_DISCOVERY_RATE / tests, freedom)?;
     Some(EFFECT_MIN.max(((limit + POWER) * deviation).exp_m1()))

@@ -65,7 +65,7 @@ pub(super) fn judge(rows: &[AnalysisRow<'_>], members: usize, only: Option<usize
         }
     }
     all.retain(|(subject, sides, least)| {
-        if divided.iter().any(|class| is_of(&subject.metric, class)) {
+        if divided.iter().any(|class| is_of(subject, class)) {
             return false;
         }
         let found = bimodal(sides, *least);
@@ -146,7 +146,7 @@ fn all_tests(all: &[FleetJudged], only: Option<usize>) -> Vec<Test> {
 /// Whether unfiltered numbers are of a run that is noisy as a whole.
 fn is_doubted(rows: &[AnalysisRow<'_>], subject: &FleetSubject, member: usize) -> bool {
     let is_of = |row: &&AnalysisRow<'_>| match subject.cases {
-        Some(_) => is_of(&row.subject.metric, &subject.metric),
+        Some(_) => is_of(&row.subject, &subject.metric),
         None => row.subject == *subject,
     };
     let unfiltered = rows.iter().filter(|row| row.stratum == Stratum::AsFound);

@@ -9,7 +9,7 @@ use super::Arguments;
 /// Values that parsers of options take: each gets the first that it accepts.
 const VALUES: &str = "1|10|1s|5%|1K|20K|1..2|1s..9s|5..|36h|10x2MB|a=b|a: b|p99<50ms|throughput<500\
     |127.0.0.1|127.0.0.1:8000|host:80:127.0.0.1|auto|os.syscall|x|1/2|GET|1GB|/x|copy|small|\
-    aws/m9g.large|blocking|persistent|per-file|ssh host|a,b|none|1..100";
+    aws/m9g.large|core-speed|blocking|persistent|per-file|ssh host|a,b|none|1..100";
 
 /// All commands without subcommands, with their words.
 fn leaves(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {

@@ -40,8 +40,11 @@ pub struct ServeArguments {
     pub folder: PathBuf,
     /// Listen on this address, port, or both; repeatable [default: localhost:3284, which is
     /// 127.0.0.1 and ::1; with port 0 only 127.0.0.1].
-    #[arg(long, visible_alias = "port", value_name = "ADDR[:PORT]", value_parser = listen)]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = listen)]
     pub listen: Vec<Listen>,
+    /// Listen on this port of localhost, as --listen PORT.
+    #[arg(long, value_name = "PORT", value_parser = port, conflicts_with = "listen")]
+    pub port: Option<Listen>,
     /// Require the token in this file; it is made, readable by its owner only, if missing
     /// [default: $FATHOM_TOKEN_FILE].
     #[arg(long, value_name = "FILE")]
@@ -103,6 +106,13 @@ fn listen(text: &str) -> Result<Listen, NotationError> {
 }
 
 /// The same with another default port.
+/// A port of localhost, and no address.
+pub(super) fn port(text: &str) -> Result<Listen, NotationError> {
+    let port = text.parse::<u16>();
+    let port = port.map_err(|_| NotationError::new(text, "a port from 0 to 65535"))?;
+    listen_at(&port.to_string(), port)
+}
+
 pub(super) fn listen_at(text: &str, default: u16) -> Result<Listen, NotationError> {
     let both = |port| {
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];

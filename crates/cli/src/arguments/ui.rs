@@ -6,7 +6,7 @@ use clap::Args;
 use fathom_metric::notation::NotationError;
 
 use super::StoreArguments;
-use super::serve::{Listen, listen_at, name};
+use super::serve::{Listen, listen_at, name, port};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,8 +32,11 @@ Ctrl-C ends it. Making a view takes CPU time on this machine: while it measures,
 pub struct UiArguments {
     /// Listen on this address, port, or both; repeatable [default: localhost:3286, which is
     /// 127.0.0.1 and ::1; with port 0 only 127.0.0.1].
-    #[arg(long, visible_alias = "port", value_name = "ADDR[:PORT]", value_parser = listen)]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = listen)]
     pub listen: Vec<Listen>,
+    /// Listen on this port of localhost, as --listen PORT.
+    #[arg(long, value_name = "PORT", value_parser = port, conflicts_with = "listen")]
+    pub port: Option<Listen>,
     /// Require the token in this file; it is made, readable by its owner only, if missing
     /// [default: $FATHOM_TOKEN_FILE].
     #[arg(long, value_name = "FILE")]

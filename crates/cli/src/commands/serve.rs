@@ -23,7 +23,7 @@ const GRACE_NS: u64 = 5_000_000_000;
 pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen_then_quit()?;
     let token_file = token_file(arguments.token_file.as_ref());
-    let listen = listen(&arguments.listen, token_file.is_some())?;
+    let listen = listen(listens(&arguments.listen, arguments.port.as_ref()), token_file.is_some())?;
     let token = token_file.as_deref().map(token_from_file).transpose()?;
     let options = Options {
         folder: arguments.folder.clone(),
@@ -84,6 +84,11 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
 pub(super) fn token_file(named: Option<&PathBuf>) -> Option<PathBuf> {
     let by_environment = std::env::var_os("FATHOM_TOKEN_FILE").filter(|path| !path.is_empty());
     named.cloned().or(by_environment.map(PathBuf::from))
+}
+
+/// Those of `--listen`, or the one of `--port`.
+pub(super) fn listens<'l>(listen: &'l [Listen], port: Option<&'l Listen>) -> &'l [Listen] {
+    port.map_or(listen, std::slice::from_ref)
 }
 
 /// The addresses of all `--listen`. Whatever is wrong with them is so on any machine.

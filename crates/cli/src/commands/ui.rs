@@ -24,7 +24,10 @@ use crate::terminal::warn;
 pub(super) fn ui(arguments: &UiArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen_then_quit()?;
     let token_file = serve::token_file(arguments.token_file.as_ref());
-    let listen = serve::listen(&arguments.listen, token_file.is_some())?;
+    let listen = serve::listen(
+        serve::listens(&arguments.listen, arguments.port.as_ref()),
+        token_file.is_some(),
+    )?;
     let token = token_file.as_deref().map(token_from_file).transpose()?;
     // Views migrate no store: it is done here, and announced.
     drop(stored_run::open_store(&arguments.store)?);

@@ -179,6 +179,7 @@ fn wrong_requests_are_refused_before_anything_starts() {
         (&["true", "--shell", "nonesuch-shell"], 1, &["nonesuch-shell"]),
         (&["--shell", "sh", "--", "true"], 2, &["--shell", "--"]),
         (&["cat", "--input", "."], 1, &["not a regular file", "first run"]),
+        (&["cat", "--input", "-"], 1, &["--input -", "name a file"]),
         (&["cat", "--input", "fifo"], 1, &["fifo: a pipe", "first run"]),
         (&["./crlf"], 1, &["CR LF", "sed -i 's/\\r$//' ./crlf"]),
         (&["./old"], 1, &["#! line names /nonesuch/perl"]),

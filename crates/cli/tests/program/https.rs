@@ -111,6 +111,10 @@ fn server_gets_the_certificate_that_it_wants() {
         assert_failure(&without, &["TLS: the server requires a client certificate; --cert FILE"]);
         assert_failure(&fetch("--cert own.key"), &["--cert own.key: no certificate in PEM"]);
         assert_status(&fetch("--cert own.pem --key own.key"), 0);
+        let other = Certificate::of_names(&["localhost"]);
+        std::fs::write(env.file("other.key"), &other.key_pem).expect("a file");
+        let text = "--key other.key: the key is not that of the certificate";
+        assert_failure(&fetch("--cert own.pem --key other.key"), &[text]);
         let load = env.exec(&format!("load {url} --insecure --cert own.pem --key own.pem"));
         assert_failure(&load, &["--key own.pem: no private key in PEM"]);
     }

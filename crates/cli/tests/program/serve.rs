@@ -32,6 +32,17 @@ pub(crate) fn request(address: &str, target: &str) -> TcpStream {
 }
 
 #[test]
+fn port_is_of_localhost_alone() {
+    let env = ProgramTestEnv::new();
+    for command in ["serve .", "ui"] {
+        let both = env.exec(&format!("{command} --port 39023 --listen 0.0.0.0"));
+        assert_usage_error(&both, &["--port", "--listen"]);
+        let wrong = env.exec(&format!("{command} --port 99999"));
+        assert_usage_error(&wrong, &["'--port <PORT>'", "from 0 to 65535"]);
+    }
+}
+
+#[test]
 fn folder_is_served_until_a_signal() {
     for signal in [Signal::INT, Signal::TERM] {
         let env = ProgramTestEnv::new();

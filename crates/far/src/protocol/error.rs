@@ -104,7 +104,14 @@ impl FarError {
 
     /// Whether an end lacks what was asked for, or forbids it.
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::Path(PathError::Unavailable { .. }))
+        match self {
+            Self::Refused(_) | Self::Path(PathError::Unavailable { .. }) => true,
+            // Sandboxes forbid splice(2) and sendfile(2), too.
+            Self::Path(PathError::Call { error, .. }) => {
+                matches!(*error, Errno::PERM | Errno::NOSYS)
+            }
+            _ => false,
+        }
     }
 
     pub(crate) fn system(call: &'static str) -> impl FnOnce(std::io::Error) -> Self {

@@ -96,6 +96,9 @@ pub enum WorkReport {
     /// The round failed. There may be others.
     Failed {
         text: String,
+        /// What it needs is missing there, or forbidden.
+        #[serde(default)]
+        is_missing: bool,
     },
 }
 
@@ -153,7 +156,10 @@ pub(crate) fn serve(
                         WorkReport::Received(received)
                     }
                     Err(FarError::Closed) => return Ok(all),
-                    Err(error) => WorkReport::Failed { text: error.to_string() },
+                    Err(error) => WorkReport::Failed {
+                        text: error.to_string(),
+                        is_missing: error.is_missing(),
+                    },
                 }
             }
             Err(FarError::Closed) => return Ok(all),
@@ -366,7 +372,9 @@ mod tests {
             let mut connection = (ends.connect)();
             let sent = if persistent { 101_u64.to_le_bytes().to_vec() } else { vec![7; 101] };
             connection.write_all(&sent).unwrap();
-            let WorkReport::Failed { text } = report(&mut ends.orders) else { panic!("accepted") };
+            let WorkReport::Failed { text, .. } = report(&mut ends.orders) else {
+                panic!("accepted")
+            };
             assert!(text.contains("100 bytes"), "{text}");
         }
         for round in [WorkRound { files: 501, ..ROUND }, WorkRound { size: 0, ..ROUND }] {
@@ -428,7 +436,7 @@ mod tests {
 
     fn failure(orders: &mut Channel) -> String {
         match report(orders) {
-            WorkReport::Failed { text } => text,
+            WorkReport::Failed { text, .. } => text,
             other => panic!("{other:?}"),
         }
     }
