@@ -102,9 +102,10 @@ pub(super) struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Its faults by kind, with the pages that those of files brought, by what is resident at its end. A page that is resident was faulted in
-    /// once; a fault of a cached file brings several. The rest are pages that are no longer
-    /// resident, or of a forked process copies of its parent's.
+    /// Its faults by kind, with the pages that those of files brought, by what is resident at its
+    /// end. A page that is resident was faulted in once; a fault of a cached file brings several.
+    /// The rest are pages that are no longer resident, or of a forked process copies of its
+    /// parent's.
     pub(super) fn faults(&self, end: Pages, faults: Faults) -> [(FaultKind, u64, u64); 5] {
         let major = faults.major.saturating_sub(self.faults.major);
         let minor = faults.minor.saturating_sub(self.faults.minor);
