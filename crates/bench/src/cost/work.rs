@@ -189,6 +189,11 @@ unsafe fn ends(kind: &str, count: usize) -> bool {
                 }
                 libc::waitpid(child, &raw mut status, libc::WUNTRACED);
                 assert!(libc::WIFSTOPPED(status) && libc::WSTOPSIG(status) == libc::SIGSTOP);
+                // It stays stopped.
+                for _ in 0..2000 {
+                    libc::sched_yield();
+                    assert_eq!(libc::waitpid(child, &raw mut status, libc::WNOHANG), 0);
+                }
                 libc::kill(child, libc::SIGCONT);
                 libc::waitpid(child, &raw mut status, 0);
                 assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7);

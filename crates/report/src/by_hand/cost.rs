@@ -25,7 +25,7 @@ const UNDIVIDED: f64 = 0.25;
 const SLOW: f64 = 1.2;
 
 fn time(ns: f64) -> String {
-    glued(&quantity_within(ns, Unit::Nanoseconds, WIDTH - 1))
+    glued(&quantity_within(ns, Unit::Nanoseconds, WIDTH - 1).replace('-', "−"))
 }
 
 fn half(of: CostTime) -> String {
@@ -120,7 +120,7 @@ pub(super) fn group(name: &str, record: &Record, width: usize) -> String {
 fn named(term: &CostTerm) -> String {
     match term.size {
         Some(bytes) if BY_BYTES.iter().any(|begin| term.operation.starts_with(begin)) => {
-            let size = quantity_within(bytes, Unit::Bytes, WIDTH);
+            let size = quantity_within(bytes.round(), Unit::Bytes, WIDTH);
             format!("{}, {size}", term.operation)
         }
         _ => term.operation.clone(),
