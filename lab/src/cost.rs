@@ -26,7 +26,7 @@ const PREPARED: &str = "mkdir tree && for i in $(seq 2000); do \
 /// The name of a program and its command.
 const PROGRAMS: [(&str, &str); 10] = [
     ("tar", "tar cf copy.tar tree"),
-    ("grep", "grep -rc x tree"),
+    ("grep", "grep -rcv x tree"),
     ("gzip", "gzip -1 -k -f data"),
     ("find", "find tree -size +8k"),
     ("git-status", "git -C repository status -s"),

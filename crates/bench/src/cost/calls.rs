@@ -16,9 +16,12 @@ pub(super) enum CallKind {
         from: usize,
         to: usize,
     },
-    /// The flags are in this argument.
+    /// The path is this argument, after that of its folder; the flags follow.
     Open {
-        flags: Option<usize>,
+        path: usize,
+    },
+    Delete {
+        path: usize,
     },
     Close,
     CloseRange,
@@ -51,8 +54,8 @@ pub(super) enum CallKind {
 }
 
 use CallKind::{
-    Between, Close, CloseRange, Create, Exec, File, Futex, Many, Open, Plain, Read, ReadMessages,
-    Replace, Ring, Sized, Sleep, Socket, StatAt, WaitChild, Write, WriteMessages,
+    Between, Close, CloseRange, Create, Delete, Exec, File, Futex, Many, Open, Plain, Read,
+    ReadMessages, Replace, Ring, Sized, Sleep, Socket, StatAt, WaitChild, Write, WriteMessages,
 };
 use Operation::{Entry, Other};
 
@@ -95,8 +98,8 @@ const ALL: &[(i64, &str, CallKind)] = calls! {
     "sendfile" SYS_sendfile = Between { from: 1, to: 0 };
     "splice" SYS_splice = Between { from: 0, to: 2 };
     "copy_file_range" SYS_copy_file_range = Between { from: 0, to: 2 };
-    "openat" SYS_openat = Open { flags: Some(2) };
-    "openat2" SYS_openat2 = Open { flags: None };
+    "openat" SYS_openat = Open { path: 1 };
+    "openat2" SYS_openat2 = Open { path: 1 };
     "close" SYS_close = Close;
     "close_range" SYS_close_range = CloseRange;
     "dup" SYS_dup = Plain(Entry);
@@ -113,7 +116,7 @@ const ALL: &[(i64, &str, CallKind)] = calls! {
     "fchdir" SYS_fchdir = Plain(Entry);
     "lseek" SYS_lseek = Plain(Operation::Seek);
     "getdents64" SYS_getdents64 = Plain(Operation::List);
-    "unlinkat" SYS_unlinkat = File(Operation::Delete);
+    "unlinkat" SYS_unlinkat = Delete { path: 1 };
     "flock" SYS_flock = File(Operation::Lock);
     "fsync" SYS_fsync = File(Operation::Sync);
     "fdatasync" SYS_fdatasync = File(Operation::Sync);
@@ -226,15 +229,15 @@ const ALL: &[(i64, &str, CallKind)] = calls! {
 /// Calls that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[(i64, &str, CallKind)] = calls! {
-    "open" SYS_open = Open { flags: Some(1) };
-    "creat" SYS_creat = Plain(Operation::Create);
+    "open" SYS_open = Open { path: 0 };
+    "creat" SYS_creat = Open { path: 0 };
     "dup2" SYS_dup2 = Replace;
     "stat" SYS_stat = Plain(Operation::Stat);
     "lstat" SYS_lstat = Plain(Operation::Stat);
     "access" SYS_access = Plain(Operation::Stat);
     "readlink" SYS_readlink = Plain(Operation::Stat);
     "getdents" SYS_getdents = Plain(Operation::List);
-    "unlink" SYS_unlink = File(Operation::Delete);
+    "unlink" SYS_unlink = Delete { path: 0 };
     "poll" SYS_poll = Many { operation: Operation::Poll, count: 1 };
     "select" SYS_select = Many { operation: Operation::Select, count: 0 };
     "epoll_wait" SYS_epoll_wait = Many { operation: Operation::Epoll, count: 6 };

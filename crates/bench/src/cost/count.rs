@@ -65,6 +65,8 @@ pub(crate) enum Operation {
     Unmap,
     /// A page given back to the kernel.
     Free,
+    /// A page of the page cache whose file is deleted or emptied.
+    Drop,
     Fault(FaultKind),
     Fork,
     /// vfork, posix_spawn: without a copy of page tables.
@@ -106,6 +108,7 @@ impl Operation {
             Self::Map => "map memory",
             Self::Unmap => "unmap memory",
             Self::Free => "pages freed",
+            Self::Drop => "pages of a deleted file",
             Self::Fault(kind) => match kind {
                 FaultKind::Anonymous => "page fault, anonymous",
                 FaultKind::Huge => "page fault, huge page",

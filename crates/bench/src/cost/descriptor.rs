@@ -1,10 +1,14 @@
 //! What is behind a descriptor of another process.
 
 use std::collections::HashMap;
-use std::fs;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 
 use libc::pid_t;
+use rustix::param::page_size;
 
 use super::count::Place;
 
@@ -62,4 +66,29 @@ fn is_unix_socket(thread: pid_t, inode: &str) -> bool {
     // The seventh column, before the path.
     let all = fs::read_to_string(format!("/proc/{thread}/net/unix")).unwrap_or_default();
     all.lines().any(|line| line.split_whitespace().nth(6) == Some(inode))
+}
+
+/// The pages of a regular file that a path of another process names, relative to a descriptor or
+/// its folder; 0 if other names keep the file, if `is_last` asks for that.
+pub(super) fn pages_of(thread: pid_t, folder: i32, address: u64, is_last: bool) -> u64 {
+    let Some(path) = path_at(thread, address) else { return 0 };
+    let base = match folder {
+        _ if path.is_absolute() => format!("/proc/{thread}/root"),
+        libc::AT_FDCWD => format!("/proc/{thread}/cwd"),
+        number => format!("/proc/{thread}/fd/{number}"),
+    };
+    let below = path.strip_prefix("/").unwrap_or(&path);
+    let file = fs::symlink_metadata(Path::new(&base).join(below)).ok();
+    let file = file.filter(|file| file.is_file() && (!is_last || file.nlink() == 1));
+    file.map_or(0, |file| file.len().div_ceil(page_size() as u64))
+}
+
+/// The path at an address of another process.
+fn path_at(thread: pid_t, address: u64) -> Option<PathBuf> {
+    let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
+    let mut bytes = vec![0; libc::PATH_MAX as usize];
+    let count = memory.read_at(&mut bytes, address).ok()?;
+    let end = bytes[..count].iter().position(|byte| *byte == 0)?;
+    bytes.truncate(end);
+    Some(PathBuf::from(OsString::from_vec(bytes)))
 }

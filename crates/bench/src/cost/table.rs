@@ -192,6 +192,11 @@ pub(super) const TABLE: &[Row] = &[
         Operation::Free,
         &[at(0.0, &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")])],
     ),
+    // As those of memory: removed from a list and freed, one by one.
+    process(
+        Operation::Drop,
+        &[at(0.0, &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")])],
+    ),
     Row {
         alternative: Some(Alternative::HugePages(&[Time(1.0, "memory.fault{kind=huge}")])),
         ..fault(

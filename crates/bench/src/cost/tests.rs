@@ -120,6 +120,21 @@ fn reads_and_writes_are_counted_by_size_and_place() {
 }
 
 #[test]
+fn pages_of_emptied_and_deleted_files_are_counted() {
+    let dropped = |counts: &Counts| more(counts, &Counts::default(), Operation::Drop).count;
+    let (_folder, path) = file(40 * 4096);
+    let line = format!("write 3 4096 {path}");
+    assert_eq!(dropped(&counts(&line)), 40, "emptied");
+    assert_eq!(dropped(&counts(&line)), 3);
+    let (folder, path) = file(7 * 4096);
+    let shell = |script: &str| CostFixture::new().shell(script).expect("a run").1;
+    let place = folder.path().display();
+    assert_eq!(dropped(&shell(&format!("cd {place} && ln data other && rm other"))), 0);
+    assert_eq!(dropped(&shell(&format!("cd {place} && rm data"))), 7);
+    assert!(!Path::new(&path).exists());
+}
+
+#[test]
 fn calls_threads_and_processes_are_counted() {
     let (_folder, path) = file(1);
     for (work, expected) in [

@@ -8,7 +8,7 @@ use libc::pid_t;
 
 use super::calls::{CallKind, call};
 use super::count::{Counts, FaultKind, Operation, Place, Wait};
-use super::descriptor::Descriptors;
+use super::descriptor::{Descriptors, pages_of};
 use super::memory::{AddressSpace, Faults, Pages};
 
 /// Results of calls that a signal interrupted, and that the kernel may begin again.
@@ -22,6 +22,8 @@ struct Begun {
     number: i64,
     arguments: [u64; 6],
     at_ns: u64,
+    /// Pages of a file that it deletes or empties.
+    drops: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +178,8 @@ impl Watch {
     pub(super) fn enters(&mut self, thread: pid_t, number: i64, arguments: [u64; 6]) {
         let (name, kind) = named(number);
         let Some(of) = self.threads.get_mut(&thread) else { return };
-        of.begun = Some(Begun { number, arguments, at_ns: 0 });
+        let drops = dropped(thread, number, kind, arguments);
+        of.begun = Some(Begun { number, arguments, at_ns: 0, drops });
         match kind {
             CallKind::Exec => {
                 let process = of.process;
@@ -207,6 +210,9 @@ impl Watch {
         let Some(begun) = of.begun.take() else { return };
         let (name, kind) = named(begun.number);
         *self.counts.calls.entry(name).or_default() += 1;
+        if result >= 0 {
+            self.counts.add_many(Operation::Drop, begun.drops, 0);
+        }
         if RESTARTED.contains(&result) {
             self.counts.add(Operation::Entry, 0);
         } else {
@@ -247,10 +253,11 @@ impl Watch {
                 self.counts.add(Operation::Read(from), bytes);
                 self.counts.add(Operation::Write(to), bytes);
             }
-            CallKind::Open { flags } => {
-                let operation = self.opened(thread, flags.map(argument), result);
+            CallKind::Open { path } => {
+                let operation = self.opened(thread, flags(begun.number, path, argument), result);
                 self.counts.add(operation, 0);
             }
+            CallKind::Delete { .. } => self.counts.add(Operation::Delete, 0),
             // Their time is in that of the open.
             CallKind::Close => self.forget(process, Some(argument(0))),
             CallKind::CloseRange => {
@@ -315,7 +322,9 @@ impl Watch {
             CallKind::ReadMessages | CallKind::WriteMessages | CallKind::Socket(_) => {
                 Some(Wait::Socket)
             }
-            CallKind::File(_) | CallKind::Between { .. } => Some(Wait::File),
+            CallKind::File(_) | CallKind::Delete { .. } | CallKind::Between { .. } => {
+                Some(Wait::File)
+            }
             CallKind::Futex => is_futex_wait(begun.arguments[1]).then_some(Wait::Futex),
             CallKind::Sleep => Some(Wait::Sleep),
             CallKind::WaitChild => Some(Wait::Child),
@@ -356,6 +365,34 @@ impl Watch {
             Some(number) => of.descriptors.forget(number as i32),
             None => of.descriptors.clear(),
         }
+    }
+}
+
+/// The flags of an open; `None` if they are not in an argument.
+fn flags(number: i64, path: usize, argument: impl Fn(usize) -> u64) -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    if number == libc::SYS_creat {
+        return Some((libc::O_CREAT | libc::O_TRUNC) as u64);
+    }
+    (number != libc::SYS_openat2).then(|| argument(path + 1))
+}
+
+/// The pages of the file that a call is about to delete or empty.
+fn dropped(thread: pid_t, number: i64, kind: CallKind, arguments: [u64; 6]) -> u64 {
+    let argument = |at: usize| arguments.get(at).copied().unwrap_or(0);
+    let folder = |path: usize| match path {
+        0 => libc::AT_FDCWD,
+        _ => argument(path - 1) as i32,
+    };
+    match kind {
+        CallKind::Open { path }
+            if flags(number, path, argument)
+                .is_some_and(|flags| flags & libc::O_TRUNC as u64 != 0) =>
+        {
+            pages_of(thread, folder(path), argument(path), false)
+        }
+        CallKind::Delete { path } => pages_of(thread, folder(path), argument(path), true),
+        _ => 0,
     }
 }
 

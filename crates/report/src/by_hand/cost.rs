@@ -95,7 +95,7 @@ pub(super) fn group(name: &str, record: &Record, width: usize) -> String {
     let small = &priced[shown..];
     if !small.is_empty() {
         let name = counted(small.len(), "smaller term");
-        let number = small.iter().map(|(term, _)| term.count).sum();
+        let number = small.iter().fold(0_u64, |sum, (term, _)| sum.saturating_add(term.count));
         let [_, _, each, sum, half] = line("", CostTime::sum(small.iter().map(|(_, of)| *of)));
         lines.push([name, count(number), each, sum, half]);
     }
@@ -160,7 +160,7 @@ fn without_price(cost: &Cost) -> Option<String> {
     let mut of_kind: Vec<(u64, &str)> = Vec::new();
     for term in cost.terms.iter().filter(|term| term.time.is_none()) {
         match of_kind.iter_mut().find(|(_, operation)| *operation == term.operation) {
-            Some((sum, _)) => *sum += term.count,
+            Some((sum, _)) => *sum = sum.saturating_add(term.count),
             None => of_kind.push((term.count, &term.operation)),
         }
     }
