@@ -148,7 +148,7 @@ mod tests {
         let one = price(&records, Operation::Read(Place::File), 1.0).unwrap();
         assert_eq!(one.from, ["file.call{call=read1}"]);
         let CostTime { low_ns, high_ns, .. } = one.time;
-        assert!((130.0 - low_ns).abs() < 1e-9 && (300.0 - high_ns).abs() < 1e-9, "{one:?}");
+        assert!((130.0 - low_ns).abs() < 1e-9 && (460.0 - high_ns).abs() < 1e-9, "{one:?}");
     }
 
     #[test]
