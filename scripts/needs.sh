@@ -20,6 +20,8 @@ tests      pg_ctlcluster                        postgresql
 tests      promtool                             prometheus
 tests      python3:ensurepip                    python3-venv
 page       chromium,google-chrome               chromium
+cost       sqlite3                              sqlite3
+cost       git                                  git
 lab        stress-ng                            stress-ng
 lab        sysbench                             sysbench
 lab        mbw                                  mbw

@@ -22,6 +22,11 @@ pub struct EvidencePage {
 
 pub const ANSWERS: EvidencePage =
     EvidencePage { name: "ANSWERS.md", title: "Known answers", command: "make lab PART=answers" };
+pub const COST: EvidencePage = EvidencePage {
+    name: "COST.md",
+    title: "What real programs should cost",
+    command: "make lab PART=cost",
+};
 pub const FAULTS: EvidencePage =
     EvidencePage { name: "FAULTS.md", title: "Faults", command: "make soak" };
 pub const FLAKY: EvidencePage = EvidencePage {
@@ -68,8 +73,9 @@ pub const SIMULATION: EvidencePage =
 pub const ZOO: EvidencePage =
     EvidencePage { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&EvidencePage; 13] = [
+pub const PAGES: [&EvidencePage; 14] = [
     &ANSWERS,
+    &COST,
     &FAULTS,
     &FLAKY,
     &FLEET,

@@ -3,6 +3,7 @@
 //! `make zoo`: runs `fathom` on emulated machines.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to a terminal")]
 
+mod cost;
 mod fleet;
 mod load;
 mod questions;
@@ -20,6 +21,8 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      contains PART, RUNS of them at random\n\
      usage: cargo run -p fathom-lab -- fleet PROGRAM MEMBERS SEED\n\
      Has so many emulated members join PROGRAM, and real ones start together\n\
+     usage: cargo run -p fathom-lab -- cost PROGRAM RUNS\n\
+     Has PROGRAM count what real programs do, RUNS of each timed\n\
      usage: cargo run -p fathom-lab -- questions PROGRAM\n\
      Asks PROGRAM twenty questions, on this machine as it is and busy\n\
      usage: cargo run -p fathom-lab -- relay NAMESPACE NAMESPACE DEVICE MS\n\
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
             let (Ok(members), Ok(seed)) = (members.parse(), seed.parse()) else { return usage() };
             fleet::run(root, program, members, seed)
         }
+        ["cost", program, runs] => cost::run(root, program, runs),
         ["questions", program] => questions::run(root, program),
         ["relay", near, far, device, ms] => {
             let Ok(ms) = ms.parse() else { return usage() };

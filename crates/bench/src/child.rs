@@ -9,7 +9,6 @@ use std::ffi::{CString, OsStr};
 use std::io::Error;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::ptr;
@@ -19,10 +18,13 @@ use fathom_measure::Clock;
 use fathom_measure::affinity::CpuMask;
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, read, retry_on_intr, write};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
+use crate::cost::count::Counts;
+use crate::cost::trace::{self, TraceError, reap};
 use crate::script;
 use crate::terminal::Terminal;
 
@@ -116,6 +118,8 @@ pub(crate) enum ChildError {
     WaitsForTerminal,
     #[error("was stopped")]
     Stopped,
+    #[error("cannot be counted: {0}")]
+    Counting(String),
 }
 
 /// Starts programs one after another.
@@ -132,6 +136,9 @@ struct ChildStart {
     cpus: Option<CpuMask>,
     /// Or -1.
     terminal: libc::c_int,
+    /// A socket, or -1: its start is awaited on it, for which the memory is not shared, and an
+    /// error is written to it.
+    gate: libc::c_int,
     /// The error of exec or of a call before it; 0 if the program was executed.
     error: AtomicI32,
 }
@@ -151,7 +158,11 @@ extern "C" fn begin(start: *mut libc::c_void) -> libc::c_int {
     // SAFETY: only system calls; all pointers are to memory of the parent, which waits.
     unsafe {
         execute(start);
-        start.error.store(*libc::__errno_location(), Ordering::Relaxed);
+        let error = *libc::__errno_location();
+        start.error.store(error, Ordering::Relaxed);
+        if start.gate >= 0 {
+            libc::write(start.gate, (&raw const error).cast(), size_of_val(&error));
+        }
         libc::_exit(127)
     }
 }
@@ -187,7 +198,76 @@ unsafe fn execute(start: &ChildStart) {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+        let mut go = 0_u8;
+        if start.gate >= 0 && libc::read(start.gate, (&raw mut go).cast(), 1) != 1 {
+            return;
+        }
         libc::execve(start.path, start.arguments, environ);
+    }
+}
+
+impl ChildProgram {
+    fn pointers(&self) -> Vec<*const libc::c_char> {
+        self.arguments.iter().map(|one| one.as_ptr()).chain([ptr::null()]).collect()
+    }
+}
+
+impl ChildStart {
+    /// `arguments` must be kept until it has started.
+    fn new(
+        program: &ChildProgram,
+        arguments: &[*const libc::c_char],
+        around: Surroundings<'_>,
+    ) -> Self {
+        Self {
+            path: program.path.as_ptr(),
+            arguments: arguments.as_ptr(),
+            fds: [around.input, around.output, around.errors].map(|fd| fd.as_raw_fd()),
+            parent: rustix::process::getpid().as_raw_nonzero().get(),
+            cpus: around.cpu.map(|cpu| CpuMask::from_cpus(&[cpu])),
+            terminal: around.terminal.map_or(-1, |terminal| terminal.as_fd().as_raw_fd()),
+            gate: -1,
+            error: AtomicI32::new(0),
+        }
+    }
+}
+
+impl ChildUsage {
+    fn new(wall_ns: f64, status: ExitStatus, used: &libc::rusage) -> Self {
+        let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
+        let ns = |time: libc::timeval| time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3;
+        Self {
+            wall_ns,
+            status,
+            user_ns: ns(used.ru_utime),
+            system_ns: ns(used.ru_stime),
+            memory_bytes: count(used.ru_maxrss) << 10,
+            minor_faults: count(used.ru_minflt),
+            major_faults: count(used.ru_majflt),
+            voluntary_switches: count(used.ru_nvcsw),
+            involuntary_switches: count(used.ru_nivcsw),
+            io: None,
+            piped: None,
+            run_queue_ns: None,
+            was_stopped: false,
+        }
+    }
+}
+
+fn not_started(program: &ChildProgram, error: libc::c_int) -> ChildError {
+    let error = Error::from_raw_os_error(error);
+    match script::refused(program.path(), &error) {
+        Some(why) => ChildError::Script(why),
+        None => ChildError::Start(error),
+    }
+}
+
+fn counting(error: TraceError, around: Surroundings<'_>) -> ChildError {
+    match error {
+        TraceError::Refused(why) => ChildError::Counting(why),
+        TraceError::Wait(error) => ChildError::Wait(error),
+        TraceError::TimedOut => ChildError::TimedOut(around.limit_ns as f64 / 1e9),
+        TraceError::Stopped => ChildError::Stopped,
     }
 }
 
@@ -207,18 +287,8 @@ impl Launcher {
         clock: &Clock,
         stop: &AtomicBool,
     ) -> Result<ChildUsage, ChildError> {
-        let arguments = program.arguments.iter().map(|one| one.as_ptr());
-        let arguments: Vec<_> = arguments.chain([ptr::null()]).collect();
-        let fds = [around.input, around.output, around.errors].map(|fd| fd.as_raw_fd());
-        let mut start = ChildStart {
-            path: program.path.as_ptr(),
-            arguments: arguments.as_ptr(),
-            fds,
-            parent: rustix::process::getpid().as_raw_nonzero().get(),
-            cpus: around.cpu.map(|cpu| CpuMask::from_cpus(&[cpu])),
-            terminal: around.terminal.map_or(-1, |terminal| terminal.as_fd().as_raw_fd()),
-            error: AtomicI32::new(0),
-        };
+        let arguments = program.pointers();
+        let mut start = ChildStart::new(program, &arguments, around);
         let begun = clock.start();
         let child = self.clone_child(&mut start).map_err(ChildError::Start)?;
         // From here on the program runs.
@@ -240,38 +310,58 @@ impl Launcher {
         }
         let (status, used) = reaped?;
         if error != 0 {
-            let error = Error::from_raw_os_error(error);
-            return Err(match script::refused(program.path(), &error) {
-                Some(why) => ChildError::Script(why),
-                None => ChildError::Start(error),
-            });
+            return Err(not_started(program, error));
         }
         let was_stopped = ended?;
-        let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
-        let ns = |time: libc::timeval| time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3;
-        Ok(ChildUsage {
-            wall_ns: clock.ns(begun, stopped),
-            status,
-            user_ns: ns(used.ru_utime),
-            system_ns: ns(used.ru_stime),
-            memory_bytes: count(used.ru_maxrss) << 10,
-            minor_faults: count(used.ru_minflt),
-            major_faults: count(used.ru_majflt),
-            voluntary_switches: count(used.ru_nvcsw),
-            involuntary_switches: count(used.ru_nivcsw),
-            io,
-            piped: None,
-            run_queue_ns,
-            was_stopped,
-        })
+        let usage = ChildUsage::new(clock.ns(begun, stopped), status, &used);
+        Ok(ChildUsage { io, run_queue_ns, was_stopped, ..usage })
+    }
+
+    /// As [`Self::run`], followed by ptrace(2), which takes longer: what it did is counted.
+    ///
+    /// # Errors
+    /// As of that, or if this run cannot be counted.
+    pub(crate) fn run_counted(
+        &mut self,
+        program: &ChildProgram,
+        around: Surroundings<'_>,
+        stop: &AtomicBool,
+    ) -> Result<(ChildUsage, Counts), ChildError> {
+        let arguments = program.pointers();
+        let (gate, held) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                .map_err(|error| ChildError::Start(error.into()))?;
+        let mut start = ChildStart::new(program, &arguments, around);
+        start.gate = held.as_raw_fd();
+        let child = self.clone_child(&mut start).map_err(ChildError::Start)?;
+        drop(held);
+        let attached = trace::attach(child);
+        let begun_ns = monotonic_raw_ns();
+        let opened = attached.is_ok() && write(&gate, &[1]) == Ok(1);
+        if !opened {
+            // SAFETY: sends a signal to a child that waits, and is not reaped.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            reap(child).map_err(ChildError::Wait)?;
+            let error = attached.err().map(|error| counting(error, around));
+            return Err(error.unwrap_or(ChildError::Stopped));
+        }
+        let traced = trace::follow(child, around.limit_ns, stop);
+        let traced = traced.map_err(|error| counting(error, around))?;
+        let mut error = [0; size_of::<libc::c_int>()];
+        if read(&gate, &mut error) == Ok(error.len()) {
+            return Err(not_started(program, libc::c_int::from_ne_bytes(error)));
+        }
+        let wall_ns = traced.ended_ns.saturating_sub(begun_ns) as f64;
+        Ok((ChildUsage::new(wall_ns, traced.status, &traced.used), traced.counts))
     }
 
     fn clone_child(&mut self, start: &mut ChildStart) -> Result<libc::pid_t, Error> {
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let shared = if start.gate < 0 { libc::CLONE_VM | libc::CLONE_VFORK } else { 0 };
+        let flags = shared | libc::SIGCHLD;
         let top = self.stack.as_mut_ptr_range().end.cast();
         // SAFETY: signals are blocked, so that no handler runs in the child, which shares this
         // memory. The stack grows down from its end and is used by the child alone; this thread
-        // sleeps until the child executes a program or exits.
+        // sleeps until the child executes a program or exits, or the child has its own memory.
         unsafe {
             let (mut all, mut own) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigfillset(&raw mut all);
@@ -344,22 +434,6 @@ fn stop_or_continuation(pid: Pid) -> Option<libc::c_int> {
     let kinds = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
     let status = waitid(WaitId::Pid(pid), kinds).ok()??;
     status.stopping_signal().or(status.continued().then_some(libc::SIGCONT))
-}
-
-fn reap(child: libc::pid_t) -> Result<(ExitStatus, libc::rusage), Error> {
-    let mut status = 0;
-    // SAFETY: an all-zero `rusage` is valid, and both pointers are to writable memory.
-    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: as above.
-        if unsafe { libc::wait4(child, &raw mut status, 0, &raw mut used) } == child {
-            return Ok((ExitStatus::from_raw(status), used));
-        }
-        let error = Error::last_os_error();
-        if error.raw_os_error() != Some(libc::EINTR) {
-            return Err(error);
-        }
-    }
 }
 
 /// Of a process that has ended and is not reaped.

@@ -9,6 +9,7 @@
 mod case;
 mod check;
 mod child;
+mod cost;
 mod expected;
 mod fields;
 mod file;
@@ -32,6 +33,16 @@ pub use options::BenchOptions;
 pub use request::{
     BenchInvocation, BenchOutput, BenchSettings, CommandLine, Request, ScanParameter,
 };
+
+/// The operations of a command whose price a metric is part of (`--cost`).
+pub fn priced_by(metric: &str) -> Vec<String> {
+    cost::table::operations_of(metric)
+}
+
+/// The results that prices are made of, such as `os.poll{fds=10}`.
+pub fn price_results() -> impl Iterator<Item = &'static str> {
+    cost::table::results()
+}
 
 /// The command, for the registry. Its metrics are outside the registry: each is a command.
 pub const COMMAND: Command = Command::for_procedure::<BenchOptions>("bench", &[]);

@@ -24,6 +24,7 @@ Examples:
   fathom bench 'wc data' --cold data               evict a file before each run, proved
   fathom bench 'tar c src' --output src.tar        write the output to a file, not into a pipe
   fathom bench './a' './b' -n old -n new --json    named; records as JSON
+  fathom bench --cost 'sort data.txt'              where the time goes, at this machine's prices
   fathom bench -f bench.toml                       commands, parameters, checks and limits of a file
 
 Each run is a fresh process; commands run in blocks, each once in each block, in random order, so
@@ -120,6 +121,13 @@ pub struct BenchOptions {
     /// status 5 if that is undecided.
     #[arg(long, value_name = "PERCENT", value_parser = fields::share)]
     pub fail_on: Option<f64>,
+    /// Count the operations of one more run of each command (ptrace), and print what they should
+    /// cost at this machine's prices.
+    #[arg(long)]
+    pub cost: bool,
+    /// Measure prices first that this host has no result of.
+    #[arg(long, requires = "cost")]
+    pub measure: bool,
     /// Read once: a file may change while its commands run.
     #[arg(skip)]
     read: OnceLock<Request>,
@@ -205,6 +213,7 @@ impl BenchOptions {
             time_s: self.time.map(|it| it.as_secs_f64()).or(of_file.time_s.filter(|_| !has_count)),
             timeout_s: self.timeout.map_or(of_file.timeout_s, |it| it.as_secs_f64()),
             seed: self.seed.or(of_file.seed),
+            cost: self.cost || of_file.cost,
             fail_on: self.fail_on.or(of_file.fail_on),
         }
     }

@@ -4,6 +4,7 @@ use fathom_analysis::limits::LimitJudged;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
 use fathom_record::{Cause, Reason, Record};
 
+use crate::cost::table::METRICS;
 use crate::options::BenchOptions;
 use crate::stage::{Cut, Stage};
 use crate::{gate, records};
@@ -11,6 +12,15 @@ use crate::{gate, records};
 impl Procedure for BenchOptions {
     fn asked(&self) -> String {
         self.text()
+    }
+
+    fn prior_metrics(&self) -> &'static [&'static str] {
+        let is_priced = self.request().is_ok_and(|request| request.settings.cost);
+        if is_priced { &METRICS } else { &[] }
+    }
+
+    fn measures_missing(&self) -> bool {
+        self.measure
     }
 
     fn check(&self) -> Result<(), ProcedureError> {
@@ -37,8 +47,12 @@ impl Procedure for BenchOptions {
         }
         let mut stage = Stage::new(&work, settings, recorder)?;
         let ended = stage.make(recorder, seed);
+        let counted = match settings.cost && ended.is_ok() {
+            true => stage.count(recorder),
+            false => Ok(()),
+        };
         let cleaned = stage.clean_up();
-        for mut measured in records::records(&stage, &work.cases, settings) {
+        for mut measured in records::records(&stage, &work.cases, settings, recorder.known()) {
             if let Err(Cut::Failed(text)) = &ended {
                 let text = format!("ended early: {text}");
                 measured.doubts.push(Reason::new(Cause::Interrupted, text));
@@ -47,14 +61,17 @@ impl Procedure for BenchOptions {
         }
         let has_runs = stage.runs.iter().any(|runs| !runs.is_empty());
         recorder.show();
-        if let Err(Cut::Failed(text)) = &cleaned {
-            recorder.event(Event::Warning(text));
+        for failed in [&counted, &cleaned] {
+            if let Err(Cut::Failed(text)) = failed {
+                recorder.event(Event::Warning(text));
+            }
         }
         match ended {
             Err(Cut::Failed(text)) if has_runs => Err(ProcedureError::CutShort(text)),
             Err(Cut::Failed(text)) => Err(ProcedureError::Failed(text)),
             Err(Cut::Stopped) => Ok(Ending::Stopped),
-            Ok(()) if cleaned.is_err() => Ok(Ending::Faulty),
+            Ok(()) if matches!(counted, Err(Cut::Stopped)) => Ok(Ending::Stopped),
+            Ok(()) if counted.is_err() || cleaned.is_err() => Ok(Ending::Faulty),
             Ok(()) => Ok(Ending::Done),
         }
     }

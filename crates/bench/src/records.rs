@@ -7,10 +7,11 @@ use fathom_record::command::{self as facts, RATIO_METRIC};
 use fathom_record::quantity::quantity;
 use fathom_record::{
     Better, Cause, Check, Counter, Counters, Disturbance, Fact, NotSelected, Params, Reason,
-    Sample, Unit,
+    Record, Sample, Unit,
 };
 
 use crate::case::Case;
+use crate::cost::terms::{self, Timed};
 use crate::request::{BenchOutput, BenchSettings};
 use crate::stage::{Stage, StageRun};
 
@@ -29,6 +30,7 @@ pub(crate) fn records(
     stage: &Stage<'_>,
     cases: &[Case],
     settings: &BenchSettings,
+    known: &[Record],
 ) -> Vec<Measured> {
     let shell = ShellStart::new(&stage.shell_ns);
     let states = stage.states();
@@ -68,6 +70,10 @@ pub(crate) fn records(
                 .chain(stops(runs))
                 .collect(),
             facts,
+            cost: stage.counted[at].as_ref().map(|counted| {
+                let timed: Vec<Timed> = runs.iter().map(StageRun::timed).collect();
+                terms::cost(counted, &timed, known)
+            }),
             ..Measured::default()
         });
     }

@@ -92,6 +92,8 @@ pub struct BenchSettings {
     pub timeout_s: f64,
     /// Seed of the order.
     pub seed: Option<u64>,
+    /// Whether the operations of a run are counted and priced.
+    pub cost: bool,
     /// The share by which a command may be slower than the first.
     #[serde(deserialize_with = "fields::optional_share")]
     pub fail_on: Option<f64>,
@@ -115,6 +117,7 @@ impl Default for BenchSettings {
             time_s: None,
             timeout_s: 3600.0,
             seed: None,
+            cost: false,
             fail_on: None,
         }
     }

@@ -23,6 +23,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::case::{BenchWork, Case};
 use crate::check::{open_input, program_path};
 use crate::child::{ChildError, ChildProgram, ChildUsage, Launcher, Surroundings};
+use crate::cost::count::Counts;
+use crate::cost::terms::{Counted, Timed};
 use crate::expected::{OUTPUT_MAX, difference, drain};
 use crate::hooks::{Hook, distinct};
 use crate::plan::{BenchPlan, is_wide};
@@ -84,6 +86,10 @@ pub(crate) struct Stage<'w> {
     /// By case, what it reads with a pipe, where its output is /dev/null.
     read_with_pipe: Vec<Option<u64>>,
     progress_at: u64,
+    /// Of the runs that are counted, instead of timed.
+    counting: Option<Counts>,
+    /// By case.
+    pub(crate) counted: Vec<Option<Counted>>,
 }
 
 impl<'w> Stage<'w> {
@@ -118,6 +124,8 @@ impl<'w> Stage<'w> {
             read_with_pipe: vec![None; work.cases.len()],
             progress_at: clock.start(),
             clock,
+            counting: None,
+            counted: work.cases.iter().map(|_| None).collect(),
         })
     }
 
@@ -168,6 +176,25 @@ impl<'w> Stage<'w> {
             |runs: &Vec<StageRun>| runs.iter().map(|run| run.usage.wall_ns).collect::<Vec<_>>();
         if plan.most > plan.runs && self.runs.iter().any(|runs| is_wide(&of_case(runs))) {
             self.blocks(recorder, &mut turns, plan.runs..plan.most, plan)?;
+        }
+        Ok(())
+    }
+
+    /// One more run of each case, in which its operations are counted (`--cost`).
+    pub(crate) fn count(&mut self, recorder: &mut dyn Recorder) -> Result<(), Cut> {
+        let all = self.work.cases.len() as u64;
+        for (at, case) in self.work.cases.iter().enumerate() {
+            let done = at as u64;
+            recorder.event(Event::Progress { done, all, what: "counting" });
+            self.counting = Some(Counts::default());
+            let ended = self.run(case);
+            let counts = self.counting.take();
+            let ended = ended.map_err(|cut| match cut {
+                Cut::Failed(text) => Cut::Failed(format!("counted run: {text}")),
+                Cut::Stopped => Cut::Stopped,
+            });
+            let wall_ns = ended?.usage.wall_ns;
+            self.counted[at] = counts.map(|counts| Counted { counts, wall_ns });
         }
         Ok(())
     }
@@ -325,7 +352,12 @@ impl<'w> Stage<'w> {
             limit_ns: self.limit_ns(),
             terminal: None,
         };
-        self.launcher.run(program, around, &self.clock, &self.stop)
+        let Some(counts) = &mut self.counting else {
+            return self.launcher.run(program, around, &self.clock, &self.stop);
+        };
+        let (usage, counted) = self.launcher.run_counted(program, around, &self.stop)?;
+        *counts = counted;
+        Ok(usage)
     }
 
     /// Nanoseconds of a byte through the pipe: what cat(1) takes longer than with /dev/null, in
@@ -542,6 +574,12 @@ fn lost_ns(of: &Disturbance) -> f64 {
 }
 
 impl StageRun {
+    pub(crate) fn timed(&self) -> Timed {
+        let ChildUsage { wall_ns, user_ns, system_ns, .. } = self.usage;
+        let switches = self.usage.voluntary_switches + self.usage.involuntary_switches;
+        Timed { wall_ns, user_ns, system_ns, switches }
+    }
+
     /// `subtracted_ns`: the start of the shell.
     pub(crate) fn sample(&self, process: usize, cpu: u32, subtracted_ns: f64) -> Sample {
         Sample {

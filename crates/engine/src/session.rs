@@ -217,6 +217,7 @@ impl<'a> Session<'a> {
         record.facts = measured.facts;
         record.series = measured.series;
         record.heat_map = measured.heat_map;
+        record.cost = measured.cost;
         record.notes.extend(measured.notes);
         // Nothing is known of another's work.
         if own.is_none() {

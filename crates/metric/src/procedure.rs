@@ -26,6 +26,11 @@ pub trait Procedure {
         &[]
     }
 
+    /// Whether those of [`Self::prior_metrics`] without a stored result are measured first.
+    fn measures_missing(&self) -> bool {
+        false
+    }
+
     /// Whether to calibrate the clock first. False where that would take longer than the work.
     fn calibrates(&self) -> bool {
         true

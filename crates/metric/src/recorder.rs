@@ -5,9 +5,9 @@ use fathom_analysis::core_state::CoreStates;
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
-    Better, Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, HeatMap, Histogram, Host,
-    Interval, LoadWindow, NoModel, NotSelected, Params, Prediction, Reason, Record, Sample, Second,
-    Series, Unit, Verdict, quantity::quantity,
+    Better, Cause, Check, Cost, Counters, Disturbance, Fact, FarEnd, FarHost, HeatMap, Histogram,
+    Host, Interval, LoadWindow, NoModel, NotSelected, Params, Prediction, Reason, Record, Sample,
+    Second, Series, Unit, Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -129,6 +129,8 @@ pub struct Measured {
     /// Printed beside the number, in this order.
     pub facts: Vec<Fact>,
     pub notes: Vec<String>,
+    /// Of a command of the user.
+    pub cost: Option<Cost>,
     /// Overrides the metric's own model, where the prediction depends on the state before the pass.
     pub prediction: Option<Prediction>,
 }

@@ -133,6 +133,25 @@ mod tests {
     }
 
     #[test]
+    fn prices_of_commands_are_cases_of_metrics() {
+        for result in fathom_bench::price_results() {
+            let (metric, params) = result.split_once('{').unwrap_or((result, ""));
+            let Some(Entry::Probe(probe)) = REGISTRY.find(metric) else {
+                panic!("{metric} is no probe");
+            };
+            let wanted: Vec<&str> =
+                params.trim_end_matches('}').split(',').filter(|it| !it.is_empty()).collect();
+            let has_all = |case: &fathom_metric::ProbeCase| {
+                let names = case.params.0.iter().map(|(name, value)| format!("{name}={value}"));
+                let names: Vec<String> = names.collect();
+                wanted.iter().all(|one| names.iter().any(|name| name == one))
+            };
+            let cases = probe.cases(&Host::default(), &Sizes::default());
+            assert!(cases.iter().any(has_all), "{result}: no such case");
+        }
+    }
+
+    #[test]
     fn ids_are_unique_and_needs_come_first() {
         for (index, entry) in REGISTRY.entries().iter().enumerate() {
             let about = entry.about();

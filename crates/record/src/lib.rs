@@ -10,6 +10,7 @@ mod words;
 mod causes;
 pub mod command;
 pub mod condition;
+pub mod cost;
 pub mod counter;
 pub mod crosscheck;
 pub mod diagnosis;
@@ -50,6 +51,7 @@ pub mod verdict;
 
 pub use causes::causes;
 pub use condition::Condition;
+pub use cost::{Cost, CostPrice, CostTerm, CostTime, CostWait, CostWhatIf};
 pub use counter::{Counter, Counters};
 pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, Turn};
 pub use diagnosis::{Diagnosis, Finding, Fix, Severity};

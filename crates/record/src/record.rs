@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::command::COMMAND;
 use crate::measured_by::NAME;
 use crate::{
-    Agreement, Better, Class, Disturbance, Fact, FactValue, HeatMap, LOOSE, MeasuredBy, MetricId,
-    NoModel, Params, Prediction, Protocol, Sample, Series, Summary, Typical, Unit, Verdict,
+    Agreement, Better, Class, Cost, Disturbance, Fact, FactValue, HeatMap, LOOSE, MeasuredBy,
+    MetricId, NoModel, Params, Prediction, Protocol, Sample, Series, Summary, Typical, Unit,
+    Verdict,
 };
 
 /// The headline.
@@ -78,6 +79,9 @@ pub struct Record {
     /// Single timings over the time of the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heat_map: Option<HeatMap>,
+    /// What a command of the user should cost by its counted operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// Notes on the number, such as the clock's floor or what was subtracted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -2,6 +2,7 @@
 //! records measured together, and findings from their curves.
 
 mod bench;
+mod cost;
 mod findings;
 mod load;
 mod table;

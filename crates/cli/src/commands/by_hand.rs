@@ -4,6 +4,7 @@
 //! Records are stored as steps end, between timed passes: a killed command keeps what it finished.
 
 use std::io::IsTerminal;
+use std::process::Stdio;
 
 use anyhow::Context;
 use fathom_analysis::limits::LimitJudged;
@@ -20,6 +21,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::as_member::{self, Reports};
 use super::run_store::RunStore;
 use super::{limits, setup};
+use crate::arguments::StoreArguments;
 use crate::arguments::by_hand::ProcedureArguments;
 use crate::exit::{Status, UsageError};
 use crate::interrupt;
@@ -37,9 +39,15 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     let mut host = host::read();
     setup::check_environment(&host)?;
     let store = RunStore::for_run(*member, &output.store, &host)?;
-    let earlier =
-        store.earlier().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
-    let earlier = earlier.unwrap_or_default();
+    let earlier = || {
+        let results =
+            store.earlier().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
+        results.unwrap_or_default()
+    };
+    if procedure.measures_missing() {
+        measure_missing(procedure.prior_metrics(), &earlier(), &output.store)?;
+    }
+    let earlier = earlier();
     setup::warn_of_busy_cpus(&host);
     let watch = if procedure.calibrates() {
         CalibrationWatch::begin(&host)
@@ -94,6 +102,32 @@ fn earlier_results(store: &Store, metrics: &[&str], host: &Host) -> Vec<Record> 
     let cases = store.newest_cases(metrics.iter().copied(), search);
     let Ok((runs, _)) = cases.and_then(|cases| store.records_of(&cases)) else { return Vec::new() };
     runs.into_iter().flat_map(|run| run.records).collect()
+}
+
+/// What a price takes to measure with all that it needs, and for how many the run is planned at
+/// least.
+const PRICE_S: usize = 4;
+const PRICES_MIN: usize = 5;
+
+/// Runs the metrics that have no result yet, by a process of their own. What it cannot measure
+/// stays missing.
+fn measure_missing(
+    metrics: &[&str],
+    known: &[Record],
+    store: &StoreArguments,
+) -> anyhow::Result<()> {
+    let has_result = |metric: &&&str| known.iter().any(|record| record.metric.as_str() == **metric);
+    let missing: Vec<&str> = metrics.iter().filter(|metric| !has_result(metric)).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let program = std::env::current_exe().context("find this program")?;
+    let mut command = std::process::Command::new(program);
+    let time = format!("{}s", PRICE_S * missing.len().max(PRICES_MIN));
+    command.args(["run", "--time", &time]).args(&missing).stdout(Stdio::null());
+    command.args(store.store.iter().flat_map(|path| ["--store".as_ref(), path.as_os_str()]));
+    command.stdin(Stdio::null()).status().context("start `fathom run`")?;
+    Ok(())
 }
 
 pub(super) fn command_error(error: ProcedureError) -> anyhow::Error {

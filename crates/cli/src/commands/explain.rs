@@ -50,6 +50,10 @@ fn description(entry: &Entry, width: usize) -> String {
     add("source", about.source);
     about.pitfalls.iter().for_each(|pitfall| add("pitfall", pitfall));
     add("needs", &about.needs.join(", "));
+    let priced = fathom_bench::priced_by(about.id);
+    if !priced.is_empty() {
+        add("price of", &format!("{} (`fathom bench --cost`)", priced.join("; ")));
+    }
     add("requires", about.requires);
     add("published", about.published);
     let limit = 100.0 * about.noise_limit;

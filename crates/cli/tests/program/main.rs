@@ -5,6 +5,7 @@ mod bad_runs;
 mod bandwidth_limits;
 mod bench;
 mod bench_answers;
+mod bench_cost;
 mod bench_terminal;
 mod children;
 mod comparing;

@@ -6,6 +6,7 @@ use fathom_record::command::{self as facts, RATIO_METRIC};
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
 use fathom_record::{Cause, FactValue, ParamValue, Record, State, Stratum, Summary, Unit};
 
+use super::cost;
 use super::table::{Column, fit, rows};
 use crate::distinct::distinct;
 use crate::shown::half_width;
@@ -48,7 +49,11 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
         ranked.sort_by(|a, b| time(a).total_cmp(&time(b)));
     }
     let mut text = String::from("\n");
-    if !ranked.is_empty() {
+    if let [record] = ranked.as_slice()
+        && record.cost.is_some()
+    {
+        text += &format!("{}\n", one_line(record));
+    } else if !ranked.is_empty() {
         let mut columns = columns(&ranked);
         columns.retain(Column::has_content);
         let left_out = fit(&mut columns, &OPTIONAL, width);
@@ -57,8 +62,21 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
     for ratio in &ratios {
         text += &wrapped(&compared(ratio, &commands), width, "", "  ");
     }
+    for record in ranked.iter().filter(|record| record.cost.is_some()) {
+        let gap = if text.ends_with("\n\n") || ranked.len() == 1 { "" } else { "\n" };
+        text += &format!("{gap}{}", cost::group(&label(record), record, width));
+    }
     text += &laws(&commands, width);
     text + &remarks(&ranked, width)
+}
+
+/// A single command without a table of its own: what is counted of it is wanted.
+fn one_line(record: &Record) -> String {
+    let columns = columns(&[record]);
+    let cell = |column: &Column| format!("{} {}", column.title, column.cell[0]);
+    let wanted = ["time", "±", "user", "system", "runs"];
+    let all = columns.iter().filter(|it| wanted.contains(&it.title.as_ref()) && it.has_content());
+    all.map(cell).collect::<Vec<String>>().join(", ").replace(", ±", " ±")
 }
 
 /// Whether rows follow the values of a parameter.
@@ -152,11 +170,14 @@ fn compared(ratio: &Record, commands: &[&Record]) -> String {
     parts.join("; ")
 }
 
-/// The comparisons of commands; nothing of a single one.
+/// Where the time of commands goes, if it was counted, and their comparisons; else nothing of a
+/// single one.
 pub(super) fn answer(records: &[Record]) -> Vec<String> {
     let is_ratio = |record: &&Record| record.metric.as_str() == RATIO_METRIC;
     let (ratios, commands): (Vec<&Record>, Vec<&Record>) = records.iter().partition(is_ratio);
-    ratios.into_iter().map(|ratio| compared(ratio, &commands) + ".").collect()
+    let of_cost = |record: &&Record| Some(cost::conclusion(&label(record), record.cost.as_ref()?));
+    let costs = commands.iter().filter_map(of_cost);
+    costs.chain(ratios.into_iter().map(|ratio| compared(ratio, &commands) + ".")).collect()
 }
 
 fn difference(summary: &Summary, of: &str, to: &str) -> String {

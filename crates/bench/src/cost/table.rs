@@ -1,0 +1,326 @@
+//! The price of each operation: which results of this host it is made of.
+//!
+//! A metric that contains two context switches is used without them, since switches are counted.
+//! Prices are those of loops, in which code and data are cached: a program pays up to
+//! [`Row::above`] more, since its calls are between other code (os.syscall.fresh is the first call
+//! of a process, several times as expensive).
+
+use std::sync::LazyLock;
+
+use super::count::{FaultKind, Operation, Place};
+
+/// So many times a result; of a rate, the time of so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Part {
+    Time(f64, &'static str),
+    Rate(f64, &'static str),
+}
+
+impl Part {
+    pub(super) fn result(self) -> &'static str {
+        let (Self::Time(_, result) | Self::Rate(_, result)) = self;
+        result
+    }
+}
+
+/// The price at a size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub(super) size: f64,
+    pub(super) parts: &'static [Part],
+}
+
+/// The same work in another way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Alternative {
+    /// All bytes in the blocks of the cheapest point.
+    Blocks,
+    /// A fault for 512 pages, where there are that many.
+    HugePages(&'static [Part]),
+    /// Of each one.
+    Other(&'static str, &'static [Part]),
+    /// A single one.
+    Once(&'static str),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) operation: Operation,
+    /// One, or several of growing size.
+    pub(super) points: &'static [Point],
+    /// By which share the price in a program may be below and above that of the loop.
+    pub(super) below: f64,
+    pub(super) above: f64,
+    pub(super) alternative: Option<Alternative>,
+}
+
+use Operation::{Read, Write};
+use Part::{Rate, Time};
+
+const SWITCH: &str = "os.switch.process{set_bytes=0}";
+const JOIN: &str = "os.thread.create_join";
+const EXEC: &str = "os.process.vfork_exec{part=total}";
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+
+const fn at(size: f64, parts: &'static [Part]) -> Point {
+    Point { size, parts }
+}
+
+/// A call: in a program with more cache misses and mispredictions than in a loop.
+const fn call(operation: Operation, points: &'static [Point]) -> Row {
+    Row { operation, points, below: 0.2, above: 0.8, alternative: None }
+}
+
+/// A copy from or to a file, by the size of its blocks. The files of the metrics are 16 MiB: the
+/// pages of a larger one are in no cache of the CPU.
+const fn copy(operation: Operation, points: &'static [Point]) -> Row {
+    let alternative = Some(Alternative::Blocks);
+    Row { operation, points, below: 0.25, above: 1.2, alternative }
+}
+
+/// A message. The metrics wake a peer that waits; where none waits, it is cheaper.
+const fn message(operation: Operation, points: &'static [Point]) -> Row {
+    Row { below: 0.6, above: 0.4, ..copy(operation, points) }
+}
+
+const fn fault(kind: FaultKind, points: &'static [Point]) -> Row {
+    let operation = Operation::Fault(kind);
+    Row { operation, points, below: 0.3, above: 0.4, alternative: None }
+}
+
+/// What copies or frees page tables, by its pages.
+const fn process(operation: Operation, points: &'static [Point]) -> Row {
+    Row { operation, points, below: 0.3, above: 0.5, alternative: None }
+}
+
+pub(super) const ENTRY: &[Point] = &[at(0.0, &[Time(1.0, "os.syscall{call=getppid}")])];
+
+const PIPE: &[Point] = &[
+    at(1.0, &[Time(0.25, "os.pipe.rtt{calls=bare}"), Time(-0.5, SWITCH)]),
+    at(
+        4.0 * KIB,
+        &[Rate(2.0 * KIB, "os.pipe.bandwidth{chunk_bytes=4096,cpus=1}"), Time(-0.0625, SWITCH)],
+    ),
+    at(
+        64.0 * KIB,
+        &[Rate(32.0 * KIB, "os.pipe.bandwidth{chunk_bytes=65536,cpus=1}"), Time(-1.0, SWITCH)],
+    ),
+];
+const UNIX: &[Point] = &[
+    at(1.0, &[Time(0.25, "os.unix.rtt{kind=stream}"), Time(-0.5, SWITCH)]),
+    at(4.0 * KIB, &[Rate(2.0 * KIB, "os.unix.bandwidth{chunk_bytes=4096,cpus=1}")]),
+    at(64.0 * KIB, &[Rate(32.0 * KIB, "os.unix.bandwidth{chunk_bytes=65536,cpus=1}")]),
+];
+const TCP: &[Point] = &[
+    at(
+        1.0,
+        &[Time(0.25, "network.tcp.rtt{bytes=1,cpus=1,mode=block,to=loopback}"), Time(-0.5, SWITCH)],
+    ),
+    at(
+        64.0 * KIB,
+        &[Rate(
+            32.0 * KIB,
+            "network.tcp.bandwidth{chunk_bytes=65536,cpus=1,direction=send,streams=1,to=loopback}",
+        )],
+    ),
+];
+
+pub(super) const TABLE: &[Row] = &[
+    copy(
+        Read(Place::File),
+        &[
+            at(1.0, &[Time(1.0, "file.call{call=read1}")]),
+            at(
+                4.0 * KIB,
+                &[Rate(
+                    4.0 * KIB,
+                    "file.read.throughput{block=4096,state=warm,threads=1,way=read}",
+                )],
+            ),
+            at(
+                64.0 * KIB,
+                &[Rate(
+                    64.0 * KIB,
+                    "file.read.throughput{block=65536,state=warm,threads=1,way=read}",
+                )],
+            ),
+            at(
+                MIB,
+                &[Rate(MIB, "file.read.throughput{block=1048576,state=warm,threads=1,way=read}")],
+            ),
+        ],
+    ),
+    // A page of a small write is found as that of a small read.
+    Row {
+        above: 1.0,
+        ..copy(
+            Write(Place::File),
+            &[
+                at(1.0, &[Time(1.0, "file.call{call=read1}")]),
+                at(64.0 * KIB, &[Rate(64.0 * KIB, "file.write.throughput{block=65536,sync=none}")]),
+            ],
+        )
+    },
+    message(Read(Place::Pipe), PIPE),
+    message(Write(Place::Pipe), PIPE),
+    message(Read(Place::UnixSocket), UNIX),
+    message(Write(Place::UnixSocket), UNIX),
+    message(Read(Place::Socket), TCP),
+    message(Write(Place::Socket), TCP),
+    call(Read(Place::Device), &[at(0.0, &[Time(1.0, "os.syscall{call=read1}")])]),
+    call(Write(Place::Device), &[at(0.0, &[Time(1.0, "os.syscall{call=write1}")])]),
+    call(Operation::Open, &[at(0.0, &[Time(1.0, "os.syscall{call=open_close}")])]),
+    call(Operation::Create, &[at(0.0, &[Time(1.0, "file.create{bytes=0}")])]),
+    call(Operation::OpenFailed, &[at(0.0, &[Time(1.0, "os.syscall{call=stat}")])]),
+    call(Operation::Stat, &[at(0.0, &[Time(1.0, "os.syscall{call=stat}")])]),
+    call(Operation::Fstat, &[at(0.0, &[Time(1.0, "os.syscall{call=fstat}")])]),
+    call(Operation::Seek, &[at(0.0, &[Time(1.0, "file.call{call=lseek}")])]),
+    call(Operation::Delete, &[at(0.0, &[Time(1.0, "file.delete{bytes=0}")])]),
+    // A lock and its release are two calls.
+    call(Operation::Lock, &[at(0.0, &[Time(0.5, "os.file_lock{kind=flock}")])]),
+    call(
+        Operation::Map,
+        &[
+            at(4.0 * KIB, &[Time(1.0, "memory.mmap.setup{bytes=4096}")]),
+            at(256.0 * MIB, &[Time(1.0, "memory.mmap.setup{bytes=268435456}")]),
+        ],
+    ),
+    // The pages of it are in those that are freed.
+    call(
+        Operation::Unmap,
+        &[
+            at(4.0 * KIB, &[Time(1.0, "memory.munmap{bytes=4096,touched=no}")]),
+            at(256.0 * MIB, &[Time(1.0, "memory.munmap{bytes=268435456,touched=no}")]),
+        ],
+    ),
+    process(
+        Operation::Free,
+        &[at(0.0, &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")])],
+    ),
+    // As those of memory: removed from a list and freed, one by one.
+    process(
+        Operation::Drop,
+        &[at(0.0, &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")])],
+    ),
+    Row {
+        alternative: Some(Alternative::HugePages(&[Time(1.0, "memory.fault{kind=huge}")])),
+        ..fault(
+            FaultKind::Anonymous,
+            &[at(0.0, &[Time(1.0, "memory.fault{kind=anonymous_first}")])],
+        )
+    },
+    fault(FaultKind::Huge, &[at(0.0, &[Time(1.0, "memory.fault{kind=huge}")])]),
+    fault(FaultKind::Cow, &[at(0.0, &[Time(1.0, "memory.fault{kind=cow}")])]),
+    // By the pages around that a fault brings.
+    fault(
+        FaultKind::File,
+        &[
+            at(1.0, &[Time(1.0, "memory.fault{kind=file_page}")]),
+            at(16.0, &[Time(1.0, "memory.fault{kind=file_minor}")]),
+        ],
+    ),
+    // The process of the metric has some MiB more than it says.
+    Row {
+        below: 0.6,
+        alternative: Some(Alternative::Other("vfork or spawn", &[Time(1.0, JOIN)])),
+        ..process(
+            Operation::Fork,
+            &[
+                at(
+                    MIB,
+                    &[
+                        Time(1.0, "os.process.fork{part=total,rss_bytes=1048576}"),
+                        Time(-2.0, SWITCH),
+                    ],
+                ),
+                at(
+                    16.0 * MIB,
+                    &[
+                        Time(1.0, "os.process.fork{part=total,rss_bytes=16777216}"),
+                        Time(-2.0, SWITCH),
+                    ],
+                ),
+                at(
+                    256.0 * MIB,
+                    &[
+                        Time(1.0, "os.process.fork{part=total,rss_bytes=268435456}"),
+                        Time(-2.0, SWITCH),
+                    ],
+                ),
+            ],
+        )
+    },
+    process(Operation::Vfork, &[at(0.0, &[Time(1.0, JOIN), Time(-2.0, SWITCH)])]),
+    process(Operation::Exec, &[at(0.0, &[Time(1.0, EXEC), Time(-1.0, JOIN)])]),
+    // The metric keeps it on the CPU of its creator; elsewhere its start wakes another CPU.
+    Row {
+        above: 1.2,
+        ..process(Operation::Thread, &[at(0.0, &[Time(1.0, JOIN), Time(-2.0, SWITCH)])])
+    },
+    // A wake-up of another CPU takes longer, and part of it is not on the account of the sleeper.
+    Row { below: 0.5, ..call(Operation::Switch, &[at(0.0, &[Time(1.0, SWITCH)])]) },
+    call(Operation::FutexWait, &[at(0.0, &[Time(1.0, "os.futex.uncontended{op=wake}")])]),
+    call(Operation::FutexWake, &[at(0.0, &[Time(1.0, "os.futex.uncontended{op=wake}")])]),
+    call(
+        Operation::Select,
+        &[
+            at(10.0, &[Time(1.0, "os.select{fds=10}")]),
+            at(100.0, &[Time(1.0, "os.select{fds=100}")]),
+        ],
+    ),
+    call(
+        Operation::Poll,
+        &[at(10.0, &[Time(1.0, "os.poll{fds=10}")]), at(100.0, &[Time(1.0, "os.poll{fds=100}")])],
+    ),
+    call(Operation::Epoll, &[at(0.0, &[Time(1.0, "os.epoll{fds=10}")])]),
+    Row {
+        alternative: Some(Alternative::Once("one connection")),
+        ..call(Operation::Connect, &[at(0.0, &[Time(1.0, "network.tcp.connect{to=loopback}")])])
+    },
+    call(Operation::ConnectUnix, &[at(0.0, &[Time(1.0, "os.unix.connect")])]),
+    call(Operation::Accept, &[at(0.0, &[Time(1.0, "network.tcp.accept")])]),
+    call(Operation::SignalAction, &[at(0.0, &[Time(1.0, "os.signal.install")])]),
+    call(Operation::SignalDelivery, &[at(0.0, &[Time(1.0, "os.signal.deliver{by=kill}")])]),
+    call(Operation::Entry, ENTRY),
+];
+
+pub(super) fn row(operation: Operation) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.operation == operation)
+}
+
+impl Row {
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part> {
+        let more = match self.alternative {
+            Some(Alternative::HugePages(parts) | Alternative::Other(_, parts)) => parts,
+            _ => &[],
+        };
+        self.points.iter().flat_map(|point| point.parts).chain(more).copied()
+    }
+}
+
+/// The metric of a result: `os.poll` of `os.poll{fds=10}`.
+fn metric_of(result: &'static str) -> &'static str {
+    result.split('{').next().unwrap_or(result)
+}
+
+pub(crate) fn results() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().flat_map(Row::parts).map(Part::result)
+}
+
+/// The operations whose price has a part of a metric, in words.
+pub(crate) fn operations_of(metric: &str) -> Vec<String> {
+    let has = |row: &&Row| {
+        let mut parts = row.points.iter().flat_map(|point| point.parts);
+        parts.any(|part| metric_of(part.result()) == metric)
+    };
+    TABLE.iter().filter(has).map(|row| row.operation.words()).collect()
+}
+
+/// The metrics that prices are made of.
+pub(crate) static METRICS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let mut all: Vec<&str> = results().map(metric_of).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+});

@@ -1,0 +1,279 @@
+//! Counts × prices, and what is left of the measured system time.
+
+use std::collections::BTreeMap;
+
+use fathom_analysis::statistics::median;
+use fathom_record::{Cost, CostPrice, CostTerm, CostTime, CostWait, CostWhatIf, Record};
+
+use super::count::{Counts, Operation, Tally};
+use super::price::Prices;
+use super::table::{Alternative, Row, row};
+
+/// A gain of less is none.
+const GAIN_MIN: f64 = 0.2;
+/// Pages of a huge page.
+const HUGE: f64 = 512.0;
+/// Of most kernels: CONFIG_HZ of 250.
+const TICK_NS: f64 = 4e6;
+const NORMAL_95: f64 = 1.96;
+
+/// What was counted in one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub(crate) counts: Counts,
+    pub(crate) wall_ns: f64,
+}
+
+/// What a run took that was not counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    pub(crate) wall_ns: f64,
+    pub(crate) user_ns: f64,
+    pub(crate) system_ns: f64,
+    pub(crate) switches: u64,
+}
+
+/// `known`: results of this host.
+pub(crate) fn cost(counted: &Counted, runs: &[Timed], known: &[Record]) -> Cost {
+    let prices = Prices(known);
+    let all = |value: fn(&Timed) -> f64| -> Vec<f64> { runs.iter().map(value).collect() };
+    let wall_ns = median(&all(|it| it.wall_ns)).unwrap_or_default();
+    let [user, system] = [mean(&all(|it| it.user_ns)), mean(&all(|it| it.system_ns))];
+    let processes = [Operation::Fork, Operation::Vfork].map(|it| counted.counts.number(it));
+    let processes = 1 + processes.iter().sum::<u64>();
+    let [user, system] = undivided([user, system], processes as f64);
+    // Counting itself makes a run switch.
+    let switches = all(|it| it.switches as f64);
+    let switches = median(&switches).unwrap_or_default().round() as u64;
+    let mut missing = Vec::new();
+    let mut terms: Vec<CostTerm> = merged(&counted.counts, switches)
+        .into_iter()
+        .map(|(operation, tally)| term(operation, tally, &prices, &mut missing))
+        .collect();
+    let size = |term: &CostTerm| term.time.map_or(-1.0, |time| time.ns);
+    terms.sort_by(|a, b| size(b).total_cmp(&size(a)).then(b.count.cmp(&a.count)));
+    missing.sort_unstable();
+    missing.dedup();
+    let expected = CostTime::sum(terms.iter().filter_map(|term| term.time));
+    Cost {
+        wall_ns,
+        user,
+        system,
+        expected,
+        unexplained: system.without(expected),
+        slowdown: counted.wall_ns / wall_ns,
+        terms,
+        waits: waits(&counted.counts),
+        calls: counted.counts.calls.clone(),
+        missing,
+        uncounted: counted.counts.uncounted.iter().map(|it| (*it).to_owned()).collect(),
+    }
+}
+
+/// The mean: the kernel divides the time of a short run by ticks, so that a median is of one kind.
+fn mean(values: &[f64]) -> CostTime {
+    let n = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    let half = match values.len() {
+        ..2 => TICK_NS,
+        _ => NORMAL_95 * (squares / (n - 1.0) / n).sqrt(),
+    };
+    CostTime::new(mean, (mean - half).max(0.0), mean + half)
+}
+
+/// The kernel divides the time of a process by the ticks that it saw, and calls all of it user time
+/// if it saw none: so much of it may be system time.
+fn undivided([mut user, mut system]: [CostTime; 2], processes: f64) -> [CostTime; 2] {
+    let unseen = user.ns * (-(user.ns + system.ns) / processes / TICK_NS).exp();
+    user.low_ns = (user.low_ns - unseen).max(0.0);
+    system.high_ns += unseen;
+    [user, system]
+}
+
+/// All sizes of an operation together, except where the size decides the price.
+fn merged(counts: &Counts, switches: u64) -> Vec<(Operation, Tally)> {
+    let mut all: BTreeMap<(Operation, u32), Tally> = BTreeMap::new();
+    for ((operation, class), tally) in &counts.operations {
+        let is_apart =
+            matches!(operation, Operation::Read(_) | Operation::Write(_) | Operation::Fork);
+        let sum = all.entry((*operation, if is_apart { *class } else { 0 })).or_default();
+        sum.count += tally.count;
+        sum.size += tally.size;
+    }
+    if switches > 0 {
+        all.insert((Operation::Switch, 0), Tally { count: switches, size: 0 });
+    }
+    all.into_iter().map(|((operation, _), tally)| (operation, tally)).collect()
+}
+
+fn term(
+    operation: Operation,
+    tally: Tally,
+    prices: &Prices<'_>,
+    missing: &mut Vec<String>,
+) -> CostTerm {
+    let count = tally.count as f64;
+    let size = tally.size as f64 / count;
+    let plain = CostTerm {
+        operation: operation.words(),
+        count: tally.count,
+        size: (tally.size > 0).then_some(size),
+        ..CostTerm::default()
+    };
+    let Some(row) = row(operation) else { return plain };
+    match prices.price(row, size) {
+        Ok(price) => CostTerm {
+            time: Some(price.time.times(count)),
+            what_if: what_if(row, tally, &price, prices),
+            price: Some(price),
+            ..plain
+        },
+        Err(lacks) => {
+            missing.extend(lacks);
+            plain
+        }
+    }
+}
+
+/// What was measured here at another parameter, where it is a gain.
+fn what_if(row: &Row, tally: Tally, price: &CostPrice, prices: &Prices<'_>) -> Option<CostWhatIf> {
+    let count = tally.count as f64;
+    let with = |parts, times: f64| -> Option<(CostTime, Vec<String>)> {
+        let CostPrice { time: CostTime { ns, low_ns, high_ns }, from } = prices.sum(parts).ok()?;
+        let wide = CostTime::new(ns, low_ns - row.below * ns, high_ns + row.above * ns);
+        Some((wide.times(times), from))
+    };
+    let (change, (time, from)) = match row.alternative? {
+        Alternative::Blocks => {
+            let bytes = tally.size as f64;
+            let of_all = |size: f64, parts| Some((size, with(parts, (bytes / size).ceil())?));
+            let larger = row.points.iter().filter(|point| point.size > bytes / count);
+            let all = larger.filter_map(|point| of_all(point.size, point.parts));
+            let best = all.min_by(|(_, (a, _)), (_, (b, _))| a.ns.total_cmp(&b.ns));
+            let (size, of_size) = best.filter(|(size, _)| bytes >= *size)?;
+            let size = fathom_record::quantity::binary_size(size as i64);
+            (format!("in {size}"), of_size)
+        }
+        Alternative::HugePages(parts) if count >= HUGE => {
+            ("huge pages".to_owned(), with(parts, (count / HUGE).ceil())?)
+        }
+        Alternative::HugePages(_) => return None,
+        Alternative::Other(change, parts) => (change.to_owned(), with(parts, count)?),
+        Alternative::Once(change) => (change.to_owned(), (price.time, price.from.clone())),
+    };
+    let is_gain = time.ns < (1.0 - GAIN_MIN) * price.time.ns * count;
+    is_gain.then_some(CostWhatIf { change, time, from })
+}
+
+fn waits(counts: &Counts) -> Vec<CostWait> {
+    let wait = |(wait, (count, ns)): (&super::count::Wait, &(u64, u64))| CostWait {
+        what: wait.word().to_owned(),
+        count: *count,
+        ns: ns.saturating_sub(count * counts.stop_ns) as f64,
+    };
+    let mut all: Vec<CostWait> = counts.waits.iter().map(wait).collect();
+    all.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Params, Unit};
+
+    use super::*;
+    use crate::cost::count::{FaultKind, Place, Wait};
+
+    fn known() -> Vec<Record> {
+        let time = |metric: &str, params: Params, ns: f64| {
+            Record::fixture(metric, Unit::Nanoseconds).of_case(&params).within(ns, 0.0)
+        };
+        let block = |bytes: i64, rate: f64| {
+            let params = Params::one("block", bytes).and("state", "warm").and("threads", 1);
+            let record = Record::fixture("file.read.throughput", Unit::BytesPerSecond);
+            record.of_case(&params.and("way", "read")).within(rate, 0.0)
+        };
+        vec![
+            time("file.call", Params::one("call", "read1"), 300.0),
+            block(4096, 8e9),
+            block(65_536, 16e9),
+            block(1 << 20, 16e9),
+            time("memory.fault", Params::one("kind", "anonymous_first"), 1000.0),
+            time("memory.fault", Params::one("kind", "huge"), 30_000.0),
+            time("os.switch.process", Params::one("set_bytes", 0), 1500.0),
+            time("network.tcp.connect", Params::one("to", "loopback"), 20_000.0),
+        ]
+    }
+
+    fn counted() -> Counted {
+        let mut counts = Counts::default();
+        counts.add_many(Operation::Read(Place::File), 1000, 512_000);
+        counts.add_many(Operation::Fault(FaultKind::Anonymous), 5120, 0);
+        counts.add_many(Operation::Connect, 10, 0);
+        counts.add_many(Operation::List, 3, 0);
+        counts.add_many(Operation::Stat, 2, 0);
+        counts.waits.insert(Wait::Pipe, (10, 60_000));
+        counts.stop_ns = 2_000;
+        Counted { counts, wall_ns: 30e6 }
+    }
+
+    fn runs(system_ns: [f64; 3]) -> Vec<Timed> {
+        let run = |system_ns| Timed { wall_ns: 10e6, user_ns: 1e6, system_ns, switches: 4 };
+        system_ns.map(run).into()
+    }
+
+    #[test]
+    fn terms_are_counts_times_prices_and_the_rest_is_unexplained() {
+        let cost = cost(&counted(), &runs([8e6, 9e6, 10e6]), &known());
+        let names: Vec<&str> = cost.terms.iter().map(|term| term.operation.as_str()).collect();
+        let largest = ["page fault, anonymous", "read, file", "connect", "context switch"];
+        assert_eq!(names[..4], largest);
+        let ns: Vec<f64> = cost.terms.iter().filter_map(|term| Some(term.time?.ns)).collect();
+        assert_eq!((ns[0], ns[2], ns[3]), (5_120_000.0, 200_000.0, 6_000.0));
+        assert_eq!(cost.terms[1].size, Some(512.0));
+        assert!((cost.expected.ns - ns.iter().sum::<f64>()).abs() < 1.0);
+        assert!((cost.unexplained.ns - (9e6 - cost.expected.ns)).abs() < 1.0);
+        assert!(cost.unexplained.half_width_ns() >= cost.system.half_width_ns());
+        assert_eq!(cost.missing, ["os.syscall{call=stat}"]);
+        assert_eq!((cost.slowdown, cost.wall_ns), (3.0, 10e6));
+        assert_eq!((cost.waits[0].what.as_str(), cost.waits[0].ns), ("pipe", 40_000.0));
+    }
+
+    #[test]
+    fn what_if_is_only_what_was_measured_and_is_a_gain() {
+        let of = |known: &[Record], name: &str| {
+            let cost = cost(&counted(), &runs([9e6; 3]), known);
+            let term = cost.terms.into_iter().find(|term| term.operation == name).unwrap();
+            term.what_if.map(|other| (other.change, other.time.ns.round()))
+        };
+        let all = known();
+        let huge = Some(("huge pages".to_owned(), 300_000.0));
+        assert_eq!(of(&all, "page fault, anonymous"), huge);
+        assert_eq!(of(&all, "read, file"), Some(("in 64 KiB".to_owned(), 32_768.0)));
+        assert_eq!(of(&all, "connect"), Some(("one connection".to_owned(), 20_000.0)));
+        let without = |metric: &str, params: &str| -> Vec<Record> {
+            let is =
+                |it: &&Record| !(it.metric.as_str() == metric && it.params.to_string() == params);
+            all.iter().filter(is).cloned().collect()
+        };
+        let without_huge = without("memory.fault", "{kind=huge}");
+        assert_eq!(of(&without_huge, "page fault, anonymous"), None);
+    }
+
+    #[test]
+    fn short_processes_may_have_more_system_time_than_the_kernel_saw() {
+        let times = [7e6, 1e6].map(|ns| CostTime::new(ns, ns, ns));
+        let [user, system] = undivided(times, 1.0);
+        let unseen = 7e6 * (-2_f64).exp();
+        assert!((system.high_ns - 1e6 - unseen).abs() < 1.0, "{system:?}");
+        assert!((7e6 - user.low_ns - unseen).abs() < 1.0 && user.high_ns == 7e6, "{user:?}");
+        assert!(undivided(times, 20.0)[1].high_ns > 7e6, "of twenty processes nothing is known");
+    }
+
+    #[test]
+    fn mean_has_an_interval_even_of_one_run() {
+        assert_eq!(mean(&[8e6]), CostTime::new(8e6, 4e6, 12e6));
+        let of = mean(&[1.0, 3.0, 1.0, 3.0]);
+        assert!(of.ns == 2.0 && (of.high_ns - of.ns - 1.96 / 3_f64.sqrt()).abs() < 1e-3, "{of:?}");
+    }
+}

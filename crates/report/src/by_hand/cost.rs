@@ -1,0 +1,300 @@
+//! What a command should cost: the sentence that concludes, and counts × prices beside the measured
+//! system time.
+
+use fathom_record::quantity::{counted, percent, quantity_within};
+use fathom_record::{Cost, CostTerm, CostTime, Record, Unit};
+
+use super::table::{Column, rows};
+use crate::wrap::{capitalised, glued, wrapped};
+
+const WIDTH: usize = 8;
+const TERMS_MAX: usize = 7;
+/// Smaller terms are shown together.
+const SMALL: f64 = 0.01;
+/// Operations whose size decides their price.
+const BY_BYTES: [&str; 3] = ["read,", "write,", "fork"];
+/// What-ifs and waits of a line.
+const NAMED_MAX: usize = 3;
+/// From this share on one kind of time dominates.
+const DOMINATES: f64 = 0.6;
+/// A smaller share of the wall time on CPUs: the command waits.
+const WAITS: f64 = 0.5;
+/// From this share of the CPU time on, the kernel did not see which part of it was its own.
+const UNDIVIDED: f64 = 0.25;
+/// Counting that takes longer may change what a command does.
+const SLOW: f64 = 1.2;
+
+fn time(ns: f64) -> String {
+    glued(&quantity_within(ns, Unit::Nanoseconds, WIDTH - 1).replace('-', "−"))
+}
+
+fn half(of: CostTime) -> String {
+    time(of.half_width_ns())
+}
+
+/// Where the time of a command goes, in one sentence.
+pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
+    let cpu_ns = cost.user.ns + cost.system.ns;
+    let share = |ns: f64| glued(&percent(ns / cpu_ns));
+    let [wall, user, system] = [cost.wall_ns, cost.user.ns, cost.system.ns].map(time);
+    let first = cost.terms.iter().find_map(|term| Some((term, term.time?)));
+    let largest = first.map(|(term, expected)| {
+        let better = term.what_if.as_ref();
+        let better = better.map(|other| format!(" ({}: {})", other.change, time(other.time.ns)));
+        let better = better.unwrap_or_default();
+        format!("{} should take {}{better}", term.operation, time(expected.ns))
+    });
+    let largest = largest.unwrap_or_else(|| "no price is known".to_owned());
+    match cpu_ns {
+        ..=0.0 => format!("{name}: too short for a CPU time."),
+        _ if cpu_ns < WAITS * cost.wall_ns => {
+            let on_cpu = glued(&percent(cpu_ns / cost.wall_ns));
+            let what = cost.waits.iter().find(|wait| wait.ns > 0.0);
+            let what = what.map_or(String::new(), |wait| format!(" ({})", wait.what));
+            format!("{name}: waits{what}; it is on a CPU for {on_cpu} of {wall}, and {largest}.")
+        }
+        _ if cost.system.half_width_ns() > UNDIVIDED * cpu_ns => {
+            let (cpu, expected) = (time(cpu_ns), time(cost.expected.ns));
+            format!(
+                "{name}: {cpu} of CPU time, too short for the kernel to divide it; it should take \
+                 {expected} itself. {}",
+                capitalised(&format!("{largest}."))
+            )
+        }
+        _ if cost.user.ns >= DOMINATES * cpu_ns => {
+            let share = share(cost.user.ns);
+            format!(
+                "{name}: {share} of its CPU time is user time ({user}): the kernel is not the \
+                 problem. Of {system} system time {largest}."
+            )
+        }
+        _ => {
+            let share = share(cost.system.ns);
+            format!("{name}: {share} of its CPU time is the kernel's ({system}): {largest}.")
+        }
+    }
+}
+
+/// The terms of a command, largest first, and what they rest on.
+pub(super) fn group(name: &str, record: &Record, width: usize) -> String {
+    let Some(cost) = &record.cost else { return String::new() };
+    let mut lines: Vec<[String; 5]> = Vec::new();
+    let line = |name: &str, of: CostTime| {
+        [name.to_owned(), String::new(), String::new(), time(of.ns), half(of)]
+    };
+    let priced: Vec<(&CostTerm, CostTime)> =
+        cost.terms.iter().filter_map(|term| Some((term, term.time?))).collect();
+    let is_large = |(at, (_, of)): &(usize, &(&CostTerm, CostTime))| {
+        *at < TERMS_MAX && of.ns >= SMALL * cost.expected.ns
+    };
+    let shown = priced.iter().enumerate().take_while(is_large).count();
+    for (term, of) in &priced[..shown] {
+        let each = term.price.as_ref().map_or(String::new(), |price| time(price.time.ns));
+        lines.push([named(term), count(term.count), each, time(of.ns), half(*of)]);
+    }
+    let small = &priced[shown..];
+    if !small.is_empty() {
+        let name = counted(small.len(), "smaller term");
+        let number = small.iter().fold(0_u64, |sum, (term, _)| sum.saturating_add(term.count));
+        let [_, _, each, sum, half] = line("", CostTime::sum(small.iter().map(|(_, of)| *of)));
+        lines.push([name, count(number), each, sum, half]);
+    }
+    lines.push(line("expected system time", cost.expected));
+    lines.push(line("measured system time", cost.system));
+    lines.push(line("unexplained", cost.unexplained));
+    let cells = |at: usize| lines.iter().map(move |line| line[at].clone());
+    let columns = [
+        Column::words(&format!("kernel time of {name}"), cells(0)),
+        Column::new("count", cells(1)),
+        Column::new("each", cells(2)),
+        Column::new("time", cells(3)),
+        Column::new("±", cells(4)),
+    ];
+    let notes =
+        [what_ifs(cost), without_price(cost), missing(cost), waits(cost), Some(limits(cost))];
+    let notes = notes.into_iter().flatten().map(|note| wrapped(&note, width, "", "  "));
+    rows(&columns) + &notes.collect::<String>()
+}
+
+/// `read, file, 512 B`.
+fn named(term: &CostTerm) -> String {
+    match term.size {
+        Some(bytes) if BY_BYTES.iter().any(|begin| term.operation.starts_with(begin)) => {
+            let size = quantity_within(bytes.round(), Unit::Bytes, WIDTH);
+            format!("{}, {size}", term.operation)
+        }
+        _ => term.operation.clone(),
+    }
+}
+
+/// `41,200`.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn what_ifs(cost: &Cost) -> Option<String> {
+    let mut all: Vec<(f64, String)> = Vec::new();
+    for term in &cost.terms {
+        let (Some(now), Some(other)) = (term.time, &term.what_if) else { continue };
+        let gain_ns = now.ns - other.time.ns;
+        let [a, b] = [now.ns, other.time.ns].map(time);
+        let half = half(other.time);
+        let of = named(term);
+        all.push((gain_ns, format!("{}: {a} → {b} ± {half} ({of})", other.change)));
+    }
+    all.retain(|(gain_ns, _)| *gain_ns >= SMALL * cost.expected.ns);
+    all.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let texts: Vec<String> = all.into_iter().take(NAMED_MAX).map(|(_, text)| text).collect();
+    (!texts.is_empty()).then(|| format!("what if, as measured here: {}", texts.join("; ")))
+}
+
+fn without_price(cost: &Cost) -> Option<String> {
+    let mut of_kind: Vec<(u64, &str)> = Vec::new();
+    for term in cost.terms.iter().filter(|term| term.time.is_none()) {
+        match of_kind.iter_mut().find(|(_, operation)| *operation == term.operation) {
+            Some((sum, _)) => *sum = sum.saturating_add(term.count),
+            None => of_kind.push((term.count, &term.operation)),
+        }
+    }
+    let texts: Vec<String> =
+        of_kind.iter().map(|(sum, operation)| format!("{} {operation}", count(*sum))).collect();
+    let more = texts.len().saturating_sub(2 * NAMED_MAX);
+    let shown = texts[..texts.len() - more].join(", ");
+    let more = if more > 0 { format!(", {more} more kinds") } else { String::new() };
+    (!texts.is_empty()).then(|| format!("without a price: {shown}{more}"))
+}
+
+/// The command that measures missing prices.
+fn missing(cost: &Cost) -> Option<String> {
+    let metric = |name: &String| name.split('{').next().unwrap_or_default().to_owned();
+    let mut metrics: Vec<String> = cost.missing.iter().map(metric).collect();
+    metrics.dedup();
+    (!metrics.is_empty()).then(|| {
+        let next = glued(&format!("`fathom run {}`", metrics.join(" ")));
+        // More are no command that one types.
+        match metrics.len() > NAMED_MAX {
+            true => format!("{} missing: add --measure", counted(metrics.len(), "price metric")),
+            false => format!("prices missing: {next}, or add --measure"),
+        }
+    })
+}
+
+fn waits(cost: &Cost) -> Option<String> {
+    let all = cost.waits.iter().filter(|wait| wait.ns >= SMALL * cost.wall_ns);
+    let text = |wait: &fathom_record::CostWait| {
+        format!("{} {} ({} calls)", wait.what, time(wait.ns), count(wait.count))
+    };
+    let texts: Vec<String> = all.take(NAMED_MAX).map(text).collect();
+    (!texts.is_empty()).then(|| format!("in calls that wait: {}", texts.join(", ")))
+}
+
+/// What counting changed, and what cannot be counted.
+fn limits(cost: &Cost) -> String {
+    let slow = match cost.slowdown {
+        SLOW.. => format!("counting: {:.1} × as long as without", cost.slowdown),
+        _ => "counting: as long as without".to_owned(),
+    };
+    let uncounted: Vec<&str> = ["vDSO calls", "faults served by the host"]
+        .into_iter()
+        .chain(cost.uncounted.iter().map(String::as_str))
+        .collect();
+    format!("{slow}; not counted: {}", uncounted.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_record::{CostPrice, CostWait, CostWhatIf};
+
+    fn ms(value: f64) -> CostTime {
+        CostTime::new(value * 1e6, value * 0.9e6, value * 1.1e6)
+    }
+
+    fn term(operation: &str, count: u64, size: Option<f64>, value: f64) -> CostTerm {
+        let each = ms(value).times(1.0 / count as f64);
+        CostTerm {
+            operation: operation.to_owned(),
+            count,
+            size,
+            price: Some(CostPrice { time: each, from: vec!["os.syscall".to_owned()] }),
+            time: Some(ms(value)),
+            what_if: None,
+        }
+    }
+
+    fn cost() -> Cost {
+        let mut faults = term("page fault, anonymous", 41_200, None, 98.0);
+        faults.what_if = Some(CostWhatIf {
+            change: "huge pages".to_owned(),
+            time: ms(3.0),
+            from: vec!["memory.fault{kind=huge}".to_owned()],
+        });
+        let unpriced =
+            CostTerm { operation: "other calls".to_owned(), count: 3, ..term("", 1, None, 0.0) };
+        let unpriced = CostTerm { time: None, price: None, ..unpriced };
+        Cost {
+            wall_ns: 412e6,
+            user: ms(251.0),
+            system: ms(151.0),
+            expected: ms(131.0),
+            unexplained: ms(151.0).without(ms(131.0)),
+            slowdown: 3.4,
+            terms: vec![faults, term("read, file", 120_000, Some(512.0), 33.0), unpriced],
+            waits: vec![CostWait { what: "pipe".to_owned(), count: 7, ns: 50e6 }],
+            missing: vec!["file.create{bytes=0}".to_owned()],
+            ..Cost::default()
+        }
+    }
+
+    #[test]
+    fn user_time_is_said_first_where_it_dominates() {
+        let text = conclusion("sort", &cost()).replace('\u{a0}', " ");
+        let begins =
+            "sort: 62 % of its CPU time is user time (251 ms): the kernel is not the problem.";
+        assert!(text.starts_with(begins), "{text}");
+        let other = Cost { user: ms(20.0), ..cost() };
+        let text = conclusion("sort", &other).replace('\u{a0}', " ");
+        let begins = "sort: waits (pipe); it is on a CPU for 42 % of 412 ms";
+        assert!(text.starts_with(begins), "{text}");
+        let short = CostTime::new(151e6, 20e6, 300e6);
+        let text = conclusion("sort", &Cost { system: short, ..cost() }).replace('\u{a0}', " ");
+        assert!(text.contains("402 ms of CPU time, too short for the kernel to divide"), "{text}");
+        let other = Cost { wall_ns: 200e6, ..other };
+        let text = conclusion("sort", &other).replace('\u{a0}', " ");
+        assert!(
+            text.contains("88 % of its CPU time is the kernel's (151 ms): page fault"),
+            "{text}"
+        );
+        assert!(text.contains("(huge pages: 3.0"), "{text}");
+    }
+
+    #[test]
+    fn screen_has_terms_and_what_they_rest_on() {
+        let record = Record { cost: Some(cost()), ..Record::default() };
+        let text = group("sort", &record, 80).replace('\u{a0}', " ");
+        let words = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+        for part in [
+            "41,200",
+            "read, file, 512 B",
+            "unexplained",
+            "huge pages: 98.0 ms → 3.0",
+            "(page fault, anonymous)",
+            "without a price: 3 other calls",
+            "`fathom run file.create`, or add --measure",
+            "pipe 50.0 ms (7 calls)",
+            "counting: 3.4 × as long as without; not counted: vDSO calls",
+        ] {
+            assert!(words.contains(part), "{part}\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.lines().count() <= 16, "{text}");
+    }
+}
