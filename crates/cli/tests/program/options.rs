@@ -74,8 +74,8 @@ fn words_of_options(base: &str, values: &str) -> Vec<String> {
 fn each_option_of_a_view_acts_beside_each_other() {
     /// Words before the options of each view, and a value for each option that takes one.
     const VIEWS: &[&str] = &[
-        "compare a b|--fail-on 5%|--except core-speed|--undecided pass|--seed 7|--reference 2016-i5-5257u\
-         |--like gcp/c3d-highcpu-4|--output out",
+        "compare a b|--fail-on 5%|--except core-speed|--undecided pass|--seed 7\
+         |--reference 2016-i5-5257u|--like gcp/c3d-highcpu-4|--output out",
         "export a|--format csv|--margin 10%|--type x/y|--better higher|--limits limits.toml\
          |--doctor doctor.json|--output out|--to copy.db",
         "explain memory.latency|--run a|--output out",
