@@ -104,10 +104,24 @@ impl FioJob {
     fn case(&self, global: &BTreeMap<String, Text>) -> ParsedCase {
         let Self { jobname: Text(name), options, .. } = self;
         let mut case = ParsedCase::new(name, name::safe(name), Params::none());
-        // Those of the job are its own.
-        let options = global.iter().chain(options).take(OPTIONS_MAX);
-        let options = options.map(|(key, Text(value))| (name::title(key), name::title(value)));
-        case.configuration = options.collect();
+        let (global, own) = (global.iter().take(OPTIONS_MAX), options.iter().take(OPTIONS_MAX));
+        // Those of the job replace those of the file.
+        let all: BTreeMap<&String, &Text> = global.chain(own).collect();
+        let (mut length, mut rest) = (0, crc32fast::Hasher::new());
+        for (key, Text(value)) in all {
+            length += key.len() + value.len();
+            match length <= name::TITLE_CHARS_MAX {
+                true => {
+                    case.configuration.insert(name::title(key), name::title(value));
+                }
+                false => rest.update(format!("{key}={value} ").as_bytes()),
+            }
+        }
+        // Of many, those that are not shown tell jobs apart, too.
+        if length > name::TITLE_CHARS_MAX {
+            let checksum = format!("{:08x}", rest.finalize());
+            case.configuration.insert("more".to_owned(), checksum);
+        }
         self.hostname.iter().fold(case, |case, Text(host)| ParsedCase {
             name: format!("{} on {host}", case.name),
             ..case.and("client", host)
@@ -143,17 +157,11 @@ impl FioJob {
         if all.is_empty() {
             return all;
         }
-        let mut words = Vec::new();
-        let mut length = 0;
-        for (key, value) in &case.configuration {
-            // What comes after is not shown.
-            if length > name::TITLE_CHARS_MAX {
-                break;
-            }
-            words.push(if value.is_empty() { key.clone() } else { format!("{key}={value}") });
-            length += words.last().map_or(0, String::len);
-        }
-        let options = name::title(&words.join(" "));
+        let words = case.configuration.iter().map(|(key, value)| match value.is_empty() {
+            true => key.clone(),
+            false => format!("{key}={value}"),
+        });
+        let options = name::title(&words.collect::<Vec<_>>().join(" "));
         for one in &mut all {
             one.facts.push(Fact::text("options", options.clone()));
             one.failure =
