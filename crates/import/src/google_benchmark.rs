@@ -197,7 +197,7 @@ impl RowFields {
         let name = text(&self.run_name).unwrap_or(&self.name.0);
         let is_other = |base: &str| {
             let has = |which: &&str| names.contains_key(format!("{base}_{which}").as_str());
-            names.get(base).is_some_and(|rows| *rows > 1) || AGGREGATES.iter().all(|it| has(&it))
+            names.get(base).is_some_and(|rows| *rows > 1) || AGGREGATES.iter().all(has)
         };
         let old = || {
             let (base, aggregate) = self.name.0.rsplit_once('_')?;
