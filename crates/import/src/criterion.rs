@@ -35,9 +35,9 @@ struct CriterionEstimate {
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let mut parsed = Parsed::default();
     let (mut name, mut sample) = (None, None);
-    for (at, line) in text.lines().enumerate().filter(|(_, line)| json::is_begin(line)) {
+    for (at, document) in json::documents(text) {
         let at = |error: ParseError| ParseError::new(at + error.line, error.what);
-        let line: CriterionLine = json::read(line, &mut parsed.notes).map_err(at)?;
+        let line: CriterionLine = json::read(document, &mut parsed.notes).map_err(at)?;
         sample = line
             .iters
             .zip(line.times)

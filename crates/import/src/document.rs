@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use fathom_analysis::judge::{Expectation, judge};
 use fathom_analysis::statistics;
 use fathom_record::measured_by::NAME;
+use fathom_record::plausible::VISIT;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
     Cause, Counters, Document, Effort, Fact, Host, MeasuredBy, MetricId, Reason, Record, Run,
@@ -198,14 +199,16 @@ fn record(series: &ParsedSeries, measured_by: &MeasuredBy, run: &str) -> Record 
     }
     let words = case.configuration.iter().map(|(key, value)| format!("{key}={value}"));
     let words = words.collect::<Vec<_>>().join(" ");
-    record.facts.extend((!words.is_empty()).then(|| Fact::text("configuration", words)));
+    // Options of a job are a fact of their own.
+    let is_new = !words.is_empty() && record.text_of("options").is_none();
+    record.facts.extend(is_new.then(|| Fact::text("configuration", words)));
     record.notes.clone_from(&series.notes);
     let samples: Vec<Sample> = series
         .processes
         .iter()
         .map(|(process, values)| Sample {
             process: *process as u32,
-            batch: series.batch,
+            batch: if VISIT.contains(&series.batch) { series.batch } else { 1 },
             values: values.clone(),
             values_per_round: 1,
             ..Sample::default()
@@ -232,6 +235,11 @@ fn record(series: &ParsedSeries, measured_by: &MeasuredBy, run: &str) -> Record 
         let why = left_out.map(|(_, why)| why.clone());
         let why = series.missing.clone().or(why).unwrap_or_else(|| "no value in the file".into());
         record.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, why);
+    }
+    if let Some(doubt) = &series.doubt {
+        let verdict = &mut record.verdict;
+        verdict.state = if verdict.state == State::Valid { State::Noisy } else { verdict.state };
+        verdict.reasons.push(Reason::new(Cause::WrongWork, doubt));
     }
     let remark = series.remark.as_ref().map(|text| Reason::new(Cause::WrongWork, text));
     record.verdict.reasons.extend(remark);

@@ -6,7 +6,7 @@ use fathom_record::{Fact, Params, Unit};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::json::{self, Number};
+use crate::json::{self, Number, Text};
 use crate::name;
 use crate::parsed::{ParsedCase, ParsedDate, ParsedKind, ParsedSeries};
 use crate::{ParseError, Parsed};
@@ -15,9 +15,10 @@ use crate::{ParseError, Parsed};
 struct FioOutput {
     #[serde(rename = "fio version")]
     version: String,
+    #[serde(default, deserialize_with = "json::if_valid")]
     timestamp_ms: Option<i64>,
-    #[serde(default, rename = "global options")]
-    options: BTreeMap<String, String>,
+    #[serde(default, rename = "global options", deserialize_with = "json::if_valid")]
+    options: BTreeMap<String, Text>,
     /// Of `--client` each has its host, and the last is of all.
     #[serde(default, alias = "client_stats")]
     jobs: Vec<FioJob>,
@@ -25,12 +26,13 @@ struct FioOutput {
 
 #[derive(Deserialize)]
 struct FioJob {
-    jobname: String,
-    hostname: Option<String>,
     #[serde(default)]
-    error: i32,
-    #[serde(default, rename = "job options")]
-    options: BTreeMap<String, String>,
+    jobname: Text,
+    hostname: Option<Text>,
+    #[serde(default, deserialize_with = "json::if_valid")]
+    error: i64,
+    #[serde(default, rename = "job options", deserialize_with = "json::if_valid")]
+    options: BTreeMap<String, Text>,
     read: Option<FioOperation>,
     write: Option<FioOperation>,
     trim: Option<FioOperation>,
@@ -38,7 +40,7 @@ struct FioJob {
 
 #[derive(Deserialize)]
 struct FioOperation {
-    total_ios: u64,
+    total_ios: Number,
     /// In KiB/s, rounded.
     bw: Option<Number>,
     /// Since fio 3.2.
@@ -52,13 +54,16 @@ struct FioOperation {
 #[derive(Deserialize)]
 struct Latency {
     mean: Number,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::if_valid")]
     percentile: BTreeMap<String, Number>,
 }
 
 /// Those that are read, as fio writes them.
 const PERCENTILES: [(&str, &str); 3] =
     [("50.000000", "50"), ("99.000000", "99"), ("99.900000", "99.9")];
+
+/// Of a job, with those of the file.
+const OPTIONS_MAX: usize = 200;
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let mut notes = Vec::new();
@@ -75,14 +80,14 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
         notes,
         ..Parsed::default()
     };
-    let is_one = |job: &&FioJob| job.hostname.is_none() || job.jobname != "All clients";
+    let is_one = |job: &&FioJob| job.hostname.is_none() || job.jobname.0 != "All clients";
     for job in output.jobs.iter().filter(is_one) {
-        let case = job.case();
+        let case = job.case(&output.options);
         // Jobs of one name are processes of `numjobs`.
         let block = parsed.block(&case);
-        for one in job.series(&case, block, &output.options) {
+        for one in job.series(&case, block) {
             let added = parsed.add(one);
-            added.map_err(|what| ParseError::at_last(text, &job.jobname, what))?;
+            added.map_err(|what| ParseError::at_last(text, &job.jobname.0, what))?;
         }
     }
     let several = parsed.series.iter().find(|one| one.processes.len() > 1);
@@ -95,24 +100,39 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
 }
 
 impl FioJob {
-    fn case(&self) -> ParsedCase {
-        let case = ParsedCase::new(&self.jobname, name::safe(&self.jobname), Params::none());
-        self.hostname.iter().fold(case, |case, host| ParsedCase {
+    /// Jobs of one name are one case only if all their options are the same.
+    fn case(&self, global: &BTreeMap<String, Text>) -> ParsedCase {
+        let Self { jobname: Text(name), options, .. } = self;
+        let mut case = ParsedCase::new(name, name::safe(name), Params::none());
+        let (global, own) = (global.iter().take(OPTIONS_MAX), options.iter().take(OPTIONS_MAX));
+        // Those of the job replace those of the file.
+        let all: BTreeMap<&String, &Text> = global.chain(own).collect();
+        let (mut length, mut rest) = (0, crc32fast::Hasher::new());
+        for (key, Text(value)) in all {
+            length += key.len() + value.len();
+            match length <= name::TITLE_CHARS_MAX {
+                true => {
+                    case.configuration.insert(name::title(key), name::title(value));
+                }
+                false => rest.update(format!("{key}={value} ").as_bytes()),
+            }
+        }
+        // Of many, those that are not shown tell jobs apart, too.
+        if length > name::TITLE_CHARS_MAX {
+            let checksum = format!("{:08x}", rest.finalize());
+            case.configuration.insert("more".to_owned(), checksum);
+        }
+        self.hostname.iter().fold(case, |case, Text(host)| ParsedCase {
             name: format!("{} on {host}", case.name),
             ..case.and("client", host)
         })
     }
 
-    fn series(
-        &self,
-        case: &ParsedCase,
-        block: usize,
-        global: &BTreeMap<String, String>,
-    ) -> Vec<ParsedSeries> {
+    fn series(&self, case: &ParsedCase, block: usize) -> Vec<ParsedSeries> {
         let mut all = Vec::new();
         for (op, operation) in [("read", &self.read), ("write", &self.write), ("trim", &self.trim)]
         {
-            let Some(operation) = operation.as_ref().filter(|it| it.total_ios > 0) else {
+            let Some(operation) = operation.as_ref().filter(|it| it.total_ios.0 != 0.0) else {
                 continue;
             };
             let case = case.and("op", op);
@@ -137,19 +157,11 @@ impl FioJob {
         if all.is_empty() {
             return all;
         }
-        let inherited = global.iter().filter(|(key, _)| !self.options.contains_key(*key));
-        let mut words = Vec::new();
-        let mut length = 0;
-        for (key, value) in inherited.chain(&self.options) {
-            // What comes after is not shown.
-            if length > name::TITLE_CHARS_MAX {
-                break;
-            }
-            let (key, value) = (name::title(key), name::title(value));
-            words.push(if value.is_empty() { key } else { format!("{key}={value}") });
-            length += words.last().map_or(0, String::len);
-        }
-        let options = name::title(&words.join(" "));
+        let words = case.configuration.iter().map(|(key, value)| match value.is_empty() {
+            true => key.clone(),
+            false => format!("{key}={value}"),
+        });
+        let options = name::title(&words.collect::<Vec<_>>().join(" "));
         for one in &mut all {
             one.facts.push(Fact::text("options", options.clone()));
             one.failure =

@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use fathom_record::{Better, Unit};
+use fathom_record::Better;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::name::{self, ParsedName};
-use crate::parsed::{ParsedCase, ParsedKind, ParsedSeries};
-use crate::{ParseError, Parsed};
+use crate::parsed::{ParsedCase, ParsedSeries};
+use crate::{ParseError, Parsed, unit};
 
 const BENCHMARK: &str = "Benchmark";
 /// Words of a line with a result.
@@ -43,6 +44,8 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct GoEvent {
+    #[serde(rename = "Action")]
+    _action: IgnoredAny,
     #[serde(default)]
     package: String,
     #[serde(default)]
@@ -51,13 +54,15 @@ struct GoEvent {
 
 /// What was printed: of `-json` the output of each package, whose events alternate with others'.
 fn plain(text: &str) -> Cow<'_, str> {
-    if !text.trim_start().starts_with('{') {
+    let event = |line: &str| serde_json::from_str::<GoEvent>(line).ok();
+    // Messages of the build may be before them and between them; results are in events.
+    let mut first = text.lines().filter(|line| is_of_go(line) || event(line).is_some());
+    if first.next().is_none_or(is_of_go) {
         return text.into();
     }
     let mut packages: Vec<String> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    let events = text.lines().filter_map(|line| serde_json::from_str::<GoEvent>(line).ok());
-    for event in events {
+    for event in text.lines().filter_map(event) {
         let at = *places.entry(event.package).or_insert_with_key(|package| {
             packages.push(format!("pkg: {package}\n"));
             packages.len() - 1
@@ -168,13 +173,13 @@ impl GoReader {
         let configuration = self.configuration.clone();
         let case = ParsedCase { name, configuration, ..case };
         for (value, unit) in &result.values {
-            let mut kind = kind_of(unit);
+            let (mut kind, factor) = unit::kind_of(unit);
             kind.better = self.better.get(*unit).copied().unwrap_or(kind.better);
             let series = match *unit {
                 "ns/op" => case.series(kind),
                 unit => case.aspect(unit, kind),
             };
-            let series = series.with(self.processes, *value);
+            let series = series.with(self.processes, factor * *value);
             self.parsed.add(ParsedSeries { batch: result.iterations, ..series })?;
         }
         self.has_result = true;
@@ -230,24 +235,10 @@ fn result(line: &str) -> Option<GoLine<'_>> {
     Some(GoLine { name, iterations, values: values.collect::<Option<_>>()? })
 }
 
-/// What a unit is, as benchstat takes it.
-fn kind_of(unit: &str) -> ParsedKind {
-    match unit {
-        "MB/s" => ParsedKind { exponent: 6, ..ParsedKind::rate(Unit::BytesPerSecond) },
-        "B/s" => ParsedKind::rate(Unit::BytesPerSecond),
-        "B" | "bytes" | "B/op" => ParsedKind::amount(Unit::Bytes),
-        "allocs/op" => ParsedKind::amount(Unit::Ratio),
-        "sec" | "sec/op" | "s/op" => ParsedKind::SECONDS,
-        "ns" => ParsedKind::time(0),
-        _ if unit.starts_with("ns/") || unit.ends_with("-ns") => ParsedKind::time(0),
-        _ if unit.ends_with("-bytes") => ParsedKind::amount(Unit::Bytes),
-        _ if unit.ends_with("/s") || unit.ends_with("/sec") => ParsedKind::rate(Unit::PerSecond),
-        _ => ParsedKind::NUMBER,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use fathom_record::Unit;
+
     use super::*;
 
     #[test]

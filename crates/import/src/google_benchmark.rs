@@ -10,41 +10,46 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::json::{self, Number};
+use crate::json::{self, Number, Text};
 use crate::name::{self, ParsedName};
 use crate::parsed::{ParsedCase, ParsedDate, ParsedKind, ParsedSeries};
 use crate::{ParseError, Parsed};
 
 #[derive(Deserialize)]
 struct GoogleBenchmarkOutput {
+    #[serde(default)]
     context: Context,
     benchmarks: Vec<GoogleBenchmarkRow>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Context {
+    #[serde(default, deserialize_with = "json::if_valid")]
     date: Option<String>,
+    #[serde(default, deserialize_with = "json::if_valid")]
     host_name: Option<String>,
+    #[serde(default, deserialize_with = "json::if_valid")]
     num_cpus: Option<u32>,
+    #[serde(default, deserialize_with = "json::if_valid")]
     library_version: Option<String>,
+    #[serde(default, deserialize_with = "json::if_valid")]
     library_build_type: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct RowFields {
-    name: String,
-    run_name: Option<String>,
-    /// Since 1.5.
-    run_type: Option<RunType>,
-    aggregate_name: Option<String>,
     #[serde(default)]
-    iterations: u64,
+    name: Text,
+    run_name: Option<Text>,
+    /// Since 1.5.
+    run_type: Option<Text>,
+    aggregate_name: Option<Text>,
+    iterations: Option<Number>,
     real_time: Option<Number>,
     cpu_time: Option<Number>,
-    #[serde(default)]
-    time_unit: TimeUnit,
-    error_message: Option<String>,
-    skip_message: Option<String>,
+    time_unit: Option<Text>,
+    error_message: Option<Text>,
+    skip_message: Option<Text>,
     /// With the user's counters.
     #[serde(flatten)]
     more: BTreeMap<String, Value>,
@@ -107,23 +112,6 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for FirstOfEach<A> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RunType {
-    Iteration,
-    Aggregate,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum TimeUnit {
-    #[default]
-    Ns,
-    Us,
-    Ms,
-    S,
-}
-
 /// User's counters of a row.
 const COUNTERS_MAX: usize = 500;
 /// Numbers of a row that are no results.
@@ -147,7 +135,8 @@ const SETTINGS: [&str; 7] = [
 ];
 
 /// Of the names of aggregates, where nothing else says what they are: before 1.5.
-const AGGREGATES: [&str; 5] = ["mean", "median", "stddev", "BigO", "RMS"];
+const AGGREGATES: [&str; 3] = ["mean", "median", "stddev"];
+const FITS: [&str; 2] = ["BigO", "RMS"];
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let mut notes = Vec::new();
@@ -159,17 +148,25 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     if context.library_build_type.as_deref() == Some("debug") {
         parsed.notes.push("the library of Google Benchmark was a debug build".to_owned());
     }
-    let names: BTreeSet<&str> = benchmarks.iter().map(|row| row.fields.name.as_str()).collect();
-    let rows = || benchmarks.iter().map(|row| (row, row.fields.run(&names)));
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    benchmarks.iter().for_each(|row| *names.entry(&row.fields.name.0).or_default() += 1);
+    if let Some(count) = names.get("") {
+        parsed.notes.push(format!("results without a name, which are left out: {count}"));
+    }
+    let named = || benchmarks.iter().filter(|row| !row.fields.name.0.is_empty());
+    let rows = || named().map(|row| (row, row.fields.run(&names)));
     let of = |wanted: Option<&str>| -> BTreeSet<&str> {
         let found = rows().filter(|(_, (_, aggregate))| *aggregate == wanted);
         found.map(|(_, (name, _))| name).collect()
     };
     let (measured, with_median) = (of(None), of(Some("median")));
+    let mut guessed: Vec<&str> = Vec::new();
     for (row, (name, aggregate)) in rows() {
         let wanted = if with_median.contains(name) { "median" } else { "mean" };
         let is_wanted = !measured.contains(name) && aggregate == Some(wanted);
         if aggregate.is_some() && !is_wanted {
+            // Others say what they are.
+            guessed.extend(row.fields.run_type.is_none().then_some(row.fields.name.0.as_str()));
             continue;
         }
         let notes = row.twice.iter().map(|key| {
@@ -184,36 +181,45 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
             .fields
             .series(name, aggregate)
             .and_then(|mut all| all.drain(..).try_for_each(|one| parsed.add(one)));
-        added.map_err(|what| ParseError::at_last(text, &row.fields.name, what))?;
+        added.map_err(|what| ParseError::at_last(text, &row.fields.name.0, what))?;
+    }
+    if !guessed.is_empty() {
+        let all = name::title(&guessed.join(", "));
+        parsed.notes.push(format!("left out, by their names aggregates of other results: {all}"));
     }
     Ok(parsed)
 }
 
 impl RowFields {
     /// The name of what was run, and of the aggregate of its repetitions, if it is one.
-    fn run<'r>(&'r self, names: &BTreeSet<&str>) -> (&'r str, Option<&'r str>) {
-        let name = self.run_name.as_deref().unwrap_or(&self.name);
+    fn run<'r>(&'r self, names: &BTreeMap<&str, usize>) -> (&'r str, Option<&'r str>) {
+        let text = |text: &'r Option<Text>| text.as_ref().map(|it| it.0.as_str());
+        let name = text(&self.run_name).unwrap_or(&self.name.0);
         let is_other = |base: &str| {
-            let of_base = |aggregate: &str| names.contains(format!("{base}_{aggregate}").as_str());
-            names.contains(base) || of_base("mean") && of_base("stddev")
+            let has = |which: &&str| names.contains_key(format!("{base}_{which}").as_str());
+            names.get(base).is_some_and(|rows| *rows > 1) || AGGREGATES.iter().all(has)
         };
         let old = || {
-            let (base, aggregate) = self.name.rsplit_once('_')?;
+            let (base, aggregate) = self.name.0.rsplit_once('_')?;
             let is_fit = ["big_o", "rms"].iter().any(|key| self.more.contains_key(*key));
-            let is_known = AGGREGATES.contains(&aggregate) && (is_fit || is_other(base));
+            let is_known = match FITS.contains(&aggregate) {
+                true => is_fit,
+                false => AGGREGATES.contains(&aggregate) && is_other(base),
+            };
             is_known.then_some((base, Some(aggregate)))
         };
-        match self.run_type {
-            Some(RunType::Iteration) => (name, None),
-            Some(RunType::Aggregate) => (name, Some(self.aggregate_name.as_deref().unwrap_or(""))),
+        match text(&self.run_type) {
+            Some("aggregate") => (name, Some(text(&self.aggregate_name).unwrap_or(""))),
+            Some(_) => (name, None),
             None => old().unwrap_or((name, None)),
         }
     }
 
     fn series(&self, name: &str, aggregate: Option<&str>) -> Result<Vec<ParsedSeries>, String> {
         let case = named(name);
-        let mut first = case.series(self.time());
-        if let Some(message) = self.error_message.as_deref().or(self.skip_message.as_deref()) {
+        let time = self.time();
+        let mut first = case.series(ParsedKind::time(time.unwrap_or_default()));
+        if let Some(Text(message)) = self.error_message.as_ref().or(self.skip_message.as_ref()) {
             let message = Some(name::title(message));
             match self.error_message {
                 Some(_) => first.failure = message,
@@ -221,22 +227,36 @@ impl RowFields {
             }
             return Ok(vec![first]);
         }
-        match self.real_time {
+        let is_run = |it: &&Text| !["iteration", "aggregate"].contains(&it.0.as_str());
+        if let Some(Text(other)) = self.run_type.as_ref().filter(is_run) {
+            first.missing = Some(name::title(&format!("unknown `run_type` `{other}`")));
+            return Ok(vec![first]);
+        }
+        match self.real_time.filter(|_| time.is_some()) {
             Some(real) => first.push(0, real.0),
-            None => first.missing = Some("the file has no `real_time` of it".to_owned()),
+            None => {
+                first.missing = Some(
+                    self.unit_unknown()
+                        .unwrap_or_else(|| "the file has no `real_time` of it".to_owned()),
+                )
+            }
         }
         if self.more.len() > COUNTERS_MAX {
             return Err(format!("{} counters, at most {COUNTERS_MAX}", self.more.len()));
         }
         let mut all = vec![first];
-        all.extend(self.cpu_time.map(|it| case.aspect("cpu_time", self.time()).with(0, it.0)));
+        let cpu_time = self.cpu_time.zip(time);
+        all.extend(
+            cpu_time
+                .map(|(it, unit)| case.aspect("cpu_time", ParsedKind::time(unit)).with(0, it.0)),
+        );
         let counters = self.more.iter().filter(|(key, _)| !NO_RESULTS.contains(&key.as_str()));
         all.extend(counters.filter_map(|(key, value)| {
             let value = value.as_f64().or_else(|| json::not_finite(value.as_str()?))?;
             Some(case.aspect(key, kind_of(key)).with(0, value))
         }));
         for one in &mut all {
-            one.batch = self.iterations.max(1);
+            one.batch = self.iterations.map_or(1, |it| it.0 as u64).max(1);
             one.notes.extend(aggregate.map(|name| {
                 format!("the {name} of the repetitions, which the file does not have")
             }));
@@ -244,13 +264,16 @@ impl RowFields {
         Ok(all)
     }
 
-    fn time(&self) -> ParsedKind {
-        ParsedKind::time(match self.time_unit {
-            TimeUnit::Ns => 0,
-            TimeUnit::Us => 3,
-            TimeUnit::Ms => 6,
-            TimeUnit::S => 9,
-        })
+    /// The unit of its times, as a power of ten of ns.
+    fn time(&self) -> Option<i32> {
+        let unit = self.time_unit.as_ref().map_or("ns", |unit| &unit.0);
+        let known = [("ns", 0), ("us", 3), ("ms", 6), ("s", 9)];
+        known.iter().find(|(name, _)| *name == unit).map(|(_, exponent)| *exponent)
+    }
+
+    fn unit_unknown(&self) -> Option<String> {
+        let Text(unit) = self.time_unit.as_ref().filter(|_| self.time().is_none())?;
+        Some(name::title(&format!("unknown `time_unit` `{unit}`")))
     }
 }
 

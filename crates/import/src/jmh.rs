@@ -5,23 +5,24 @@ use std::collections::BTreeMap;
 use fathom_record::{Better, Params, Unit};
 use serde::Deserialize;
 
-use crate::json::{self, Number};
+use crate::json::{self, Number, Text};
 use crate::name;
 use crate::parsed::{ParsedCase, ParsedKind, ParsedSeries};
-use crate::{ParseError, Parsed};
+use crate::{ParseError, Parsed, unit};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct JmhResult {
-    jmh_version: Option<String>,
+    jmh_version: Option<Text>,
     benchmark: String,
-    mode: String,
     #[serde(default)]
+    mode: Text,
+    #[serde(default, deserialize_with = "json::if_valid")]
     threads: i64,
-    #[serde(default)]
-    params: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "json::if_valid")]
+    params: BTreeMap<String, Text>,
     primary_metric: JmhMetric,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::if_valid")]
     secondary_metrics: BTreeMap<String, JmhMetric>,
 }
 
@@ -29,9 +30,10 @@ struct JmhResult {
 #[serde(rename_all = "camelCase")]
 struct JmhMetric {
     score: Number,
-    score_unit: String,
-    /// Of each fork. Modes that sample times have histograms instead.
     #[serde(default)]
+    score_unit: Text,
+    /// Of each fork. Modes that sample times have histograms instead.
+    #[serde(default, deserialize_with = "json::if_valid")]
     raw_data: Vec<Vec<Number>>,
 }
 
@@ -39,14 +41,14 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let mut parsed = Parsed::default();
     let results: Vec<JmhResult> = json::read(text, &mut parsed.notes)?;
     for result in &results {
-        parsed.version = parsed.version.or_else(|| result.jmh_version.clone());
+        parsed.version = parsed.version.or_else(|| result.jmh_version.clone().map(|it| it.0));
         let case = result.case();
         let forks = result.primary_metric.raw_data.len().max(1);
         let first = (0..forks).map(|_| parsed.block(&case)).min().unwrap_or_default();
-        let primary = result.primary_metric.series(case.series(kind_of("")), first);
+        let primary = result.primary_metric.series(case.series(ParsedKind::NUMBER), first);
         let others = result.secondary_metrics.iter();
-        let others =
-            others.map(|(name, metric)| metric.series(case.aspect(name, kind_of("")), first));
+        let others = others
+            .map(|(name, metric)| metric.series(case.aspect(name, ParsedKind::NUMBER), first));
         for one in std::iter::once(primary).chain(others) {
             parsed.add(one).map_err(|what| ParseError::at_last(text, &result.benchmark, what))?;
         }
@@ -58,12 +60,12 @@ impl JmhResult {
     fn case(&self) -> ParsedCase {
         let id = name::safe(&self.benchmark);
         let case = ParsedCase::new(&self.benchmark, id, Params::none());
-        let case = case.and("mode", &self.mode);
+        let case = case.and("mode", &self.mode.0);
         let case = match self.threads {
             threads if threads > 1 => case.and("threads", &threads.to_string()),
             _ => case,
         };
-        self.params.iter().fold(case, |case, (key, value)| {
+        self.params.iter().fold(case, |case, (key, Text(value))| {
             let name = format!("{} {key}={value}", case.name);
             ParsedCase { name, ..case.and(key, value) }
         })
@@ -72,9 +74,8 @@ impl JmhResult {
 
 impl JmhMetric {
     fn series(&self, series: ParsedSeries, first: usize) -> ParsedSeries {
-        let mut series = ParsedSeries { kind: kind_of(&self.score_unit), ..series };
-        // GCProfiler divides by 1024 twice.
-        let scale = if self.score_unit == "MB/sec" { f64::from(1 << 20) } else { 1.0 };
+        let (kind, scale) = kind_of(&self.score_unit.0);
+        let mut series = ParsedSeries { kind, ..series };
         for (at, fork) in self.raw_data.iter().enumerate() {
             fork.iter().for_each(|value| series.push(first + at, scale * value.0));
         }
@@ -86,24 +87,13 @@ impl JmhMetric {
     }
 }
 
-/// `ns/op`, `ops/ms`; profilers have units of their own.
-fn kind_of(unit: &str) -> ParsedKind {
-    let exponent = |unit: &str| match unit {
-        "ns" => Some(0),
-        "us" => Some(3),
-        "ms" => Some(6),
-        "s" => Some(9),
-        _ => None,
-    };
-    let of_time = unit.strip_suffix("/op").and_then(exponent).map(ParsedKind::time);
-    let of_rate = unit
-        .strip_prefix("ops/")
-        .and_then(exponent)
-        .map(|it| ParsedKind { exponent: 9 - it, ..ParsedKind::rate(Unit::PerSecond) });
-    let bytes = || match unit {
-        "B/op" => ParsedKind::amount(Unit::Bytes),
-        "MB/sec" => ParsedKind { unit: Unit::BytesPerSecond, better: Better::Neither, exponent: 0 },
-        _ => ParsedKind::NUMBER,
-    };
-    of_time.or(of_rate).unwrap_or_else(bytes)
+/// Profilers have units of their own: GCProfiler divides by 1024 twice.
+fn kind_of(unit: &str) -> (ParsedKind, f64) {
+    match unit {
+        "MB/sec" => {
+            let rate = ParsedKind::rate(Unit::BytesPerSecond);
+            (ParsedKind { better: Better::Neither, ..rate }, f64::from(1 << 20))
+        }
+        unit => unit::kind_of(unit),
+    }
 }

@@ -2,10 +2,10 @@
 //! and after it, and numbers that are none.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
 
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, Unexpected, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde_json::Value;
 
 use crate::ParseError;
 use crate::name::title;
@@ -80,6 +80,25 @@ fn located(error: &serde_json::Error, text: &str, before: usize, field: &str) ->
         () => format!("{what}{field}"),
     };
     ParseError::new(line + before, what)
+}
+
+/// Each JSON document of a text, in one line or in many, and the lines before it.
+pub(crate) fn documents(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let (mut rest, mut lines) = (text, 0);
+    std::iter::from_fn(move || {
+        loop {
+            let line = rest.split_inclusive('\n').next()?;
+            let is_document = is_begin(line);
+            let end = if is_document { scanned(rest).0 } else { line.len() };
+            let (document, after) = rest.split_at(end);
+            let before = lines;
+            lines += document.matches('\n').count();
+            rest = after;
+            if is_document {
+                return Some((before, document));
+            }
+        }
+    })
 }
 
 /// Where the JSON ends, and the words in it that stand for numbers: `NaN` of C++ and Python,
@@ -159,6 +178,29 @@ pub(crate) fn fields(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
+/// What a field has, if that is what it should be: one that is not must not cost the file.
+pub(crate) fn if_valid<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    Value::deserialize(deserializer).map(|value| T::deserialize(value).unwrap_or_default())
+}
+
+/// A name or a setting, which scripts also write as a number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Text(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match Value::deserialize(deserializer)? {
+            Value::String(text) => text,
+            Value::Null => String::new(),
+            other => other.to_string(),
+        }))
+    }
+}
+
 /// A time, rate or size. What a tool writes for one that it does not have is not finite, so that
 /// its series says so; see [`crate::parsed::ParsedSeries::push`].
 #[derive(Clone, Copy, Debug)]
@@ -166,39 +208,12 @@ pub(crate) struct Number(pub(crate) f64);
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NumberVisitor)
-    }
-}
-
-struct NumberVisitor;
-
-impl Visitor<'_> for NumberVisitor {
-    type Value = Number;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number")
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Number, E> {
-        Ok(Number(value))
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Number, E> {
-        Ok(Number(value as f64))
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Number, E> {
-        Ok(Number(value as f64))
-    }
-
-    /// `null`, as libraries of Rust and JavaScript write NaN.
-    fn visit_unit<E: Error>(self) -> Result<Number, E> {
-        Ok(Number(f64::NAN))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Number, E> {
-        let unexpected = || E::invalid_type(Unexpected::Str(text), &self);
-        not_finite(text).map(Number).ok_or_else(unexpected)
+        Ok(Self(match Value::deserialize(deserializer)? {
+            Value::Number(number) => number.as_f64().unwrap_or(f64::NAN),
+            Value::String(text) => text.parse().unwrap_or(f64::NAN),
+            // `null`, as libraries of Rust and JavaScript write NaN.
+            _ => f64::NAN,
+        }))
     }
 }
 
@@ -218,7 +233,8 @@ mod tests {
         let numbers: Vec<Number> = serde_json::from_str(&quoted).expect("numbers");
         let finite: Vec<f64> = numbers.iter().map(|it| it.0).filter(|it| it.is_finite()).collect();
         assert_eq!((numbers.len(), finite), (7, vec![1.5e-6]));
-        assert!(serde_json::from_str::<Number>("\"fast\"").is_err());
+        let lenient: Vec<Number> = serde_json::from_str("[\"fast\", {}, \"0.5\"]").expect("all");
+        assert!(lenient[0].0.is_nan() && lenient[1].0.is_nan() && lenient[2].0 == 0.5);
     }
 
     #[test]

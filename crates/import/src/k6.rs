@@ -20,8 +20,12 @@ struct K6Output {
 #[derive(Deserialize)]
 struct K6Metric {
     /// `time`, `data` or `default`.
+    #[serde(default, deserialize_with = "json::if_valid")]
     contains: Option<String>,
+    #[serde(default, deserialize_with = "json::if_valid")]
     values: Option<BTreeMap<String, Value>>,
+    #[serde(default)]
+    thresholds: Value,
     #[serde(flatten)]
     more: BTreeMap<String, Value>,
 }
@@ -41,6 +45,13 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
             let value = values.get(key)?;
             value.as_f64().or_else(|| json::not_finite(value.as_str()?))
         };
+        parsed.notes.extend(
+            metric
+                .crossed()
+                .map(|limit| format!("threshold crossed: {name} {limit}"))
+                .map(|it| name::title(&it))
+                .take(5),
+        );
         let mut all = Vec::new();
         // Which statistics a trend has is an option.
         let is_trend = values
@@ -74,6 +85,17 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
         }
     }
     Ok(parsed)
+}
+
+impl K6Metric {
+    /// Thresholds that were crossed: true in `--summary-export`, not ok in `handleSummary`.
+    fn crossed(&self) -> impl Iterator<Item = &String> {
+        let thresholds = self.thresholds.as_object().into_iter().flatten();
+        let is_crossed = |state: &Value| {
+            state.as_bool().unwrap_or(false) || state["ok"].as_bool() == Some(false)
+        };
+        thresholds.filter(move |(_, state)| is_crossed(state)).map(|(limit, _)| limit)
+    }
 }
 
 /// Times are in ms. `--summary-export` does not say which metrics of the user are times.

@@ -22,6 +22,7 @@ mod parsed;
 mod pyperf;
 mod text;
 mod tool;
+mod unit;
 
 pub use document::{Conflict, DocumentAbout, DocumentSource, document};
 pub use error::ParseError;

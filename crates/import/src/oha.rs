@@ -8,16 +8,18 @@ use serde::Deserialize;
 
 use crate::json::{self, Number};
 use crate::parsed::{ParsedCase, ParsedKind};
-use crate::{ParseError, Parsed};
+use crate::{ParseError, Parsed, name};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OhaOutput {
     summary: OhaSummary,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::if_valid")]
     latency_percentiles: BTreeMap<String, Number>,
-    #[serde(default)]
-    error_distribution: BTreeMap<String, u64>,
+    #[serde(default, deserialize_with = "json::if_valid")]
+    error_distribution: BTreeMap<String, Number>,
+    #[serde(default, deserialize_with = "json::if_valid")]
+    status_code_distribution: BTreeMap<String, Number>,
 }
 
 #[derive(Deserialize)]
@@ -47,9 +49,16 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
         let case = case.and("percentile", key.trim_start_matches('p'));
         one("latency", &case, ParsedKind::SECONDS, *value);
     }
+    // Of the server, and of no answer at all.
+    let is_refusal = |code: &&String| !code.starts_with(['2', '3']);
+    let codes = output.status_code_distribution.iter().filter(|(code, _)| is_refusal(code));
+    let codes = codes.map(|(code, count)| format!("{} answers had status {code}", count.0));
     let errors = output.error_distribution.iter();
-    let errors = errors.map(|(what, count)| format!("{count} requests failed: {what}"));
-    parsed.notes.extend(errors.take(5));
+    let errors = errors.map(|(what, count)| format!("{} requests failed: {what}", count.0));
+    let failures: Vec<String> = codes.chain(errors).map(|it| name::title(&it)).take(5).collect();
+    let doubt = (!failures.is_empty()).then(|| failures.join("; "));
+    all.iter_mut().for_each(|one| one.doubt.clone_from(&doubt));
+    parsed.notes.extend(failures);
     all.into_iter().try_for_each(|one| parsed.add(one)).map_err(|what| ParseError::new(1, what))?;
     Ok(parsed)
 }

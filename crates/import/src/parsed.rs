@@ -88,6 +88,7 @@ impl ParsedCase {
         ParsedSeries {
             case: self.clone(),
             aspect: None,
+            is_shared: false,
             kind,
             processes: BTreeMap::new(),
             batch: 1,
@@ -95,6 +96,7 @@ impl ParsedCase {
             missing: None,
             left_out: None,
             remark: None,
+            doubt: None,
             facts: Vec::new(),
             notes: Vec::new(),
         }
@@ -115,6 +117,8 @@ impl ParsedCase {
 pub(crate) struct ParsedSeries {
     pub(crate) case: ParsedCase,
     pub(crate) aspect: Option<String>,
+    /// Whether another quantity of the benchmark has the same id but for a checksum.
+    pub(crate) is_shared: bool,
     pub(crate) kind: ParsedKind,
     /// Values of each process that has some, in the order measured.
     pub(crate) processes: BTreeMap<usize, Vec<f64>>,
@@ -128,6 +132,8 @@ pub(crate) struct ParsedSeries {
     pub(crate) left_out: Option<(usize, String)>,
     /// What the file says of its runs, which were accepted.
     pub(crate) remark: Option<String>,
+    /// Why its number is not simply valid.
+    pub(crate) doubt: Option<String>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) notes: Vec<String>,
 }
@@ -142,8 +148,14 @@ impl ParsedSeries {
 
     /// After the name of the tool in the id of the metric.
     pub(crate) fn id(&self) -> String {
-        let aspect = self.aspect.iter().map(|aspect| format!(".{}", name::safe(aspect)));
-        aspect.fold(self.case.id.clone(), |id, aspect| id + &aspect)
+        let ParsedCase { id, .. } = &self.case;
+        match &self.aspect {
+            Some(aspect) if self.is_shared => {
+                format!("{id}.{}-{:08x}", name::safe(aspect), crc32fast::hash(aspect.as_bytes()))
+            }
+            Some(aspect) => format!("{id}.{}", name::safe(aspect)),
+            None => id.clone(),
+        }
     }
 
     /// With a value of one process, in the unit of the tool.
@@ -160,7 +172,13 @@ impl ParsedSeries {
                 self.processes.entry(process).or_default().push(self.kind.in_unit(value));
             }
             Err(why) => {
-                let first = || (0, format!("{value} in the file: {why}"));
+                let text = match value.is_nan() {
+                    // NaN, null or a word.
+                    true => "no number in the file".to_owned(),
+                    false if value.abs() > MAGNITUDE_MAX => format!("{value:e} in the file: {why}"),
+                    false => format!("{value} in the file: {why}"),
+                };
+                let first = || (0, text);
                 self.left_out.get_or_insert_with(first).0 += 1;
             }
         }
@@ -203,6 +221,7 @@ impl Parsed {
             known.failure = known.failure.take().or(series.failure);
             known.missing = known.missing.take().or(series.missing);
             known.remark = known.remark.take().or(series.remark);
+            known.doubt = known.doubt.take().or(series.doubt);
             if let Some((count, why)) = series.left_out {
                 known.left_out.get_or_insert((0, why)).0 += count;
             }
@@ -252,6 +271,18 @@ impl Parsed {
                 title.clone_from(name);
             }
         }
+        self.tell_aspects_apart();
+    }
+
+    /// Quantities of one benchmark, such as `hits` and `hits%`, in all its cases.
+    fn tell_aspects_apart(&mut self) {
+        let mut aspects: HashMap<String, BTreeSet<Option<String>>> = HashMap::new();
+        for one in &self.series {
+            aspects.entry(one.id()).or_default().insert(one.aspect.clone());
+        }
+        for one in &mut self.series {
+            one.is_shared = aspects.get(&one.id()).is_some_and(|all| all.len() > 1);
+        }
     }
 
     /// What differs of the configurations of a benchmark is a parameter of its cases.
@@ -260,18 +291,31 @@ impl Parsed {
         for ParsedCase { name, configuration, .. } in self.series.iter().map(|one| &one.case) {
             of_name.entry(name.clone()).or_default().insert(configuration.clone());
         }
+        let differing: HashMap<String, BTreeSet<String>> =
+            of_name.into_iter().map(|(name, all)| (name, differing_keys(&all))).collect();
         for ParsedCase { name, params, configuration, .. } in
             self.series.iter_mut().map(|one| &mut one.case)
         {
-            let all = &of_name[name];
-            for (key, value) in &*configuration {
-                if all.iter().any(|other| other.get(key) != Some(value)) {
-                    *params = name::with(std::mem::take(params), key, value);
-                    *name += &format!(" {key}={value}");
-                }
+            let differing = &differing[name];
+            for (key, value) in configuration.iter().filter(|(key, _)| differing.contains(*key)) {
+                *params = name::with(std::mem::take(params), key, value);
+                *name += &format!(" {key}={value}");
             }
         }
     }
+}
+
+/// Keys that not all configurations have with the same value.
+fn differing_keys(all: &BTreeSet<BTreeMap<String, String>>) -> BTreeSet<String> {
+    let mut values: BTreeMap<&String, (BTreeSet<&String>, usize)> = BTreeMap::new();
+    for (key, value) in all.iter().flatten() {
+        let (values, count) = values.entry(key).or_default();
+        values.insert(value);
+        *count += 1;
+    }
+    let differs = |(values, count): &(BTreeSet<_>, usize)| values.len() > 1 || *count < all.len();
+    let found = values.into_iter().filter(|(_, of_key)| differs(of_key));
+    found.map(|(key, _)| key.clone()).collect()
 }
 
 /// The memory of all results of a file, at most.
@@ -321,7 +365,7 @@ impl ParsedKind {
         }
     }
 
-    fn in_unit(self, value: f64) -> f64 {
+    pub(crate) fn in_unit(self, value: f64) -> f64 {
         shifted(value, self.exponent)
     }
 }
@@ -386,7 +430,7 @@ mod tests {
         parsed.add(series("a b", None).with(1, 3.0).with(1, f64::NAN)).expect("the same");
         let [one] = parsed.series.as_slice() else { panic!("{parsed:?}") };
         assert_eq!(one.processes, [(0, vec![1.0, 1.0]), (1, vec![3.0])].into());
-        assert_eq!(one.left_out, Some((1, "NaN in the file: no finite number".to_owned())));
+        assert_eq!(one.left_out, Some((1, "no number in the file".to_owned())));
         let case = series("a b", None).case;
         assert!(parsed.add(case.series(ParsedKind::NUMBER)).unwrap_err().contains("two units"));
         assert_eq!([parsed.block(&case), parsed.block(&case)], [0, 1]);

@@ -50,6 +50,9 @@ impl PyperfKnown<'_> {
     }
 }
 
+/// Of values.
+const UNITS: [&str; 3] = ["second", "byte", "integer"];
+
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let mut parsed = Parsed::default();
     let suite: Suite = json::read(text, &mut parsed.notes)?;
@@ -60,7 +63,8 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     for benchmark in &suite.benchmarks {
         let known = PyperfKnown(vec![&benchmark.metadata, &suite.metadata]);
         let Some(title) = known.text("name") else {
-            return Err(ParseError::at_last(text, "benchmarks", "a benchmark without a name"));
+            parsed.notes.push("a benchmark has no name and is left out".to_owned());
+            continue;
         };
         let at = |what| ParseError::at_last(text, title, what);
         let unit = known.text("unit");
@@ -68,10 +72,15 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
             None | Some("second") => ParsedKind::SECONDS,
             Some("byte") => ParsedKind::amount(Unit::Bytes),
             Some("integer") => ParsedKind::NUMBER,
-            Some(other) => return Err(at(format!("unknown unit `{other}`"))),
+            Some(_) => ParsedKind::NUMBER,
         };
         let case = ParsedCase::new(title, name::safe(title), Params::none());
         let mut series = case.series(kind);
+        if let Some(other) = unit.filter(|unit| !UNITS.contains(unit)) {
+            series.missing = Some(name::title(&format!("unknown unit `{other}`")));
+            parsed.add(series).map_err(at)?;
+            continue;
+        }
         for run in benchmark.runs.iter().filter(|run| !run.values.is_empty()) {
             let process = parsed.block(&case);
             run.values.iter().for_each(|value| series.push(process, value.0));

@@ -186,8 +186,8 @@ fn fio_has_rates_and_latencies_of_each_operation() {
     assert_eq!(Format::recognised(&warned), Some(Format::Fio));
     let parsed = Format::Fio.parse(&warned).expect("warnings are skipped");
     assert_ne!(parsed, Format::Fio.parse(FIO).expect("a file"), "other checksum");
-    let broken = warned.replace("\"total_ios\": 496", "\"total_ios\": -1");
-    assert_eq!(Format::Fio.parse(&broken).unwrap_err().line, line_of(&broken, "\"total_ios\": -1"));
+    let broken = warned.replace("\"total_ios\": 496", "\"total_ios\": ,");
+    assert_eq!(Format::Fio.parse(&broken).unwrap_err().line, line_of(&broken, "\"total_ios\": ,"));
 }
 
 #[test]
@@ -259,19 +259,12 @@ fn broken_files_are_refused_by_line() {
         (Format::Hyperfine, cut(HYPERFINE), None, "the file ends too early"),
         (
             Format::Hyperfine,
-            HYPERFINE.replace("0.011881852", "\"fast\""),
-            Some("\"fast\""),
-            "invalid type: string \"fast\", expected a number, field `results[0].times[3]`",
+            HYPERFINE.replace("\"sleep 0.01\",", "\"sleep 0.01\"; 5,"),
+            Some("\"sleep 0.01\"; 5"),
+            "expected `,` or `}`",
         ),
         (Format::Hyperfine, "{\"results\": []}".to_owned(), None, "no result of hyperfine"),
         (Format::Hyperfine, format!("{HYPERFINE}{{}}"), None, "trailing characters"),
-        (
-            Format::GoogleBenchmark,
-            GOOGLE.replacen("\"ns\"", "\"min\"", 1),
-            Some("\"min\""),
-            "unknown variant `min`",
-        ),
-        (Format::Pyperf, PYPERF.replace("\"second\"", "\"mile\""), None, "unknown unit `mile`"),
         (Format::Pyperf, PYPERF.replace(":\"1.0\"", ":\"2.0\""), None, "version \"2.0\""),
         (
             Format::Fio,

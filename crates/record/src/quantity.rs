@@ -381,8 +381,15 @@ fn decimals_for(value: f64, count: usize) -> usize {
     (count as i32 - 1 - magnitude(rounded)).max(0) as usize
 }
 
+/// From where all digits of a number are no number to read.
+const DIGITS_END: f64 = 1e15;
+const DECIMALS_MAX: usize = 12;
+
 fn fixed(value: f64, decimals: usize) -> String {
-    format!("{value:.decimals$}")
+    match value.abs() >= DIGITS_END || decimals > DECIMALS_MAX {
+        true => format!("{value:.*e}", FIGURES - 1),
+        false => format!("{value:.decimals$}"),
+    }
 }
 
 /// `16.0` → `16`, `0.20` → `0.2`.
@@ -408,6 +415,20 @@ pub fn time_option(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn huge_values_have_few_digits() {
+        for unit in [Unit::Bytes, Unit::Nanoseconds, Unit::PerSecond, Unit::Ratio] {
+            let huge = quantity(1e300, unit);
+            let (span, range) =
+                (span_within(1.0, 1e300, unit, 20), range(Some(1.0), Some(1e300), unit));
+            for text in [&huge, &span, &range, &change(1.0, 1e300, unit, 20)] {
+                assert!(text.chars().count() <= 30 && text.contains('e'), "{text}");
+            }
+        }
+        assert_eq!(quantity(1e300, Unit::Bytes), "9.095e287 TiB");
+        assert_eq!(quantity(f64::from(1 << 25), Unit::Bytes), "32 MiB");
+    }
 
     #[test]
     fn ratios_have_at_most_six_columns() {

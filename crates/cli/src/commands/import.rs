@@ -7,6 +7,7 @@ mod input;
 mod other_tools;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use fathom_record::{Document, RunState};
 use fathom_store::{Store, StoreError};
@@ -14,12 +15,17 @@ use fathom_store::{Store, StoreError};
 use self::input::ImportInput;
 use super::{counted, documents, stored_run};
 use crate::arguments::ImportArguments;
-use crate::exit::Status;
+use crate::exit::{Status, usage_error};
 use crate::terminal;
 
 pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
+    if arguments.files.iter().filter(|path| **path == Path::new("-")).count() > 1 {
+        usage_error!("import: standard input is named twice; name it once");
+    }
     let inputs = arguments.files.iter().map(|path| ImportInput::open(path));
     let inputs = inputs.collect::<anyhow::Result<Vec<ImportInput>>>()?;
+    let named = arguments.format.is_some();
+    inputs.iter().try_for_each(|input| input.check_kind(named))?;
     match other_tools::format(&inputs, arguments)? {
         Some(format) => other_tools::import(format, inputs, arguments),
         None => import_runs(inputs, arguments),
@@ -35,8 +41,8 @@ fn import_runs(
     let mut of_pipes = Vec::new();
     for input in &mut inputs {
         match input.is_pipe() {
-            true => of_pipes.extend(documents::read(input.reader()?, &input.name)?),
-            false => documents::each(input.reader()?, &input.name, &mut |_| Ok(()))?,
+            true => of_pipes.extend(documents::read(input.text()?, &input.name)?),
+            false => documents::each(input.text()?, &input.name, &mut |_| Ok(()))?,
         }
     }
     let mut store =
@@ -60,7 +66,7 @@ fn import_runs(
     };
     of_pipes.into_iter().try_for_each(&mut keep)?;
     for input in inputs.iter_mut().filter(|input| !input.is_pipe()) {
-        documents::each(input.reader()?, &input.name, &mut keep)?;
+        documents::each(input.text()?, &input.name, &mut keep)?;
     }
     clones.iter().for_each(|clone| terminal::warn(clone));
     let known = match all - new {

@@ -1,6 +1,7 @@
 //! `fathom import` of files of other tools, and the views of such runs.
 
 use std::fs;
+use std::process::Command;
 
 use fathom_analysis::compare::ComparisonAnswer;
 use fathom_record::Document;
@@ -112,11 +113,62 @@ fn same_files_are_imported_once() {
 }
 
 #[test]
+fn own_exports_are_read_as_files_of_other_tools_are() {
+    let from = ProgramTestEnv::new();
+    fs::write(from.file("a.json"), FIO).expect("a file");
+    from.stdout("import a.json");
+    let exported = from.stdout("export latest:import --samples");
+    let utf16: Vec<u8> =
+        format!("\u{feff}{exported}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(from.file("run.jsonl"), &exported).expect("a file");
+    let zip = Command::new("gzip").arg("-k").arg(from.file("run.jsonl")).status();
+    assert!(zip.expect("gzip").success());
+    fs::write(from.file("16.jsonl"), utf16).expect("a file");
+    fs::write(from.file("bom.jsonl"), format!("\u{feff}{exported}")).expect("a file");
+    for name in ["run.jsonl.gz", "16.jsonl", "bom.jsonl"] {
+        let env = ProgramTestEnv::new();
+        let printed = env.stdout(&format!("import {}", from.path_text(name)));
+        assert!(printed.starts_with("Imported 1 run."), "{name}: {printed}");
+        assert_eq!(env.stdout("export latest:import --samples"), exported, "{name}");
+    }
+}
+
+#[test]
+fn file_that_nobody_reads_is_named() {
+    let env = ProgramTestEnv::new();
+    let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03";
+    // A stored block of gzip that has the beginning of a gzip file.
+    let block = [&b"\x01\x04\0\xfb\xff"[..], &gzip[..4], &0_u64.to_le_bytes()].concat();
+    for (name, bytes) in [
+        ("a.xz", &b"\xfd7zXZ\0 "[..]),
+        ("a.zst", b"\x28\xb5\x2f\xfd "),
+        ("a.bz2", b"BZh91AY"),
+        ("a.gz", &[&gzip[..], &block].concat()),
+        ("a.html", b"<!DOCTYPE html>\n<html>"),
+        ("a.txt", b"sysbench 1.0.20\n\nCPU speed:\n"),
+        ("a.bin", &[0; 100]),
+    ] {
+        fs::write(env.file(name), bytes).expect("a file");
+    }
+    env.assert_failures(
+        "import",
+        "a.xz | a.xz is compressed with xz; import its text: `xz -dc` writes it
+         --format go a.zst | a.zst is compressed with zstd; import its text
+         a.bz2 | a.bz2 is compressed with bzip2; import its text
+         a.gz | a.gz is compressed with gzip twice; import its text
+         a.html | a.html is a page of HTML; runs of `fathom export` and results of | hyperfine, go
+         a.txt | a.txt is text that begins with `sysbench 1.0.20`; runs of | jmh are read
+         a.bin | a.bin is no text; runs of",
+    );
+    assert_error(&env.exec("import - -"), 2, &["standard input is named twice"]);
+}
+
+#[test]
 fn broken_file_of_a_tool_stores_nothing() {
     let env = ProgramTestEnv::new();
     for (name, text) in [
         ("a.json", HYPERFINE.to_owned()),
-        ("b.json", HYPERFINE.replace("0.011881852", "\"fast\"")),
+        ("b.json", HYPERFINE.replace("0.011881852", "fast")),
         ("go.txt", GO.to_owned()),
         ("c.json", "{\"tests\": []}".to_owned()),
     ] {
@@ -125,7 +177,7 @@ fn broken_file_of_a_tool_stores_nothing() {
     fs::write(env.file("d.txt"), b"goos: linux\nBenchmark\xff 1 1 ns/op\n").expect("a file");
     env.assert_failures(
         "import",
-        "a.json b.json | b.json is no result of hyperfine: line 16: invalid type | times[3]
+        "a.json b.json | b.json is no result of hyperfine: line 16: text within the JSON, `fast,`
          --format fio a.json | a.json is no result of fio: line | missing field `fio version`
          --format go c.json | c.json is no result of go: line 1: no result of go
          d.txt | d.txt is no result of go: line 2: not UTF-8
