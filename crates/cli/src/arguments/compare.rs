@@ -108,7 +108,7 @@ pub struct CompareArguments {
     /// example; several with commas.
     #[arg(long, value_name = "CLASS", requires = "fail_on", value_delimiter = ',')]
     #[arg(value_parser = class_name)]
-    #[arg(conflicts_with_all = ["typical", "reference"])]
+    #[arg(conflicts_with_all = ["typical", "like", "reference"])]
     pub except: Vec<String>,
     /// Exit as for `pass` or `fail` if --fail-on is undecided.
     #[arg(long, value_enum, value_name = "ANSWER", requires = "fail_on")]
