@@ -52,7 +52,7 @@ fn description(entry: &Entry, width: usize) -> String {
     add("needs", &about.needs.join(", "));
     let priced = fathom_bench::priced_by(about.id);
     if !priced.is_empty() {
-        add("price of", &format!("{} (`fathom bench --cost`)", priced.join("; ")));
+        add("price of", &format!("{} (`fathom bench --cost 'CMD'`)", priced.join("; ")));
     }
     add("requires", about.requires);
     add("published", about.published);
