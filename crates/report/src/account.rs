@@ -15,6 +15,7 @@ use crate::distinct::grouped;
 use crate::family;
 use crate::layout::Layout;
 use crate::model::{no_model_line, origin};
+use crate::overview::cases_in_overview;
 use crate::remarks::meaning;
 use crate::shown::family::ShownFamily;
 use crate::shown::{LIMITS_WIDTH, ShownRecord, limits, met};
@@ -37,7 +38,14 @@ pub fn answer(records: &[Record], document: &Document, width: usize) -> String {
         }
         _ => {
             let counts = closing::counted_states(records);
-            format!("{} in {counts}", family.number(LIMITS_WIDTH).0.trim())
+            let cases: Vec<&Params> = records.iter().map(|it| &it.params).collect();
+            let known = cases_in_overview(records[0].metric.as_str(), &cases);
+            let known = records.iter().find(|it| known.contains(&it.params));
+            let known = known.filter(|it| it.verdict.shows_number()).map_or(String::new(), |one| {
+                let shown = ShownRecord::from_record(one, run.protocol);
+                format!("{} {}; all: ", case(&one.params), shown.unrounded())
+            });
+            format!("{known}{} in {counts}", family.number(LIMITS_WIDTH).0.trim())
         }
     };
     let reasons: Vec<String> = records.iter().filter_map(not_judged).collect();

@@ -8,7 +8,8 @@ use fathom_record::{
 
 use crate::case::counted;
 use crate::counts::cause_words;
-use crate::wrap::glued;
+use crate::paint::{CARE, paint_lines};
+use crate::wrap::{glued, wrapped};
 
 /// So many of what did not fit into the time are named, if they are too many for a command.
 const NAMED_MAX: usize = 8;
@@ -108,6 +109,20 @@ pub(crate) fn left_out(run: &Run) -> Option<String> {
         }
     };
     Some(format!("{of} did not fit into the time → {remedy}"))
+}
+
+/// That runs were measured on a busy machine, before they are compared.
+pub fn busy_runs(runs: &[&Document], width: usize) -> String {
+    let busy = runs.iter().filter(|run| busy(run).is_some()).count();
+    if busy == 0 {
+        return String::new();
+    }
+    let which = if busy == runs.len() { "All" } else { "Some" };
+    let text = format!(
+        "{which} of these runs were measured on a busy machine: what differs may be the load. \
+         `fathom doctor` names it; then measure again."
+    );
+    paint_lines(CARE, &wrapped(&text, width, "", "  "))
 }
 
 #[cfg(test)]

@@ -54,7 +54,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     }
     add_gate(&mut comparison, arguments);
     let status = super::print(arguments.json, &comparison, |layout| {
-        render(&comparison, &Layout { all: arguments.all, ..*layout })
+        let runs: Vec<&Document> = a.iter().chain([&b]).collect();
+        let busy = fathom_report::busy_runs(&runs, layout.width);
+        busy + &render(&comparison, &Layout { all: arguments.all, ..*layout })
     })?;
     Ok(after_gate(&comparison, status))
 }
@@ -151,7 +153,8 @@ fn side_by_side(runs: &[&Document], arguments: &CompareArguments) -> anyhow::Res
     }
     let sides = fathom_analysis::side_by_side::side_by_side(runs);
     super::print(arguments.json, &sides, |layout| {
-        render_sides(&sides, runs, &Layout { all: arguments.all, ..*layout })
+        let busy = fathom_report::busy_runs(runs, layout.width);
+        busy + &render_sides(&sides, runs, &Layout { all: arguments.all, ..*layout })
     })
 }
 

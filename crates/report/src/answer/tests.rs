@@ -215,3 +215,13 @@ fn load_begins_with_its_limit_and_the_proof() {
     assert!(first.starts_with(begin), "{first}");
     assert!(first.ends_with("Proof by added load: confirmed."), "{first}");
 }
+
+#[test]
+fn runs_of_a_busy_machine_are_not_compared_without_a_word() {
+    let quiet = document_of(None, vec![within("os.a")]);
+    let busy = document_of(None, vec![noisy("os.a", Remedy::QuieterHost), within("os.b")]);
+    let busy = Document { records: [&busy.records[..1], &busy.records[..1]].concat(), ..busy };
+    assert_eq!(crate::busy_runs(&[&quiet, &quiet], 80), "");
+    assert!(crate::busy_runs(&[&quiet, &busy], 80).contains("Some of these runs were measured"));
+    assert!(crate::busy_runs(&[&busy, &busy], 80).contains("All of these runs were measured"));
+}
