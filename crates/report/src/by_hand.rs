@@ -125,7 +125,10 @@ pub(crate) fn number_sentence(record: &Record, host: &Host) -> String {
         half => format!(" ± {half}"),
     };
     let value = shown.number(VALUE) + &glued(&width);
-    let word = shown_agreement(record).map_or("", |it| match it {
+    // A noisy number is not judged.
+    let judged = shown_agreement(record).filter(|_| record.verdict.state == State::Valid);
+    let is_noisy = record.verdict.state == State::Noisy;
+    let word = judged.map_or(if is_noisy { ", noisy" } else { "" }, |it| match it {
         Agreement::Within | Agreement::Met => ", as predicted",
         Agreement::Outside | Agreement::Violated => ", outside its prediction",
         Agreement::Inconclusive => ", its prediction inconclusive",

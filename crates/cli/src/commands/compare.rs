@@ -56,7 +56,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     let status = super::print(arguments.json, &comparison, |layout| {
         let runs: Vec<&Document> = a.iter().chain([&b]).collect();
         let busy = fathom_report::busy_runs(&runs, layout.width);
-        busy + &render(&comparison, &Layout { all: arguments.all, ..*layout })
+        let text = render(&comparison, &Layout { all: arguments.all, ..*layout });
+        // The first line of a gate is its answer.
+        if arguments.fail_on.is_some() { text + &busy } else { busy + &text }
     })?;
     Ok(after_gate(&comparison, status))
 }
