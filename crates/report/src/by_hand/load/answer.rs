@@ -97,10 +97,7 @@ fn most(steps: &[&Record]) -> Option<String> {
 fn of_others(steps: &[&Record]) -> Option<String> {
     let first = steps.first().filter(|_| steps.iter().all(|step| is_of_others(step)))?;
     let why = &first.verdict.reasons.first()?.text;
-    let completed = |step: &&Record| {
-        let median = step.summary.as_ref().map_or(0.0, |it| it.median);
-        format!("{} of {}", bare(median), bare(rate_of(step)))
-    };
+    let completed = |step: &&Record| format!("{} of {}", throughput(step), bare(rate_of(step)));
     let completed: Vec<String> = steps.iter().map(completed).collect();
     Some(sentence(format!(
         "Completed {} requests/s; whether the server sustains more, or how fast it answers, is \
@@ -141,7 +138,7 @@ mod tests {
             ..Record::default()
         };
         let others = step(fathom_record::Cause::Contention);
-        let text = "Completed 2002 of 2000 requests/s; whether the server sustains more, or how \
+        let text = "Completed !2002 of 2000 requests/s; whether the server sustains more, or how \
                     fast it answers, is not known: others used 1.3 CPUs.";
         assert_eq!(sustained(&[&others]).as_deref(), Some(text));
         let server = step(fathom_record::Cause::NotAsAsked);
