@@ -4,12 +4,12 @@ use fathom_analysis::evidence::{not_judged, shown_agreement};
 use fathom_record::quantity::{at_most, percent, quantity, span_within};
 use fathom_record::{
     Agreement, Cause, Class, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
-    Params, Prediction, Quantile, Record, Run, Series, State, Stratum, Summary, Unit,
+    Params, Prediction, Quantile, Record, Run, Series, State, Stratum, Summary, Unit, shell_word,
 };
 
 use crate::case::{case, counted};
 use crate::closing;
-use crate::core_state::basis_words;
+use crate::core_state::{basis_words, busy};
 use crate::counters::RecordCounters;
 use crate::distinct::grouped;
 use crate::family;
@@ -29,12 +29,17 @@ pub fn answer(records: &[Record], document: &Document, width: usize) -> String {
     let Document { run, .. } = document;
     let members: Vec<&Record> = records.iter().collect();
     let family = ShownFamily { members: &members, protocol: run.protocol };
+    let is_bound =
+        records.iter().all(|it| it.summary.as_ref().is_some_and(|it| it.bound.is_some()));
     let mut text = match records {
         [one] => {
             let shown = ShownRecord::from_record(one, run.protocol);
             let (half, word) = (shown.half(), shown.word().0);
             let beside = typical::words(one).map_or(String::new(), |it| format!("; {it}"));
-            format!("{} ± {half}, {word}{beside}", shown.unrounded())
+            let at = one.notes.first().filter(|note| note.starts_with("at "));
+            let at = at.map_or(String::new(), |at| format!(" {at}"));
+            let half = if is_bound { String::new() } else { format!(" ± {half}") };
+            format!("{}{half}{at}, {word}{beside}", shown.unrounded())
         }
         _ => {
             let counts = closing::counted_states(records);
@@ -43,7 +48,9 @@ pub fn answer(records: &[Record], document: &Document, width: usize) -> String {
             let known = records.iter().find(|it| known.contains(&it.params));
             let known = known.filter(|it| it.verdict.shows_number()).map_or(String::new(), |one| {
                 let shown = ShownRecord::from_record(one, run.protocol);
-                format!("{} {}; all: ", case(&one.params), shown.unrounded())
+                let half = Some(shown.half()).filter(|half| half.ends_with('%'));
+                let half = half.map_or(String::new(), |half| glued(&format!(" ± {half}")));
+                format!("{} {}{half}; all: ", case(&one.params), shown.unrounded())
             });
             format!("{known}{} in {counts}", family.number(LIMITS_WIDTH).0.trim())
         }
@@ -51,9 +58,15 @@ pub fn answer(records: &[Record], document: &Document, width: usize) -> String {
     let reasons: Vec<String> = records.iter().filter_map(not_judged).collect();
     let groups = grouped(reasons.iter().map(|why| (why, ())));
     let say = records.len() - reasons.len();
-    let is_bound =
-        records.iter().all(|it| it.summary.as_ref().is_some_and(|it| it.bound.is_some()));
+    let busy = busy(document).filter(|_| say < records.len());
     let trust = match (say, records.len()) {
+        (say, all) if busy.is_some() => {
+            let metric = shell_word(records[0].metric.as_str());
+            format!(
+                "{say} of {all} show what this machine can do, measured on a busy machine: \
+                 `fathom doctor` names what takes it, `fathom run {metric}` measures again"
+            )
+        }
         (_, 1) if is_bound => "an upper bound: the difference is too small to measure".to_owned(),
         (_, 1) if say == 1 => "it shows what this machine can do".to_owned(),
         (_, 1) => format!("not judged: {}", reasons[0]),

@@ -78,8 +78,8 @@ impl Answer {
     pub(crate) fn from_document(document: &Document, tiles: &[Tile]) -> Self {
         let (unusual, signs) = unusual(document, tiles);
         let procedure = document.run.procedure.as_ref().map(|_| by_hand::answer(document));
-        let by_hand::ByHandAnswer { sentences, next: own } = procedure.unwrap_or_default();
-        let (mut mood, mut verdict) = verdict(document, &signs, sentences.is_empty());
+        let by_hand::ByHandAnswer { sentences, next: own, doubt } = procedure.unwrap_or_default();
+        let (mut mood, mut verdict) = verdict(document, &signs, (sentences.is_empty(), doubt));
         // An answer that asks for more is not the last word, nor is one that lacks a number.
         let lacks = |it: &Record| document.run.procedure.is_some() && !it.verdict.shows_number();
         if mood == Mood::Good && (!own.is_empty() || document.records.iter().any(lacks)) {
@@ -102,12 +102,16 @@ impl Answer {
             Mood::Bad => BAD,
         };
         let sentences = self.verdict.iter().map(|it| wrapped(it, width, "", "  "));
-        let text = paint_lines(style, &sentences.collect::<String>());
+        paint_lines(style, &sentences.collect::<String>()) + &self.next_lines(width)
+    }
+
+    /// What to do next, a line each.
+    pub(crate) fn next_lines(&self, width: usize) -> String {
         let next = self.next.iter().take(NEXT).enumerate();
         let line = |(at, item): (usize, &AnswerItem)| {
             labelled(if at == 0 { "next" } else { "" }, &item.text, width)
         };
-        text + &next.map(line).collect::<String>()
+        next.map(line).collect()
     }
 }
 
@@ -147,8 +151,12 @@ impl Signs<'_> {
     }
 }
 
-/// The verdict on a run; `is_alone` if it has no other answer.
-fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec<String>) {
+/// The verdict on a run; `is_alone` if it has no other answer. `doubt`: what is, by that answer.
+fn verdict(
+    document: &Document,
+    signs: &Signs<'_>,
+    (is_alone, doubt): (bool, Option<String>),
+) -> (Mood, Vec<String>) {
     let Document { records, run, .. } = document;
     let count = |is: fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
     let all = records.len();
@@ -186,7 +194,10 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
                 "No number shows what the machine itself can do; {valid} of {of} are valid beside \
                  this load: compare runs beside the same load only."
             ),
-            _ => format!("{count} of {of} show what the machine can do."),
+            _ => format!(
+                "{count} of {} show what the machine can do.",
+                counted(valid, "valid result")
+            ),
         });
     }
     // A procedure has an answer of its own.
@@ -203,6 +214,10 @@ fn verdict(document: &Document, signs: &Signs<'_>, is_alone: bool) -> (Mood, Vec
         0 => {}
         // Said of the busy machine.
         _ if noisy == all && busy.is_some() => {}
+        _ if mostly_noisy && doubt.is_some() => {
+            mood = Mood::Care;
+            verdict.extend(doubt);
+        }
         _ if mostly_noisy && busy.is_none() => {
             mood = Mood::Care;
             let which = match all {

@@ -10,8 +10,8 @@ mod transfer;
 
 use fathom_analysis::evidence::shown_agreement;
 use fathom_record::{
-    Agreement, Document, Fact, FactValue, Host, Interval, Params, Protocol, Record, State, Summary,
-    Unit,
+    Agreement, Document, Fact, FactValue, Host, Interval, Params, Position, Protocol, Record,
+    State, Summary, Typical, Unit,
 };
 
 use crate::closing::duration;
@@ -23,7 +23,7 @@ use crate::layout::Layout;
 use crate::model::no_model_line;
 use crate::remarks::meaning;
 use crate::remedy;
-use crate::shown::{ShownRecord, limits};
+use crate::shown::{ShownRecord, limits, typical_range};
 use crate::wrap::{capitalised, glued, width_of, wrapped};
 use fathom_record::quantity::{NOTHING, percent, quantity};
 
@@ -70,6 +70,8 @@ pub(crate) fn questions(document: &Document) -> Vec<Question> {
 pub(crate) struct ByHandAnswer {
     pub(crate) sentences: Vec<String>,
     pub(crate) next: Vec<String>,
+    /// What is in doubt where most results are noisy; else all of them are.
+    pub(crate) doubt: Option<String>,
 }
 
 /// More numbers than these are no answer.
@@ -90,7 +92,7 @@ pub(crate) fn answer(document: &Document) -> ByHandAnswer {
     let is_short = sentences.is_empty() && records.len() <= ANSWERS_MAX;
     let number = |record| number_sentence(record, host);
     let sentences = if is_short { records.iter().map(number).collect() } else { sentences };
-    ByHandAnswer { sentences, next: Vec::new() }
+    ByHandAnswer { sentences, ..ByHandAnswer::default() }
 }
 
 /// What the curves of reads say: of threads and caching, else the best of each; then the cost.
@@ -134,8 +136,13 @@ pub(crate) fn number_sentence(record: &Record, host: &Host) -> String {
         Agreement::Inconclusive => ", its prediction inconclusive",
     });
     let is_cold = record.params.text("state") == Some("cold");
+    let is_placed = |it: &&Typical| !is_noisy && it.position != Position::NotJudged;
+    let typical = record.typical.as_ref().filter(is_placed);
+    let typical = typical
+        .zip(typical_range(record, VALUE))
+        .map_or(String::new(), |(it, range)| glued(&format!(", {} ({})", it.words(), range)));
     let far = if is_cold && host.is_guest() { "; the host may have cached it" } else { "" };
-    let sentence = sentence(format!("{}: {value}{word}{far}", record.name()));
+    let sentence = sentence(format!("{}: {value}{word}{typical}{far}", record.name()));
     sentence + &copy_time(record).map_or(String::new(), |time| format!(" {time}."))
 }
 

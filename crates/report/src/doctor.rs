@@ -2,16 +2,23 @@
 
 use anstyle::Style;
 use fathom_record::condition::BusyProgram;
-use fathom_record::{Diagnosis, Finding, Severity};
+use fathom_record::quantity::percent;
+use fathom_record::{Cause, Diagnosis, Document, Finding, Protocol, Record, Severity, State};
 
+use crate::case::counted;
+use crate::core_state::busy;
 use crate::hardware::hardware;
-use crate::opening::{labelled, machine};
+use crate::opening::{labelled, machine, minute};
+use crate::overview;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint, paint_lines};
 use crate::remedy::{Advice, advice};
+use crate::shown::ShownRecord;
 use crate::wrap::{GLUE, NARROWEST, clean, glued, wrapped};
 
 /// A wider line would be hard to read.
 const WIDEST: usize = 140;
+/// The metric of the frequency at which the core runs.
+const CLOCK: &str = "cpu.frequency";
 /// A CPU with less to do is idle.
 const IDLE_MAX: f64 = 0.1;
 /// Indentation of a finding, of its details, and of their further lines.
@@ -19,18 +26,59 @@ const INDENT: &str = "  ";
 const FURTHER: &str = "    ";
 const FURTHEST: &str = "      ";
 
+/// What the last run of all metrics says of the machine that nobody can see at once.
+pub struct LastRun {
+    /// What is worse than it should be.
+    bad: Option<String>,
+    /// How fast the core ran: limits of the host's clock are seen in nothing else by a guest.
+    clock: Option<String>,
+    /// Whether others took the core or the memory.
+    others: Option<String>,
+}
+
+impl LastRun {
+    pub fn from_document(document: &Document) -> Self {
+        let Document { run, records, .. } = document;
+        let bad = overview::worse(document);
+        let bad = bad.map(|bad| format!("{}, {} UTC: {bad}", run.name(), minute(&run.started)));
+        if let Some(how) = busy(document) {
+            let others = format!("the last run was on a {how}");
+            return Self { bad, clock: None, others: Some(others) };
+        }
+        let clock = records.iter().find(|it| it.metric.as_str() == CLOCK);
+        let clock = clock.filter(|it| it.verdict.state == State::Valid).map(|record| {
+            let shown = ShownRecord::from_record(record, Protocol::Median);
+            glued(&format!("{} ± {}", shown.unrounded(), shown.half()))
+        });
+        let is_slowed =
+            |it: &&Record| it.verdict.reasons.iter().any(|it| it.cause == Cause::SlowMemory);
+        let slowed = match records.iter().filter(is_slowed).count() {
+            0 => "no result was slowed by other users of the memory".to_owned(),
+            some => {
+                let results = counted(some, "result");
+                format!("other CPUs or guests slowed the memory of {results}")
+            }
+        };
+        let others = run.reference.map(|it| {
+            let share = glued(&percent(it.clean_share()));
+            format!("last run: core to itself in {share} of processes, {slowed}")
+        });
+        Self { bad, clock, others }
+    }
+}
+
 /// The conclusion with what to do next, the machine, and the findings by severity. `all`: with the
-/// parts of the machine, and a line for each good finding. `is_whole`: of all rules. `last_run`:
-/// what the last run says of the machine.
+/// parts of the machine, and a line for each good finding. `is_whole`: of all rules.
 pub fn doctor(
     diagnosis: &Diagnosis,
     (width, all, is_whole): (usize, bool, bool),
-    last_run: Option<&str>,
+    last_run: Option<&LastRun>,
 ) -> String {
     let width = width.clamp(NARROWEST, WIDEST);
     let mut text = conclusion(diagnosis, width, is_whole) + "\n";
-    text += &taken(diagnosis, width);
-    text += &last_run.map_or(String::new(), |words| labelled("last run", words, width));
+    text += &taken(diagnosis, last_run, width);
+    let bad = last_run.and_then(|it| it.bad.as_ref());
+    text += &bad.map_or(String::new(), |words| labelled("last run", words, width));
     text += &labelled("machine", &machine(&diagnosis.host), width);
     for (label, words) in hardware(&diagnosis.host).into_iter().filter(|_| all) {
         text += &labelled(label, &words, width);
@@ -60,7 +108,7 @@ fn cpu(diagnosis: &Diagnosis) -> String {
 }
 
 /// Who takes the CPUs, and what limits them, also where nothing does: it is asked for.
-fn taken(diagnosis: &Diagnosis, width: usize) -> String {
+fn taken(diagnosis: &Diagnosis, last_run: Option<&LastRun>, width: usize) -> String {
     let finding = |id: &str| diagnosis.findings.iter().find(|finding| finding.id == id);
     let look = diagnosis.condition.look.as_ref().filter(|_| finding("cpu-busy").is_some());
     let busiest = look.and_then(|look| {
@@ -72,11 +120,20 @@ fn taken(diagnosis: &Diagnosis, width: usize) -> String {
             false => Some(named.join(", ")),
         }
     });
-    let steal = finding("cpu-steal").map(|it| format!("by other guests: {}", it.found));
-    // Of the frequency a guest sees nothing.
+    let others = last_run.and_then(|it| it.others.as_ref());
+    let others = others.map_or(String::new(), |words| format!("; {words}"));
+    let steal = finding("cpu-steal").map(|it| format!("by other guests: {}{others}", it.found));
+    let clock = last_run.and_then(|it| it.clock.as_ref());
+    let clock = match (diagnosis.host.is_guest(), clock) {
+        (_, Some(clock)) => format!("; the core ran at {clock} in the last run"),
+        (true, None) => "; whether the host lowers the clock, a guest sees by `fathom history \
+                         cpu.frequency` only"
+            .to_owned(),
+        (false, None) => String::new(),
+    };
     let quota = finding("cgroup-cpu-quota").map(|it| match it.severity {
-        Severity::Good => format!("CPUs not throttled by a cgroup: {}", it.found),
-        _ => it.found.clone(),
+        Severity::Good => format!("CPUs not throttled by a cgroup: {}{clock}", it.found),
+        _ => format!("{}{clock}", it.found),
     });
     [("programs", busiest), ("steal", steal), ("limits", quota)]
         .into_iter()

@@ -202,6 +202,15 @@ fn answer(metric: &str, series: &[&HistorySeries], width: usize) -> String {
         series.points.iter().filter(|point| point.value.is_some()).count()
     };
     let most = series.iter().map(with_value).max().unwrap_or(0);
+    let points = || series.iter().flat_map(|one| &one.points).filter(|it| it.value.is_some());
+    let noisy = points().filter(|point| point.state == State::Noisy).count();
+    let noisy = match 2 * noisy > points().count() {
+        true => format!(
+            " {noisy} of {} are noisy: a busy machine changes numbers, too (`fathom doctor`).",
+            counted(points().count(), "value")
+        ),
+        false => String::new(),
+    };
     let text = match changes {
         0 if most < RUNS_MIN => {
             let more = match is_own(metric) {
@@ -223,7 +232,7 @@ fn answer(metric: &str, series: &[&HistorySeries], width: usize) -> String {
             )
         }
     };
-    paint_lines(STRONG, &wrapped(&text, width, "", "  "))
+    paint_lines(STRONG, &wrapped(&(text + &noisy), width, "", "  "))
 }
 
 /// The criteria for a change, and the values that are left out.

@@ -61,7 +61,7 @@ pub use account::{accounts, answer};
 pub use brief::brief;
 pub use closing::{closing, kept};
 pub use core_state::busy_runs;
-pub use doctor::doctor;
+pub use doctor::{LastRun, doctor};
 pub use fathom_record::quantity::{at_most, binary_size, percent, quantity, range};
 pub use json::{document_json, json, judged_json, record_line, second_line, visit_line};
 pub use layout::Layout;
@@ -70,9 +70,9 @@ pub use model::{no_model, remote_option};
 pub use opening::opening;
 pub use others::{origin, others};
 pub use overview::{
-    bad, cases_in_overview, metric_of_label, overview, overview_records, rows as overview_rows,
+    cases_in_overview, metric_of_label, overview, overview_records, rows as overview_rows,
 };
-pub use screen::{by_hand_screen, has_overview, noisy, show, show_with};
+pub use screen::{besides, by_hand_screen, has_overview, noisy, show, show_with};
 pub use table::Table;
 pub use trend::{TRENDS_WIDTH, Trends};
 pub use wrap::{cut, visible, wrapped as paragraph};

@@ -52,7 +52,7 @@ pub fn others(document: &Document, others: &[Document], layout: &Layout) -> Stri
         let cases = counted(other.records.len(), "case");
         text += &paragraph(&format!("{}: {cases}", origin(document, other)));
         if has_overview(&document.run, layout) && other.run.procedure.is_some() {
-            let by_hand::ByHandAnswer { sentences, next } = by_hand::answer(other);
+            let by_hand::ByHandAnswer { sentences, next, .. } = by_hand::answer(other);
             let next = next.into_iter().map(|it| format!("Next: {it}."));
             let first = sentences.into_iter().take(SENTENCES);
             let answer = first.chain(next).collect::<Vec<String>>().join(" ");

@@ -408,10 +408,14 @@ pub(crate) fn answer(document: &Document, width: usize) -> String {
     Answer::from_document(document, &[]).lines(width.clamp(NARROWEST, WIDEST))
 }
 
-/// What a run says of its machine that is bad, and when it was: `Bad at memory: …`.
-pub fn bad(document: &Document) -> Option<String> {
-    let bad = Answer::from_document(document, &[]).bad?;
-    Some(format!("{}, {} UTC: {bad}", document.run.name(), minute(&document.run.started)))
+/// What to do next, as [`answer`] ends with it.
+pub(crate) fn next(document: &Document, width: usize) -> String {
+    Answer::from_document(document, &[]).next_lines(width.clamp(NARROWEST, WIDEST))
+}
+
+/// What a run says of its machine that is bad: `Bad at memory: …`.
+pub(crate) fn worse(document: &Document) -> Option<String> {
+    Answer::from_document(document, &[]).bad
 }
 
 /// Labelled texts on what is noisy or missing, and on all predictions.

@@ -6,12 +6,17 @@ use fathom_record::{Document, Params, Record, Run, State, matches};
 use crate::by_hand;
 use crate::case::counted;
 use crate::closing::{closing, kept};
+use crate::core_state::busy;
+use crate::distinct::grouped;
 use crate::layout::Layout;
-use crate::opening::opening;
+use crate::opening::{labelled, opening};
 use crate::overview::{self, cases_in_overview, overview};
 use crate::table::Table;
 use crate::trend::Trends;
 use crate::wrap::{glued, wrapped};
+
+/// Metrics named of those that have noisy results.
+const METRICS_NAMED: usize = 12;
 
 /// Whether the run is shown as an [`overview`]: all metrics, and nothing that needs the table.
 pub fn has_overview(run: &Run, layout: &Layout) -> bool {
@@ -21,11 +26,17 @@ pub fn has_overview(run: &Run, layout: &Layout) -> bool {
 /// A stored run as `fathom run` printed it: the answer, then an [`overview`], or the table with its
 /// foot, [`opening`] and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
-    show_with(document, layout, &Trends::NONE) + &kept(document, layout.width)
+    show_with(document, layout, &Trends::NONE, None) + &kept(document, layout.width)
 }
 
 /// As [`show`], with the trends of an overview, and without the commands that show a stored run.
-pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> String {
+/// `besides`: what is bad among the results that are not shown.
+pub fn show_with(
+    document: &Document,
+    layout: &Layout,
+    trends: &Trends,
+    besides: Option<&str>,
+) -> String {
     if has_overview(&document.run, layout) {
         return overview(document, layout.width, trends);
     }
@@ -38,7 +49,9 @@ pub fn show_with(document: &Document, layout: &Layout, trends: &Trends) -> Strin
     let inputs = wanted.as_ref().map_or(0, |it| document.records.len() - it.records.len());
     let document = wanted.as_ref().unwrap_or(document);
     let mut table = Table::new(*layout).on(&document.host);
-    let answer = headline(document, layout.width) + &overview::answer(document, layout.width);
+    let besides = besides.map_or(String::new(), |it| wrapped(it, layout.width, "", "  "));
+    let answer =
+        headline(document, layout.width) + &besides + &overview::answer(document, layout.width);
     let [header, rows] = [table.header(), table.rows(&document.records)];
     let mut text = format!("{answer}\n{header}{rows}{}", table.foot());
     if inputs > 0 {
@@ -66,18 +79,51 @@ fn headline(document: &Document, width: usize) -> String {
     sentences.map(|text| wrapped(&text, width, "", "  ")).collect()
 }
 
+/// What is worse than on other such machines, or than predicted, of the groups of the shown
+/// metrics, in the run that these were selected from.
+pub fn besides(whole: &Document, shown: &[Record]) -> Option<String> {
+    if busy(whole).is_some() {
+        return None;
+    }
+    let is_of_group =
+        |it: &&Record| shown.iter().any(|one| one.metric.group() == it.metric.group());
+    let is_shown = |it: &&Record| shown.iter().any(|one| one.metric == it.metric);
+    let others = whole.records.iter().filter(is_of_group).filter(|it| !is_shown(it)).cloned();
+    let others = Document { records: others.collect(), ..whole.clone() };
+    overview::worse(&others)
+}
+
 /// The noisy results of a run, each with its reason.
 pub fn noisy(document: &Document, layout: &Layout) -> String {
     let is_noisy = |record: &&Record| record.verdict.state == State::Noisy;
     let records: Vec<Record> = document.records.iter().filter(is_noisy).cloned().collect();
     let counts = format!("{} of {}", records.len(), counted(document.records.len(), "result"));
-    let head = wrapped(&format!("{counts} noisy."), layout.width, "", "  ");
+    let mut head = busy(document).map_or(String::new(), |how| {
+        wrapped(&format!("Measured on a {how}."), layout.width, "", "  ")
+    });
+    head += &wrapped(&format!("{counts} noisy."), layout.width, "", "  ");
     if records.is_empty() {
         return head;
     }
+    head += &labelled("metrics", &by_metric(&records), layout.width);
+    head += &overview::next(document, layout.width);
     let mut table = Table::new(Layout { all: true, ..*layout }).on(&document.host);
     let [header, rows] = [table.header(), table.rows(&records)];
     format!("{head}\n{header}{rows}{}", table.foot()) + &about(document, layout.width)
+}
+
+/// `memory.latency 45, memory.bandwidth 10`: the metrics of these records with their counts.
+fn by_metric(records: &[Record]) -> String {
+    let mut metrics = grouped(records.iter().map(|it| (it.metric.as_str(), ())));
+    metrics.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
+    let (named, others) = metrics.split_at(metrics.len().min(METRICS_NAMED));
+    let mut words: Vec<String> =
+        named.iter().map(|(metric, all)| glued(&format!("{metric} {}", all.len()))).collect();
+    let rest: usize = others.iter().map(|(_, all)| all.len()).sum();
+    words.extend((rest > 0).then(|| {
+        format!("{} of {}", counted(rest, "result"), counted(others.len(), "other metric"))
+    }));
+    words.join(", ")
 }
 
 /// Where and how it was measured: below the numbers, which are wanted first.

@@ -5,6 +5,7 @@ use fathom_record::quantity::{percent, quantity, quantity_within};
 use fathom_record::{Document, Position, State, Unit};
 
 use crate::case::{counted, named};
+use crate::core_state::busy;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::overview::labelled_cases;
@@ -30,8 +31,9 @@ pub fn render(sides: &SideBySide, runs: &[&Document], layout: &Layout) -> String
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut rows = rows(sides, runs);
     let mut text = wrapped(&conclusion(sides, &rows), line, "", "  ");
-    for host in &sides.hosts {
-        text += &labelled(&cut(&host.host, 8), &host_words(host), line);
+    for (host, run) in sides.hosts.iter().zip(runs) {
+        let is_busy = busy(run).is_some();
+        text += &labelled(&cut(&host.host, 8), &host_words(host, is_busy), line);
     }
     text.push('\n');
     let room = (line - NAME) / sides.hosts.len().max(1) - 1;
@@ -117,10 +119,13 @@ fn conclusion(sides: &SideBySide, rows: &[NamedSideRow<'_>]) -> String {
     format!("{start}: {}.", all.join(", "))
 }
 
-fn host_words(host: &SideHost) -> String {
+fn host_words(host: &SideHost, is_busy: bool) -> String {
     let mut parts = vec![host.cpu.clone(), counted(host.cpus as usize, "CPU")];
     parts.extend(host.memory_bytes.map(|it| quantity(it as f64, Unit::Bytes)));
-    parts.extend(host.undisturbed.map(|share| format!("core to itself {}", percent(share))));
+    parts.extend(match host.undisturbed {
+        _ if is_busy => Some("busy".to_owned()),
+        share => share.map(|share| format!("core to itself {}", percent(share))),
+    });
     parts.push(format!("run {}", host.run));
     parts.iter().map(|part| glued(part)).collect::<Vec<String>>().join(", ")
 }

@@ -303,7 +303,9 @@ fn verdict(step: &MeasuredStep, unasked: Vec<Reason>, noise_limit: f64) -> Verdi
         None => {
             let by = step.contention();
             doubts.extend(by.map(|by| contended(&by)));
-            doubts.extend(late.map(|text| Reason::new(Cause::LoadGenerator, text)));
+            let own = || Remedy::Do { action: "give the generator a CPU of its own".to_owned() };
+            let late = late.map(|text| Reason::new(Cause::LoadGenerator, text).with_remedy(own()));
+            doubts.extend(late);
         }
     }
     doubts.extend(open_loop::unanswered(step));
@@ -324,13 +326,15 @@ fn contended(text: &str) -> Reason {
 
 /// What a late client is due to: others that took the CPU, or itself.
 fn late_client(step: &MeasuredStep, what: &str) -> Reason {
+    // What was sent late was done all the same, if nothing was left at the end of a window.
+    let lacks = if step.undrained > 0 { "not sustained" } else { "response times not known" };
     if let Some(by) = step.taken_by_others() {
-        let start = if step.is_open { "not sustained: " } else { "" };
+        let start = if step.is_open { format!("{lacks}: ") } else { String::new() };
         return contended(&format!("{start}{by}; {what}"));
     }
     let bound = match step.is_open {
-        true => "not sustained, the generator was the limit",
-        false => "client-bound",
+        true => format!("{lacks}, the generator was the limit"),
+        false => "client-bound".to_owned(),
     };
     let reason = Reason::new(Cause::LoadGenerator, format!("{bound}: {what}"));
     reason.with_remedy(step.is_open.then_some(Remedy::LowerRateOrOwnCpu))

@@ -1,7 +1,7 @@
 //! What was measured of a step of a load: the sums of its windows, batches of them and intervals.
 //! The judgement ([`judge_step`](super::judge_step)) is made from it.
 
-use fathom_record::quantity::counted;
+use fathom_record::quantity::{counted, percent};
 use fathom_record::{Basis, Interval, LoadSlot, LoadThread, LoadWindow, Reason, Remedy, ServerUse};
 
 use super::SweepPoint;
@@ -43,6 +43,10 @@ const STALLED_MIN: f64 = 0.05;
 pub const BUSY_MAX: f64 = 0.9;
 /// An end that waits for a CPU for more than this share of the time lacks one.
 pub const WAITING_MIN: f64 = 0.1;
+/// Of the time in which a generator that is seldom due had work, beside others that used so many
+/// CPUs.
+const WAITED_MIN: f64 = 0.2;
+const TAKEN_MIN: f64 = 0.8;
 /// Fewer CPUs are what the kernel uses for a load.
 const OTHERS_MIN: f64 = 0.2;
 
@@ -264,8 +268,7 @@ impl MeasuredStep {
     /// CPUs that others used and the share of the time in which an end waited for one, on
     /// average, in words, if both are too large to be usual.
     pub fn contention(&self) -> Option<String> {
-        let others: Option<Vec<f64>> = self.by_sweep.iter().map(|sweep| sweep.others).collect();
-        let others = statistics::mean(&others?)?;
+        let others = self.others()?;
         let waiting: Vec<f64> = self.by_sweep.iter().map(MeasuredSweep::waiting).collect();
         let waiting = statistics::mean(&waiting)?;
         (others > OTHERS_MIN && waiting > WAITING_MIN).then(|| {
@@ -280,8 +283,25 @@ impl MeasuredStep {
     /// How others kept the generator from its CPUs, if it waited for one and used none up itself.
     pub fn taken_by_others(&self) -> Option<String> {
         let own: Vec<f64> = self.by_sweep.iter().map(|sweep| sweep.client_waiting).collect();
-        let has_waited = statistics::mean(&own).is_some_and(|waiting| waiting > WAITING_MIN);
-        self.contention().filter(|_| has_waited && self.busiest() <= BUSY_MAX)
+        let waiting = statistics::mean(&own)?;
+        let has_waited = waiting > WAITING_MIN;
+        if let Some(by) = self.contention().filter(|_| has_waited && self.busiest() <= BUSY_MAX) {
+            return Some(by);
+        }
+        // One that is seldom due is late by a wait that is short beside the window.
+        let waits = waiting > WAITED_MIN * self.wants_cpu();
+        let others = self.others().filter(|others| self.is_open && waits && *others > TAKEN_MIN)?;
+        let share = percent(waiting / self.wants_cpu());
+        Some(format!(
+            "other processes or the kernel used {others:.1} CPUs, the generator waited for one in \
+             {share} of the time in which it had work"
+        ))
+    }
+
+    /// CPUs that others used, on average over the sweeps; `None` where one does not tell.
+    fn others(&self) -> Option<f64> {
+        let others: Option<Vec<f64>> = self.by_sweep.iter().map(|sweep| sweep.others).collect();
+        statistics::mean(&others?)
     }
 
     /// The share of the time in which a thread of the generator ran or was ready to, on average.

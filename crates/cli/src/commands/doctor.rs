@@ -9,6 +9,7 @@ use fathom_measure::{condition, host};
 use fathom_record::condition::StorePlace;
 use fathom_record::diagnosis::{ClockState, DIAGNOSIS_SCHEMA_VERSION};
 use fathom_record::{Condition, Diagnosis, Host, Severity};
+use fathom_report::LastRun;
 use fathom_store::Store;
 
 use super::{export, output_file, setup, stored_run};
@@ -40,7 +41,7 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
             let is_whole = arguments.only.is_empty() && arguments.ignore.is_empty();
             let last_run = last_run(arguments).filter(|_| is_whole);
             let how = (layout.width, arguments.all, is_whole);
-            fathom_report::doctor(&diagnosis, how, last_run.as_deref())
+            fathom_report::doctor(&diagnosis, how, last_run.as_ref())
         }),
     };
     Ok(match (printed?, diagnosis.severity) {
@@ -51,11 +52,11 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
 }
 
 /// What the last run of all metrics says of this machine, if there is one that can be read.
-fn last_run(arguments: &DoctorArguments) -> Option<String> {
+fn last_run(arguments: &DoctorArguments) -> Option<LastRun> {
     let store = stored_run::open_store(&arguments.store).ok()?;
     let found = store.find(stored_run::BATTERY, Some(host::read().identity())).ok()?;
     let whole = found.instead.is_none().then_some(found.id)?;
-    fathom_report::bad(&stored_run::of_store(&store, &whole, false).ok()?)
+    Some(LastRun::from_document(&stored_run::of_store(&store, &whole, false).ok()?))
 }
 
 fn examine(arguments: &DoctorArguments) -> Diagnosis {

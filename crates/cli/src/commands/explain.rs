@@ -26,6 +26,9 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
             let about = entry.about();
             text += &format!("{}  {} [{}]\n", about.id, about.title, about.unit.symbol());
             text += &results.answer;
+            let topic = super::list::topic_of(about.id);
+            text += &topic
+                .map_or(String::new(), |it| paragraph(it, width, "  see also   ", &" ".repeat(13)));
             text += &description(entry, width);
             text += &results.accounts;
         }

@@ -123,13 +123,14 @@ const TOPICS: &[(&[&str], &str)] = &[
     (
         &["huge", "hugepage", "hugepages", "thp"],
         "`fathom show memory.latency.tlb_miss`: what huge pages save in each random access; \
-         `fathom show memory.fault`: what they save in page faults",
+         `fathom show memory.fault`: what they save in page faults; `fathom bench 'CMD' \
+         'GLIBC_TUNABLES=glibc.malloc.hugetlb=1 CMD'`: what they save in a program",
     ),
     (
         &["copy", "rsync", "scp", "backup"],
         "`fathom file read FILE --state cold` and `fathom file write NEW --block 1M --count 1000 \
-         --sync data` say how long 100 GB take on each side: a copy takes the longer of both, \
-         or their sum where both are on one disk; `fathom transfer` compares ways to send",
+         --sync data` say how long 100 GB take on each side (200 GB twice that): a copy takes \
+         the longer of both, or their sum where both are on one disk; `fathom transfer` compares ways to send",
     ),
     (
         &["http", "nginx", "server", "web", "service", "requests"],
@@ -151,6 +152,12 @@ const TOPICS: &[(&[&str], &str)] = &[
          there, `fathom import` here), `fathom compare --typical` one beside published machines",
     ),
 ];
+
+/// What else answers the question behind a metric.
+pub(super) fn topic_of(metric: &str) -> Option<&'static str> {
+    let is_of = |text: &str| text.starts_with(&format!("`fathom show {metric}`"));
+    TOPICS.iter().map(|(_, text)| *text).find(|text| is_of(text))
+}
 
 fn topic(words: &str) -> Option<&'static str> {
     let words = words.to_lowercase();

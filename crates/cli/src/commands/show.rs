@@ -32,14 +32,13 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     stored_run::open_for([run.unwrap_or("latest")], &output.store, |store| {
         let _ = stored_run::metrics(store);
     })?;
-    let (mut document, others) = match run {
+    let (whole, others) = match run {
         None if !selectors.is_empty() => newest_with(&selectors, arguments)?,
         None => stored_run::latest_and_others(output.samples, &output.store, trends::read)?,
-        Some(run) => {
-            let document = stored_run::document(run, output.samples, &output.store)?;
-            (select(document, &selectors)?, Vec::new())
-        }
+        Some(run) => (stored_run::document(run, output.samples, &output.store)?, Vec::new()),
     };
+    let mut document = part(&whole, &selectors)?;
+    let besides = fathom_report::besides(&whole, &document.records);
     if arguments.noisy {
         let layout =
             Layout { width: terminal::width(), cycles: arguments.cycles, ..Layout::default() };
@@ -72,7 +71,7 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         ),
         false => Trends::default(),
     };
-    let mut text = fathom_report::show_with(&document, &layout, &trends);
+    let mut text = fathom_report::show_with(&document, &layout, &trends, besides.as_deref());
     text += &fathom_report::kept(&document, layout.width);
     super::print_text(&(text + &fathom_report::others(&document, &others, &layout)))
 }
@@ -106,8 +105,8 @@ fn names(arguments: &ShowArguments) -> anyhow::Result<(Option<&str>, Vec<CaseSel
     Ok((run, selectors))
 }
 
-/// The selected results of the latest battery of the default host that has any, else of the newest
-/// run, and those that only other runs have.
+/// The latest battery of the default host that has any of the selected results, else the newest
+/// run, and the selected results that only other runs have.
 fn newest_with(
     selectors: &[CaseSelector],
     arguments: &ShowArguments,
@@ -154,11 +153,10 @@ fn newest_with(
         let (texts, runs) = (texts(selectors).join(" "), counted(newer, "newer run"));
         terminal::warn(&format!("{} is the last run with {texts}; passed over {runs}", newest.run));
     }
-    let document = stored_run::of_store(&store, &newest.run, arguments.output.samples)?;
-    let document = select(document, selectors)?;
+    let whole = stored_run::of_store(&store, &newest.run, arguments.output.samples)?;
     let is_wanted = |metric: &str, params: &Params| is_selected(metric, params, selectors);
-    let others = stored_run::others(&store, &document, is_wanted)?;
-    Ok((document, others))
+    let others = stored_run::others(&store, &part(&whole, selectors)?, is_wanted)?;
+    Ok((whole, others))
 }
 
 fn is_selected(metric: &str, params: &Params, selectors: &[CaseSelector]) -> bool {
@@ -170,7 +168,8 @@ fn texts(selectors: &[CaseSelector]) -> Vec<String> {
 }
 
 /// The document with the selected records only; whole without selectors.
-fn select(mut document: Document, selectors: &[CaseSelector]) -> anyhow::Result<Document> {
+fn part(whole: &Document, selectors: &[CaseSelector]) -> anyhow::Result<Document> {
+    let mut document = whole.clone();
     if selectors.is_empty() {
         return Ok(document);
     }

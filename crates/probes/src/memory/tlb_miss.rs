@@ -63,7 +63,13 @@ impl Derived for TlbMiss {
         // The same processes measured both.
         let pairs = base.process_medians.iter().zip(&huge.process_medians);
         let per_process = pairs.map(|(base, huge)| base - huge).collect();
-        let mut notes = vec![format!("at {}", binary_size(set_bytes as u64))];
+        let ns = |median: f64| quantity(median, Unit::Nanoseconds);
+        let mut notes = vec![format!(
+            "at {}, where a load takes {} with 4K pages and {} with huge ones",
+            binary_size(set_bytes as u64),
+            ns(base.median),
+            ns(huge.median)
+        )];
         let kind = known.host().and_then(|host| host.virtualization.as_deref());
         if kind.is_some_and(|kind| kind != "none") {
             notes.push(IN_A_GUEST.to_owned());

@@ -78,7 +78,7 @@ fn few_noisy_results_are_ignored_and_many_forbid_a_conclusion() {
     let many = answer(records);
     assert_eq!(many.mood, Mood::Care);
     let busy = "Measured on a busy machine: others disturbed 3 of 5 results (CPU steal 3).";
-    let holds = "2 of 5 results show what the machine can do.";
+    let holds = "2 of 2 valid results show what the machine can do.";
     assert_eq!(
         many.verdict,
         [busy, holds, "3 of 5 results noisy (60 %): ignore those: os.c, os.d, os.e."]
@@ -224,4 +224,30 @@ fn runs_of_a_busy_machine_are_not_compared_without_a_word() {
     assert_eq!(crate::busy_runs(&[&quiet, &quiet], 80), "");
     assert!(crate::busy_runs(&[&quiet, &busy], 80).contains("Some of these runs were measured"));
     assert!(crate::busy_runs(&[&busy, &busy], 80).contains("All of these runs were measured"));
+}
+
+/// Who asks for one metric hears what is bad in its group, and not what others did to a busy run.
+#[test]
+fn one_metric_is_shown_with_what_is_bad_besides() {
+    let mut outside = within("os.a");
+    outside.agreement = Some(Agreement::Outside);
+    outside.summary.as_mut().expect("a summary").median = 200.0;
+    let whole = document_of(None, vec![outside, within("os.b"), within("cpu.a")]);
+    let besides =
+        |shown: &[Record]| crate::besides(&whole, shown).map(|it| it.replace('\u{a0}', " "));
+    let bad = "Bad at os: os.a 200.0 ns, expected 80–120 ns.";
+    assert_eq!(besides(&whole.records[1..2]).as_deref(), Some(bad));
+    assert_eq!(besides(&whole.records[..1]), None, "it is shown");
+    assert_eq!(besides(&whole.records[2..]), None, "another group");
+}
+
+#[test]
+fn noisy_results_of_a_busy_run_begin_with_the_cause_and_what_to_do() {
+    let records = vec![noisy("os.a", Remedy::QuieterHost), noisy("os.b", Remedy::QuieterHost)];
+    let text = crate::noisy(&document_of(None, records), &crate::Layout::default());
+    let text = text.replace('\u{a0}', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let parts =
+        ["busy machine: others disturbed 2 of 2", "os.a 1, os.b 1", "`fathom doctor`: what"];
+    let at: Vec<usize> = parts.iter().filter_map(|part| text.find(part)).collect();
+    assert!(at.len() == 3 && at.is_sorted() && at[2] < text.find("measured").unwrap(), "{text}");
 }

@@ -72,7 +72,7 @@ pub(super) fn answer(records: &[Record]) -> ByHandAnswer {
     let sentences = least.chain(advice.filter_map(text)).collect();
     let mut times = records.iter().filter(|record| record.metric.as_str() == TIME);
     let next = times.any(is_short).then(|| "more repetitions (`--repeat`)".to_owned());
-    ByHandAnswer { sentences, next: next.into_iter().collect() }
+    ByHandAnswer { sentences, next: next.into_iter().collect(), doubt: None }
 }
 
 /// The sets of files in the order of the records.

@@ -96,7 +96,7 @@ fn slower_system_call() -> Trends {
 fn wide_overview_has_intervals_and_trends() {
     let with = |width: usize| {
         let battery = whole_battery();
-        let text = show_with(&battery, &layout(width), &slower_system_call());
+        let text = show_with(&battery, &layout(width), &slower_system_call(), None);
         plain(&(text + &kept(&battery, width)))
     };
     assert_eq!(with(100), plain(&show(&whole_battery(), &layout(100))));

@@ -171,7 +171,7 @@ impl Audience for Follower {
                 } else {
                     let earlier = self.store.earlier().filter(|_| self.settled.is_some());
                     let trends = trends::trends_of(document, layout.width, earlier);
-                    let text = fathom_report::show_with(document, &layout, &trends);
+                    let text = fathom_report::show_with(document, &layout, &trends, None);
                     let kept = fathom_report::kept(document, layout.width);
                     if is_stored { text + &kept } else { text }
                 };

@@ -1,14 +1,18 @@
 //! The answer of a load in sentences: the throughput, what limits it, and what to do next.
 
+use fathom_record::load_facts::SERVER_CPU;
 use fathom_record::quantity::{bare, percent};
-use fathom_record::{ParamValue, Params, Record, Summary};
+use fathom_record::{Cause, ParamValue, Params, Record, State, Summary};
 
 use super::super::ByHandAnswer;
 use super::limit::{BOTTLENECK, Conclusion, conclusion};
-use super::open::{MAX_RATE, case_of, highest_held, is_of_others, is_open};
-use super::{ERRORS_MAX, THROUGHPUT, best, by_case, names_of, rate_of, throughput};
+use super::open::{MAX_RATE, case_of, highest_held, is_of_others, is_open, was_completed};
+use super::{
+    ERRORS_MAX, THROUGHPUT, best, by_case, names_of, quantile_of, rate_of, throughput, time,
+};
 use crate::case::counted;
 use crate::findings::sentence;
+use crate::wrap::glued;
 
 /// The answer of a load, for each of its cases.
 pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
@@ -25,11 +29,15 @@ pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
         let limit = limit.map(|one| conclusion(one, records));
         let (rates, clients): (Vec<&Record>, Vec<&Record>) =
             steps.iter().partition(|step| is_open(step));
-        let sentences = [sustained(&rates), most(&clients)].into_iter().flatten();
+        let sentences = [sustained(&rates, records), most(&clients)].into_iter().flatten();
         let mut sentences: Vec<String> = sentences.collect();
         if let Some(limit) = limit {
             sentences.extend(limit.sentences);
             answer.next.extend(limit.next.filter(|next| !answer.next.contains(next)));
+        }
+        answer.doubt = answer.doubt.or_else(|| doubt(&rates));
+        if !rates.is_empty() && of(MAX_RATE).next().is_none() {
+            answer.next.push("`--find-max` finds the highest rate".to_owned());
         }
         let name = own_name(&params, &all);
         let name = if several { format!("{name}: ") } else { String::new() };
@@ -97,34 +105,57 @@ fn most(steps: &[&Record]) -> Option<String> {
 fn of_others(steps: &[&Record]) -> Option<String> {
     let first = steps.first().filter(|_| steps.iter().all(|step| is_of_others(step)))?;
     let why = &first.verdict.reasons.first()?.text;
-    let completed = |step: &&Record| format!("{} of {}", throughput(step), bare(rate_of(step)));
-    let completed: Vec<String> = steps.iter().map(completed).collect();
-    Some(sentence(format!(
-        "Completed {} requests/s; whether the server sustains more, or how fast it answers, is \
-         not known: {}",
-        completed.join(", "),
-        why
-    )))
+    let number = |step: &&Record| format!("{} of {}", throughput(step), bare(rate_of(step)));
+    let completed: Vec<String> = steps.iter().map(number).collect();
+    let unknown = match steps.iter().all(|step| was_completed(step)) {
+        true => "so the server serves that rate; how fast it answers is not known",
+        false => "whether the server sustains more, or how fast it answers, is not known",
+    };
+    Some(sentence(format!("Completed {} requests/s; {unknown}: {why}", completed.join(", "))))
 }
 
-/// The highest rate of an open loop that was sustained.
-fn sustained(steps: &[&Record]) -> Option<String> {
+/// The highest rate of an open loop that was sustained, how fast it was answered, and what of the
+/// server that took.
+fn sustained(steps: &[&Record], records: &[Record]) -> Option<String> {
     let shown = steps.iter().filter(|step| step.verdict.shows_number());
     let best = shown.max_by(|a, b| rate_of(a).total_cmp(&rate_of(b)));
     let rates: Vec<f64> = steps.iter().map(|step| rate_of(step)).collect();
     let highest = rates.iter().copied().reduce(f64::max)?;
-    Some(match best {
-        None => of_others(steps).unwrap_or_else(|| "No rate was sustained.".to_owned()),
-        Some(best) if rate_of(best) == highest => {
-            format!("Each rate was sustained, up to {} requests/s.", bare(highest))
+    let Some(best) = best else {
+        return of_others(steps).or_else(|| Some("No rate was sustained.".to_owned()));
+    };
+    let mut text = match rate_of(best) {
+        rate if rate == highest => {
+            format!("Each rate was sustained, up to {} requests/s", bare(highest))
         }
-        Some(best) => format!("Highest rate sustained: {} requests/s.", bare(rate_of(best))),
-    })
+        rate => format!("Highest rate sustained: {} requests/s", bare(rate)),
+    };
+    let p99 = quantile_of(records, &best.params, Some(0.99));
+    text += &p99.map_or(String::new(), |ns| format!(": p99 {}", glued(&time(Some(ns)))));
+    let server = best.quantity_of(SERVER_CPU).map(|share| glued(&percent(share)));
+    text += &server.map_or(String::new(), |it| format!(", server CPU {it} busy"));
+    Some(text + ".")
+}
+
+/// What a late generator leaves in doubt of rates that were sustained.
+fn doubt(steps: &[&Record]) -> Option<String> {
+    let is_late = |step: &&Record| {
+        let reasons = &step.verdict.reasons;
+        step.verdict.state == State::Noisy
+            && reasons.iter().all(|it| it.cause == Cause::LoadGenerator)
+    };
+    let late = steps.iter().find(|step| is_late(step))?;
+    let is_known = |step: &&Record| step.verdict.state == State::Valid || is_late(step);
+    let why = &late.verdict.reasons.first()?.text;
+    steps
+        .iter()
+        .all(is_known)
+        .then(|| format!("The rates stand; the longest response times are the generator's: {why}."))
 }
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{MetricId, State, Verdict};
+    use fathom_record::{MetricId, Verdict};
 
     use super::*;
 
@@ -137,13 +168,34 @@ mod tests {
             metric: MetricId::new(THROUGHPUT),
             ..Record::default()
         };
-        let others = step(fathom_record::Cause::Contention);
-        let text = "Completed !2002 of 2000 requests/s; whether the server sustains more, or how \
+        let others = step(Cause::Contention);
+        let text = "Completed !2002 of 2000 requests/s; so the server serves that rate; how fast \
+                    it answers is not known: others used 1.3 CPUs.";
+        assert_eq!(sustained(&[&others], &[]).as_deref(), Some(text));
+        let mut slow = others.clone();
+        slow.summary = Some(Summary { median: 1500.0, ..Summary::default() });
+        let text = "Completed !1500 of 2000 requests/s; whether the server sustains more, or how \
                     fast it answers, is not known: others used 1.3 CPUs.";
-        assert_eq!(sustained(&[&others]).as_deref(), Some(text));
-        let server = step(fathom_record::Cause::NotAsAsked);
+        assert_eq!(sustained(&[&slow], &[]).as_deref(), Some(text));
+        let server = step(Cause::NotAsAsked);
         for of_server in [&[&server][..], &[&others, &server]] {
-            assert_eq!(sustained(of_server).as_deref(), Some("No rate was sustained."));
+            assert_eq!(sustained(of_server, &[]).as_deref(), Some("No rate was sustained."));
         }
+    }
+
+    #[test]
+    fn late_generator_leaves_the_rate_and_doubts_the_longest_times() {
+        let verdict = |state, cause| Verdict::because(state, cause, "sent late: p99.9 3 ms");
+        let step = |verdict| Record { verdict, ..Record::default() };
+        let late = step(verdict(State::Noisy, Cause::LoadGenerator));
+        let text = "The rates stand; the longest response times are the generator's: sent late: \
+                    p99.9 3 ms.";
+        assert_eq!(doubt(&[&late, &step(Verdict::default())]).as_deref(), Some(text));
+        let other = step(verdict(State::Noisy, Cause::Contention));
+        let invalid = step(verdict(State::Invalid, Cause::LoadGenerator));
+        for one in [other, invalid] {
+            assert_eq!(doubt(&[&late, &one]), None);
+        }
+        assert_eq!(doubt(&[&step(Verdict::default())]), None);
     }
 }

@@ -163,6 +163,12 @@ pub(super) fn is_of_others(step: &Record) -> bool {
     matches!(cause, Some(Cause::Contention | Cause::LoadGenerator))
 }
 
+/// Whether as many requests were completed as were due, but for the scatter of arrivals.
+pub(super) fn was_completed(step: &Record) -> bool {
+    const LEAST: f64 = 0.95;
+    step.summary.as_ref().is_some_and(|it| it.median >= LEAST * rate_of(step))
+}
+
 /// `up to 400 requests/s; not 800, 1000`.
 fn sustained(steps: &[&Record]) -> String {
     let (shown, others): (Vec<&Record>, Vec<&Record>) =
@@ -171,6 +177,9 @@ fn sustained(steps: &[&Record]) -> String {
         steps.iter().map(|step| rate_of(step).to_string()).collect::<Vec<String>>().join(", ")
     };
     match (shown.last(), others.as_slice()) {
+        (None, _) if others.iter().all(|it| is_of_others(it) && was_completed(it)) => {
+            format!("{} requests/s completed; response times not known", list(&others))
+        }
         (None, _) if others.iter().all(|step| is_of_others(step)) => {
             format!("not known of {} requests/s", list(&others))
         }
