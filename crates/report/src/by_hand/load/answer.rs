@@ -107,11 +107,17 @@ fn of_others(steps: &[&Record]) -> Option<String> {
     let why = &first.verdict.reasons.first()?.text;
     let number = |step: &&Record| format!("{} of {}", throughput(step), bare(rate_of(step)));
     let completed: Vec<String> = steps.iter().map(number).collect();
-    let unknown = match steps.iter().all(|step| was_completed(step)) {
-        true => "so the server serves that rate; how fast it answers is not known",
-        false => "whether the server sustains more, or how fast it answers, is not known",
+    let known = match steps.iter().all(|step| was_completed(step)) {
+        true => format!("the server serves that rate{}; ", server_share(steps[steps.len() - 1])),
+        false => "whether the server sustains more, or how fast it answers, is not known: ".into(),
     };
-    Some(sentence(format!("Completed {} requests/s; {unknown}: {why}", completed.join(", "))))
+    Some(sentence(format!("Completed {} requests/s; {known}{why}", completed.join(", "))))
+}
+
+/// `, server CPU 4.4 % busy`.
+fn server_share(step: &Record) -> String {
+    let share = step.quantity_of(SERVER_CPU).map(|share| glued(&percent(share)));
+    share.map_or(String::new(), |it| format!(", server CPU {it} busy"))
 }
 
 /// The highest rate of an open loop that was sustained, how fast it was answered, and what of the
@@ -132,9 +138,7 @@ fn sustained(steps: &[&Record], records: &[Record]) -> Option<String> {
     };
     let p99 = quantile_of(records, &best.params, Some(0.99));
     text += &p99.map_or(String::new(), |ns| format!(": p99 {}", glued(&time(Some(ns)))));
-    let server = best.quantity_of(SERVER_CPU).map(|share| glued(&percent(share)));
-    text += &server.map_or(String::new(), |it| format!(", server CPU {it} busy"));
-    Some(text + ".")
+    Some(text + &server_share(best) + ".")
 }
 
 /// What a late generator leaves in doubt of rates that were sustained.
@@ -169,8 +173,8 @@ mod tests {
             ..Record::default()
         };
         let others = step(Cause::Contention);
-        let text = "Completed !2002 of 2000 requests/s; so the server serves that rate; how fast \
-                    it answers is not known: others used 1.3 CPUs.";
+        let text = "Completed !2002 of 2000 requests/s; the server serves that rate; others used \
+                    1.3 CPUs.";
         assert_eq!(sustained(&[&others], &[]).as_deref(), Some(text));
         let mut slow = others.clone();
         slow.summary = Some(Summary { median: 1500.0, ..Summary::default() });
