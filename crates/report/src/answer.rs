@@ -191,8 +191,9 @@ fn verdict(
         let count = findings::judged(document).count();
         verdict.push(match count {
             0 => format!(
-                "No number shows what the machine itself can do; {valid} of {of} are valid beside \
-                 this load: compare runs beside the same load only."
+                "No number shows what the machine itself can do; {valid} of {of} {} valid beside \
+                 this load: compare runs beside the same load only.",
+                if all == 1 { "is" } else { "are" }
             ),
             _ => format!(
                 "{count} of {} show what the machine can do.",

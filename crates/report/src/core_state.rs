@@ -119,8 +119,8 @@ pub fn busy_runs(runs: &[&Document], width: usize) -> String {
     }
     let which = if busy == runs.len() { "All" } else { "Some" };
     let text = format!(
-        "{which} of these runs were measured on a busy machine: what differs may be the load. \
-         `fathom doctor` names it; then measure again."
+        "{which} of these runs were measured on a busy machine: what differs may be the load, \
+         and may hide what the machine does. `fathom doctor` names it; then measure again."
     );
     paint_lines(CARE, &wrapped(&text, width, "", "  "))
 }

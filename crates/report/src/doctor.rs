@@ -32,6 +32,8 @@ pub struct LastRun {
     bad: Option<String>,
     /// How fast the core ran: limits of the host's clock are seen in nothing else by a guest.
     clock: Option<String>,
+    /// That other programs, or guests, disturbed it.
+    programs: Option<String>,
     /// Whether others took the core or the memory.
     others: Option<String>,
 }
@@ -42,8 +44,8 @@ impl LastRun {
         let bad = overview::worse(document);
         let bad = bad.map(|bad| format!("{}, {} UTC: {bad}", run.name(), minute(&run.started)));
         if let Some(how) = busy(document) {
-            let others = format!("the last run was on a {how}");
-            return Self { bad, clock: None, others: Some(others) };
+            let programs = format!("the last run was on a {how}");
+            return Self { bad, clock: None, programs: Some(programs), others: None };
         }
         let clock = records.iter().find(|it| it.metric.as_str() == CLOCK);
         let clock = clock.filter(|it| it.verdict.state == State::Valid).map(|record| {
@@ -63,7 +65,7 @@ impl LastRun {
             let share = glued(&percent(it.clean_share()));
             format!("last run: core to itself in {share} of processes, {slowed}")
         });
-        Self { bad, clock, others }
+        Self { bad, clock, programs: None, others }
     }
 }
 
@@ -122,6 +124,11 @@ fn taken(diagnosis: &Diagnosis, last_run: Option<&LastRun>, width: usize) -> Str
     });
     let others = last_run.and_then(|it| it.others.as_ref());
     let others = others.map_or(String::new(), |words| format!("; {words}"));
+    let programs = last_run.and_then(|it| it.programs.clone());
+    let busiest = match (busiest, programs) {
+        (Some(now), Some(then)) => Some(format!("{now}; {then}")),
+        (now, then) => now.or(then),
+    };
     let steal = finding("cpu-steal").map(|it| format!("by other guests: {}{others}", it.found));
     let clock = last_run.and_then(|it| it.clock.as_ref());
     let clock = match (diagnosis.host.is_guest(), clock) {

@@ -202,7 +202,7 @@ fn difference(summary: &Summary, of: &str, to: &str) -> String {
     }
     let span = [low, high].map(|end| format!("{} {}", share(end), side(end))).join(" to ");
     match (1.0 - low).max(high - 1.0) <= UNCHANGED {
-        true => format!("{of} and {to}: unchanged within 2 % ({span})"),
+        true => format!("{of} and {to}: no difference beyond 2 % ({span})"),
         false => format!("{of} and {to}: inconclusive, {span}"),
     }
 }

@@ -45,10 +45,10 @@ fn ratio_has_the_word_that_its_interval_allows() {
     assert_eq!(of([0.2, 0.25, 0.5]), "b is 4.00 × faster than a (2.00 × to 5.00 ×)");
     assert_eq!(
         of([0.99, 1.0, 1.01]),
-        "b and a: unchanged within 2 % (1.0 % faster to 1.0 % slower)"
+        "b and a: no difference beyond 2 % (1.0 % faster to 1.0 % slower)"
     );
     assert_eq!(of([0.9, 1.05, 1.2]), "b and a: inconclusive, 10 % faster to 20 % slower");
-    assert!(of([1.002, 1.005, 1.008]).starts_with("b and a: unchanged"), "below 1 %");
+    assert!(of([1.002, 1.005, 1.008]).starts_with("b and a: no difference"), "below 1 %");
     let mut few = ratio([1.08, 1.12, 1.15], Params::none());
     few.summary.as_mut().expect("a summary").process_medians.truncate(7);
     assert!(screen(&[few.clone()]).starts_with("b looks 12 % slower"));
