@@ -85,6 +85,7 @@ fn for_store(error: &StoreError) -> Option<String> {
             "name another database, such as of CREATE DATABASE fathom ENCODING 'UTF8' TEMPLATE \
              template0",
         ),
+        E::Rights { grant, .. } => or_other(&format!("have its owner execute `{grant}`")),
         E::Denied { .. } => or_other("check the role, its password and its rights"),
         E::OnNetwork { .. } => only(
             "name a file on a local disk with --store, or a PostgreSQL database that all share",
@@ -184,6 +185,7 @@ mod tests {
             StoreError::BadAddress { reason: "no database".into() },
             StoreError::Server { action: "connect to", path: path(), reason: "refused".into() },
             StoreError::Denied { action: "write", path: path(), reason: "no right".into() },
+            StoreError::Rights { path: path(), grant: "GRANT".into() },
             StoreError::OnNetwork { action: "write", path: path(), kind: "nfs4".into() },
         ];
         for error in errors {
