@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 use fathom_record::{Document, Host, MetricId, Params, State, Stratum};
 
-use self::identity::other_commands;
+use self::identity::{other_commands, other_settings};
 use self::obstacle::{obstacle, other_parameters};
 use self::sides::RowSides;
 use crate::differences::{Difference, differences as of_runs};
@@ -59,6 +59,13 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         let commands = records_a.last().map(|a| other_commands(metric, a.record, record_b.record));
         for one in commands.into_iter().flatten() {
             if differences.iter().all(|known| known.what != one.what) {
+                differences.push(one);
+            }
+        }
+        let settings = records_a.last().map(|a| other_settings(a.record, record_b.record));
+        for one in settings.into_iter().flatten() {
+            // Once for all benchmarks that have it.
+            if !differences.contains(&one) {
                 differences.push(one);
             }
         }

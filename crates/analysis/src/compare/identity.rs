@@ -7,7 +7,7 @@ use fathom_record::command::{COLD, COMMAND, INPUT, OUTPUT};
 use fathom_record::{MetricId, Params, Record};
 
 use super::{ByCase, CompareKey, NotComparable};
-use crate::differences::Difference;
+use crate::differences::{Difference, DifferenceFact, between};
 
 /// Facts of a command that decide what is timed.
 const SETTINGS: [&str; 4] = [COMMAND, INPUT, OUTPUT, COLD];
@@ -60,6 +60,20 @@ pub(super) fn other_benchmark(a: &Record, b: &Record) -> Option<String> {
     let is_of_tools = a.measured_by.is_some() && b.measured_by.is_some();
     let differ = is_of_tools && a.is_of_another(b);
     differ.then(|| format!("another benchmark, `{of_a}` in A, `{of_b}` in B"))
+}
+
+/// What differs of the version and the settings of the tool that measured both.
+pub(super) fn other_settings(a: &Record, b: &Record) -> impl Iterator<Item = Difference> {
+    let settings = |one: &Record| -> Vec<DifferenceFact> {
+        let by = one.measured_by.as_ref();
+        let version =
+            by.map(|it| [it.tool.as_str(), it.version.as_deref().unwrap_or("")].join(" "));
+        let fact = |name| (name, Some(one.text_of(name).unwrap_or_default().to_owned()));
+        vec![("measured by", version), fact("configuration"), fact("options")]
+    };
+    let are_imported = a.measured_by.is_some() && b.measured_by.is_some();
+    let both = are_imported.then(|| between(settings(a), settings(b)));
+    both.into_iter().flatten()
 }
 
 /// What differs of the commands that two runs have under one name.
