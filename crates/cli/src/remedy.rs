@@ -24,7 +24,9 @@ pub fn with_remedy(error: &(dyn Error + 'static)) -> String {
 /// An error with its causes and the first remedy, in one line.
 pub fn line(error: &anyhow::Error) -> String {
     let text = |cause: &(dyn Error + 'static)| match cause.downcast_ref::<std::io::Error>() {
-        Some(io) => system_cause(io, Activity::Read).to_string(),
+        // Of the system: another one has its own words, and perhaps its remedy.
+        Some(io) if io.get_ref().is_none() => system_cause(io, Activity::Read).to_string(),
+        Some(io) => io.to_string(),
         None => cause.to_string(),
     };
     let causes: Vec<String> = error.chain().map(text).collect();

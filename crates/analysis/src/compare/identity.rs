@@ -62,8 +62,9 @@ pub(super) fn other_benchmark(a: &Record, b: &Record) -> Option<String> {
     differ.then(|| format!("another benchmark, `{of_a}` in A, `{of_b}` in B"))
 }
 
-/// What differs of the version and the settings of the tool that measured both.
-pub(super) fn other_settings(a: &Record, b: &Record) -> impl Iterator<Item = Difference> {
+/// Adds what differs of the version and the settings of the tool that measured both, once for all
+/// its benchmarks.
+pub(super) fn add_settings(differences: &mut Vec<Difference>, a: &Record, b: &Record) {
     let settings = |one: &Record| -> Vec<DifferenceFact> {
         let by = one.measured_by.as_ref();
         let version =
@@ -71,9 +72,14 @@ pub(super) fn other_settings(a: &Record, b: &Record) -> impl Iterator<Item = Dif
         let fact = |name| (name, Some(one.text_of(name).unwrap_or_default().to_owned()));
         vec![("measured by", version), fact("configuration"), fact("options")]
     };
-    let are_imported = a.measured_by.is_some() && b.measured_by.is_some();
-    let both = are_imported.then(|| between(settings(a), settings(b)));
-    both.into_iter().flatten()
+    if a.measured_by.is_none() || b.measured_by.is_none() {
+        return;
+    }
+    for one in between(settings(a), settings(b)) {
+        if !differences.contains(&one) {
+            differences.push(one);
+        }
+    }
 }
 
 /// What differs of the commands that two runs have under one name.
