@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 use fathom_record::{Document, Host, MetricId, Params, State, Stratum};
 
-use self::identity::other_commands;
+use self::identity::{add_settings, other_commands};
 use self::obstacle::{obstacle, other_parameters};
 use self::sides::RowSides;
 use crate::differences::{Difference, differences as of_runs};
@@ -61,6 +61,9 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
             if differences.iter().all(|known| known.what != one.what) {
                 differences.push(one);
             }
+        }
+        if let Some(a) = records_a.last() {
+            add_settings(&mut differences, a.record, record_b.record);
         }
         let obstacles = records_a.iter().map(|one| obstacle(one.record, record_b.record));
         let (fit, unfit): (Vec<_>, Vec<_>) =

@@ -56,7 +56,10 @@ fn between_hosts(a: &Host, b: &Host) -> Vec<Difference> {
     all
 }
 
-fn between(a: Vec<DifferenceFact>, b: Vec<DifferenceFact>) -> impl Iterator<Item = Difference> {
+pub(crate) fn between(
+    a: Vec<DifferenceFact>,
+    b: Vec<DifferenceFact>,
+) -> impl Iterator<Item = Difference> {
     let differ = a.into_iter().zip(b).filter(|((_, a), (_, b))| a != b);
     differ.map(|((what, a), (_, b))| difference(what, a, b))
 }

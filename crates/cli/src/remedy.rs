@@ -24,7 +24,9 @@ pub fn with_remedy(error: &(dyn Error + 'static)) -> String {
 /// An error with its causes and the first remedy, in one line.
 pub fn line(error: &anyhow::Error) -> String {
     let text = |cause: &(dyn Error + 'static)| match cause.downcast_ref::<std::io::Error>() {
-        Some(io) => system_cause(io, Activity::Read).to_string(),
+        // Of the system: another one has its own words, and perhaps its remedy.
+        Some(io) if io.get_ref().is_none() => system_cause(io, Activity::Read).to_string(),
+        Some(io) => io.to_string(),
         None => cause.to_string(),
     };
     let causes: Vec<String> = error.chain().map(text).collect();
@@ -85,6 +87,7 @@ fn for_store(error: &StoreError) -> Option<String> {
             "name another database, such as of CREATE DATABASE fathom ENCODING 'UTF8' TEMPLATE \
              template0",
         ),
+        E::Rights { grant, .. } => or_other(&format!("have its owner execute `{grant}`")),
         E::Denied { .. } => or_other("check the role, its password and its rights"),
         E::OnNetwork { .. } => only(
             "name a file on a local disk with --store, or a PostgreSQL database that all share",
@@ -184,6 +187,7 @@ mod tests {
             StoreError::BadAddress { reason: "no database".into() },
             StoreError::Server { action: "connect to", path: path(), reason: "refused".into() },
             StoreError::Denied { action: "write", path: path(), reason: "no right".into() },
+            StoreError::Rights { path: path(), grant: "GRANT".into() },
             StoreError::OnNetwork { action: "write", path: path(), kind: "nfs4".into() },
         ];
         for error in errors {

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use fathom_http::{
     ConnectError, Connector, ContentRange, ExchangeError, ExchangeLimits, Framing, HEAD_BYTES_MAX,
-    Head, Malformed, Stream, StreamError, Tls, TlsFault, Url, coded, content_range, request,
-    retry_after,
+    Head, Malformed, Stream, Tls, Url, coded, content_range, request, retry_after,
 };
 use fathom_load::https::remedy;
 use fathom_measure::clock::{monotonic_raw_ns as now_ns, wall_ns};
@@ -52,13 +51,7 @@ impl ConnectionFault {
             }
             ExchangeError::Malformed(malformed) => malformed.into(),
             ExchangeError::ClosedInHead => Self::passing("connection closed without a response"),
-            ExchangeError::Io(error) => match error.get_ref().and_then(|it| it.downcast_ref()) {
-                // By TLS 1.3 that is said after the handshake.
-                Some(StreamError::Tls(error)) if error.fault == TlsFault::ClientCertificate => {
-                    Self::from_error(what, ExchangeError::Tls(error.clone()))
-                }
-                _ => Self::of_system("", &error),
-            },
+            ExchangeError::Io(error) => Self::of_system("", &error),
             error @ ExchangeError::Tls(_) => Self::Final(format!("{error}{}", remedy(&error))),
         }
     }

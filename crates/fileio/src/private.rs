@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use fathom_record::shell_word;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -104,9 +105,17 @@ fn has_access_list(path: &Path) -> bool {
 }
 
 fn foreign(path: &Path, facts: &Metadata) -> io::Error {
-    let (path, uid, mode) = (path.display(), facts.uid(), facts.mode() & 0o7777);
+    let (uid, mode) = (facts.uid(), facts.mode() & 0o7777);
     let own = rustix::process::geteuid().as_raw();
-    let text = format!("{path} (user {uid}, mode {mode:04o}) can be changed by others than {own}");
+    let (path, word) = (path.display(), shell_word(&path.to_string_lossy()));
+    let chown = match is_of_this_user(facts) {
+        true => String::new(),
+        false => format!("chown {own} {word} && "),
+    };
+    let text = format!(
+        "{path} (user {uid}, mode {mode:04o}) can be changed by others than {own}; {chown}chmod \
+         go-w {word}"
+    );
     io::Error::new(ErrorKind::PermissionDenied, text)
 }
 
@@ -153,7 +162,15 @@ mod tests {
             (&above, 0o757, true),
         ] {
             set_permissions(changed, Permissions::from_mode(mode)).unwrap();
-            assert_eq!(folder(&inner).is_err(), is_refused, "{changed:?} {mode:o}");
+            let refused = folder(&inner).err().map(|error| error.to_string());
+            assert_eq!(refused.is_some(), is_refused, "{changed:?} {mode:o}");
+            if let Some(text) = refused {
+                // What the message says lets it be used.
+                let (_, command) = text.split_once("; ").unwrap();
+                assert_eq!(command, format!("chmod go-w {}", changed.display()));
+                let done = std::process::Command::new("sh").args(["-c", command]).status();
+                assert!(done.unwrap().success() && folder(&inner).is_ok());
+            }
             set_permissions(changed, Permissions::from_mode(0o700)).unwrap();
         }
         if !rustix::process::geteuid().is_root() {
@@ -164,6 +181,8 @@ mod tests {
             chown(changed, Some(1), Some(1)).unwrap();
             let refused = folder(&inner).unwrap_err().to_string();
             assert!(refused.contains("(user 1, mode 0700) can be changed by others"), "{refused}");
+            let end = format!("; chown 0 {0} && chmod go-w {0}", changed.display());
+            assert!(refused.ends_with(&end), "{refused}");
             chown(changed, Some(0), Some(0)).unwrap();
         }
     }

@@ -17,8 +17,8 @@ pub struct Url {
 /// Why a URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    #[error("`{0}`: expected http://HOST[:PORT][/PATH], or https")]
-    Malformed(String),
+    #[error("`{url}`: {why}")]
+    Malformed { url: String, why: String },
     #[error("`{url}`: `{got}` is written {code} in a URL")]
     Unencoded { url: String, got: char, code: String },
     #[error("`{0}`: a fragment (`#…`) is not sent; leave it out, or write %23 for a # of the path")]
@@ -33,9 +33,14 @@ pub enum UrlError {
 
 impl Url {
     pub fn parse(text: &str) -> std::result::Result<Self, UrlError> {
-        let wrong = || UrlError::Malformed(text.to_owned());
-        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let wrong = |why: String| UrlError::Malformed { url: text.to_owned(), why };
+        let is_scheme = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric());
+        let parts = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme));
+        let (scheme, rest) = parts.ok_or_else(|| without_scheme(text))?;
         let is_https = scheme.eq_ignore_ascii_case("https");
+        if !is_https && !scheme.eq_ignore_ascii_case("http") {
+            return Err(wrong(format!("scheme `{scheme}`, expected http or https")));
+        }
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         if authority.contains('@') {
@@ -48,14 +53,16 @@ impl Url {
             let code = encoded(got.encode_utf8(&mut [0; 4]));
             return Err(UrlError::Unencoded { url: text.to_owned(), got, code });
         }
-        let (host, port) = host_and_port(authority, usual_port(is_https)).ok_or_else(wrong)?;
+        let (host, port) = parse_host(authority, usual_port(is_https)).map_err(wrong)?;
         let is_bracketed = authority.starts_with('[');
-        let is_right = (is_https || scheme.eq_ignore_ascii_case("http"))
-            && (is_bracketed || !host.contains(':'))
-            && port > 0
-            && path.chars().all(|c| c.is_ascii_graphic());
-        if !is_right {
-            return Err(wrong());
+        if !is_bracketed && host.contains(':') {
+            return Err(wrong(format!("an IPv6 address without brackets, expected [{host}]")));
+        }
+        if port == 0 {
+            return Err(wrong(of_port("0")));
+        }
+        if path.contains(char::is_control) {
+            return Err(wrong("a control character, which is written %09 or the like".to_owned()));
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         // The zone of an address begins with `%`, which RFC 6874 has encoded.
@@ -144,24 +151,62 @@ fn usual_port(is_https: bool) -> u16 {
     if is_https { 443 } else { 80 }
 }
 
+/// What is wrong where a URL has no scheme: it may have a password.
+fn without_scheme(text: &str) -> UrlError {
+    let authority = text.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return UrlError::User;
+    }
+    let why = match authority.split_once(':') {
+        Some((scheme @ ("http" | "https"), _)) => format!("no // after {scheme}:"),
+        _ if authority.is_empty() => "expected http://HOST[:PORT][/PATH], or https".to_owned(),
+        _ => format!("no scheme, expected http://{text}, or https"),
+    };
+    UrlError::Malformed { url: text.to_owned(), why }
+}
+
 /// The parts of `host`, `host:port`, `[::1]`, `[::1]:port` or `::1`.
 pub fn host_and_port(text: &str, default: u16) -> Option<(&str, u16)> {
+    parse_host(text, default).ok()
+}
+
+/// As [`host_and_port`].
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_host(text: &str, default: u16) -> std::result::Result<(&str, u16), String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
-            let (host, rest) = rest.split_once(']')?;
-            (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+            let (host, rest) = rest.split_once(']').ok_or("[ of an IPv6 address without its ]")?;
+            let port = (!rest.is_empty()).then(|| rest.strip_prefix(':').ok_or(rest)).transpose();
+            (host, port.map_err(|rest| format!("`{rest}` after ], expected :PORT"))?)
         }
         None if text.matches(':').count() > 1 => (text, None),
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
-    let port = port.map_or(Ok(default), str::parse).ok()?;
-    is_host(host).then_some((host, port))
+    if host.is_empty() {
+        return Err("no host, expected HOST or HOST:PORT".to_owned());
+    }
+    if !is_host(host) {
+        let got = host.chars().find(|c| !is_allowed(*c));
+        let got = got.map_or(format!("{} bytes", host.len()), |got| format!("`{got}`"));
+        return Err(format!("{got} in the host, expected 1 to 255 letters, digits, - . and _"));
+    }
+    let port = port.map_or(Ok(default), |port| port.parse().map_err(|_| of_port(port)));
+    Ok((host, port?))
+}
+
+fn of_port(got: &str) -> String {
+    format!("port `{got}`, expected 1 to 65535")
 }
 
 /// Whether a text can be a name or an address.
 pub fn is_host(text: &str) -> bool {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:%".contains(c);
     (1..=255).contains(&text.len()) && text.chars().all(is_allowed)
+}
+
+fn is_allowed(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.:%".contains(c)
 }
 
 /// At least one address; a zone becomes the number of its interface.
@@ -250,6 +295,22 @@ mod tests {
             ("http://a/\u{fc}", "`\u{fc}` is written %C3%BC"),
             ("http://a/b#c", "a fragment"),
             ("http://me:secret@a/", "Authorization: Basic"),
+            ("me:secret@a/", "Authorization: Basic"),
+            ("localhost:80/x?u=http://y", "no scheme, expected http://localhost:80/x?u=http://y"),
+            ("/x", "expected http://HOST[:PORT]"),
+            ("http:/a", "no // after http:"),
+            ("htp://x", "scheme `htp`, expected http or https"),
+            ("http://a:99999/", "port `99999`, expected 1 to 65535"),
+            ("http://a:0/", "port `0`, expected"),
+            ("http://a:/", "port ``, expected"),
+            ("http://:80/", "`http://:80/`: no host, expected HOST"),
+            ("http:///x", "no host"),
+            ("http://[]/", "no host"),
+            ("http://[::1/", "[ of an IPv6 address without its ]"),
+            ("http://[::1]8/", "`8` after ], expected :PORT"),
+            ("http://::1/", "without brackets, expected [::1]"),
+            ("http://a b/", "` ` in the host, expected"),
+            ("http://a/b\tc", "a control character"),
         ] {
             let error = Url::parse(text).unwrap_err().to_string();
             assert!(error.contains(words) && !error.contains("secret"), "{error}");

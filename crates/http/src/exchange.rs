@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::connect::LOOK;
-use crate::{ConnectError, Head, Malformed, PartialHead, Stream, StreamError, TlsError};
+use crate::{ConnectError, Head, Malformed, PartialHead, Stream, StreamError, TlsError, TlsFault};
 
 /// The head of a request without a body. `fields`: each `Name: value`.
 pub fn request<F: AsRef<str>>(
@@ -30,7 +30,7 @@ pub fn request<F: AsRef<str>>(
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     #[error("{0}")]
-    Io(#[from] Error),
+    Io(Error),
     #[error("{0}")]
     Tls(#[from] TlsError),
     #[error("connection closed within the head")]
@@ -41,6 +41,19 @@ pub enum ExchangeError {
     Stopped,
     #[error("{0}")]
     Malformed(#[from] Malformed),
+}
+
+/// Of a call, or of a stream that was read as any other.
+impl From<Error> for ExchangeError {
+    fn from(error: Error) -> Self {
+        match error.get_ref().and_then(|it| it.downcast_ref()) {
+            // By TLS 1.3 that is said after the handshake.
+            Some(StreamError::Tls(it)) if it.fault == TlsFault::ClientCertificate => {
+                Self::Tls(it.clone())
+            }
+            _ => Self::Io(error),
+        }
+    }
 }
 
 impl From<ConnectError> for ExchangeError {

@@ -24,7 +24,7 @@ mod tls_error;
 
 use std::fmt;
 
-pub use address::{Url, UrlError, host_and_port, is_host, resolve};
+pub use address::{Url, UrlError, host_and_port, is_host, parse_host, resolve};
 pub use chunks::Chunks;
 pub use connect::{ConnectError, Connector, ServerAddress};
 pub use exchange::{ExchangeError, ExchangeLimits, is_pause, request};

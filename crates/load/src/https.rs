@@ -118,8 +118,20 @@ fn read_pem(option: &str, path: &Path) -> Result<String, ProcedureError> {
         [0x30, length, rest @ ..] => usize::from(*length) == rest.len(),
         _ => false,
     };
+    let file = fathom_record::shell_word(&shown.to_string());
+    // Its first field is its version, 3: no certificate and no key begins so.
+    let head = bytes.iter().take(12).copied().collect::<Vec<u8>>();
+    let is_bundle = head.first() == Some(&0x30) && head.windows(4).any(|it| it == [2, 1, 3, 0x30]);
+    if is_bundle {
+        let part = match option {
+            "--key" => "-nocerts -nodes",
+            "--cacert" => "-nokeys",
+            _ => "-nodes",
+        };
+        let text = format!("is PKCS#12, expected PEM: openssl pkcs12 {part} -in {file} -out a.pem");
+        return Err(failed(text));
+    }
     if is_der {
-        let file = fathom_record::shell_word(&shown.to_string());
         let tool = if option == "--key" { "pkey" } else { "x509" };
         let text = format!("is in DER, expected PEM: openssl {tool} -inform der -in {file}");
         return Err(failed(text));
@@ -171,6 +183,10 @@ mod tests {
         );
         for der in [&b"\x30\x82\x01"[..], b"\x30\x81\x01", b"\x30\x03abc"] {
             assert!(error(der).contains("is in DER, expected PEM: openssl x509"));
+        }
+        for bundle in [&b"\x30\x82\x09\x6f\x02\x01\x03\x30"[..], b"\x30\x80\x02\x01\x03\x30"] {
+            let text = "is PKCS#12, expected PEM: openssl pkcs12 -nokeys -in ";
+            assert!(error(bundle).contains(text), "{}", error(bundle));
         }
     }
 }

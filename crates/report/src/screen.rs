@@ -63,11 +63,14 @@ pub fn show_with(
     text + &about(document, layout.width) + &closing(document, layout.width)
 }
 
-/// The best-known numbers of a run of one metric, or all if they are few.
+/// The best-known numbers of a run of one metric, or all if they are few. The answer of a command,
+/// and of an import, has them already.
 fn headline(document: &Document, width: usize) -> String {
     const FEW: usize = 2;
     let Document { records, host, .. } = document;
-    let Some(first) = records.first() else { return String::new() };
+    let Some(first) = records.first().filter(|_| document.run.procedure.is_none()) else {
+        return String::new();
+    };
     let cases: Vec<&Params> = records.iter().map(|it| &it.params).collect();
     let known = match records.iter().all(|it| it.metric == first.metric) {
         true => cases_in_overview(first.metric.as_str(), &cases),

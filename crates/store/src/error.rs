@@ -84,6 +84,9 @@ pub enum StoreError {
     /// The server refuses the login, or the role lacks a right.
     #[error("{action} {}: {reason}", .path.display())]
     Denied { action: &'static str, path: PathBuf, reason: String },
+    /// The role can log in, but may not store runs. `grant`: the statements that let it.
+    #[error("write {}: the role lacks rights to the schema fathom", .path.display())]
+    Rights { path: PathBuf, grant: String },
     /// The database cannot hold all texts.
     #[error("open {}: {reason}", .path.display())]
     Encoding { path: PathBuf, reason: String },

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fathom_far::files::{WorkOrder, WorkReport};
 use fathom_far::{Channel, Far, FarError, PORT, ProtocolWork, Remote, SetUp, Token, WAIT_NS};
-use fathom_http::{host_and_port, is_host, resolve};
+use fathom_http::{host_and_port, is_host, parse_host, resolve};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_paths::device::{Obstacle, Presence};
 use fathom_record::{Activity, FarHost, Host, system_cause};
@@ -53,9 +53,14 @@ impl Named<'_> {
     /// If not: what is expected.
     pub fn check(self) -> Result<(), String> {
         let Self { option, text } = self;
-        let expected = "expected HOST or HOST:PORT, such as 10.0.0.2 or [::1]:3284";
-        let found = host_and_port(text, PORT).filter(|(_, port)| *port > 0);
-        found.map(drop).ok_or_else(|| format!("{option} {text}: {expected}"))
+        let expected = "name HOST or HOST:PORT, such as 10.0.0.2 or [::1]:3284";
+        let why = match parse_host(text, PORT) {
+            Ok((_, 1..)) => return Ok(()),
+            Ok(_) => "port 0".to_owned(),
+            Err(_) if text.contains("://") => "a URL".to_owned(),
+            Err(why) => why,
+        };
+        Err(format!("{option} {text}: {why}; {expected}"))
     }
 
     /// Connects once: whatever is wrong shows before anything is measured.

@@ -7,7 +7,7 @@ use fathom_record::command::{COLD, COMMAND, INPUT, OUTPUT};
 use fathom_record::{MetricId, Params, Record};
 
 use super::{ByCase, CompareKey, NotComparable};
-use crate::differences::Difference;
+use crate::differences::{Difference, DifferenceFact, between};
 
 /// Facts of a command that decide what is timed.
 const SETTINGS: [&str; 4] = [COMMAND, INPUT, OUTPUT, COLD];
@@ -60,6 +60,26 @@ pub(super) fn other_benchmark(a: &Record, b: &Record) -> Option<String> {
     let is_of_tools = a.measured_by.is_some() && b.measured_by.is_some();
     let differ = is_of_tools && a.is_of_another(b);
     differ.then(|| format!("another benchmark, `{of_a}` in A, `{of_b}` in B"))
+}
+
+/// Adds what differs of the version and the settings of the tool that measured both, once for all
+/// its benchmarks.
+pub(super) fn add_settings(differences: &mut Vec<Difference>, a: &Record, b: &Record) {
+    let settings = |one: &Record| -> Vec<DifferenceFact> {
+        let by = one.measured_by.as_ref();
+        let version =
+            by.map(|it| [it.tool.as_str(), it.version.as_deref().unwrap_or("")].join(" "));
+        let fact = |name| (name, Some(one.text_of(name).unwrap_or_default().to_owned()));
+        vec![("measured by", version), fact("configuration"), fact("options")]
+    };
+    if a.measured_by.is_none() || b.measured_by.is_none() {
+        return;
+    }
+    for one in between(settings(a), settings(b)) {
+        if !differences.contains(&one) {
+            differences.push(one);
+        }
+    }
 }
 
 /// What differs of the commands that two runs have under one name.

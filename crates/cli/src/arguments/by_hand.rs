@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use fathom_engine::matches;
@@ -51,13 +52,24 @@ struct SharedArguments {
     #[arg(long, value_name = "TEXT", value_parser = new_label)]
     label: Option<String>,
     /// Print JSON lines: of a load each second, and each record when its step ends.
-    #[arg(long, group = "document", conflicts_with = "brief")]
+    #[arg(long, group = "document", conflicts_with_all = ["brief", "json"])]
     jsonl: bool,
     #[command(flatten)]
     output: OutputArguments,
     #[command(flatten)]
     member: MemberOptions,
 }
+
+// Of commands that have no -o of their own.
+#[derive(Clone, Debug, Default, Args)]
+struct DocumentFile {
+    /// Also write the run to this file as one JSON document, atomically.
+    #[arg(id = "document_file", long = "output", short = 'o', value_name = "FILE")]
+    #[arg(group = "document")]
+    path: Option<PathBuf>,
+}
+
+const FORCE: &str = "force";
 
 /// A procedure with its parsed options and those that all procedures share.
 pub struct ProcedureArguments {
@@ -67,15 +79,43 @@ pub struct ProcedureArguments {
     /// Whether JSON lines are printed.
     pub jsonl: bool,
     pub output: OutputArguments,
+    /// What the document is also written to, and whether that may exist.
+    pub file: Option<PathBuf>,
+    pub force: bool,
     pub member: MemberOptions,
 }
 
 impl ProcedureArguments {
+    /// The options that all share, behind those of the command.
+    fn augment(command: &Command, options: clap::Command) -> clap::Command {
+        let whole = SharedArguments::augment_args(options);
+        if !has_document_file(command) {
+            return whole;
+        }
+        let whole = DocumentFile::augment_args(whole);
+        let whole = whole.group(clap::ArgGroup::new("document").multiple(true));
+        // That of `file write` is of both files.
+        let has_force = whole.get_arguments().any(|it| it.get_id() == FORCE);
+        let force = clap::Arg::new(FORCE).long(FORCE).help("Replace an existing file");
+        let force = force.action(clap::ArgAction::SetTrue).requires("document_file");
+        if has_force { whole } else { whole.arg(force) }
+    }
+
     fn from_matches(command: &'static Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
         let SharedArguments { label, jsonl, output, member } =
             SharedArguments::from_arg_matches(matches)?;
-        Ok(Self { command, procedure: command.procedure(matches)?, label, jsonl, output, member })
+        let (file, force) = match has_document_file(command) {
+            true => (DocumentFile::from_arg_matches(matches)?.path, matches.get_flag(FORCE)),
+            false => (None, false),
+        };
+        let procedure = command.procedure(matches)?;
+        Ok(Self { command, procedure, label, jsonl, output, file, force, member })
     }
+}
+
+/// `--output` of `bench` and `fetch` is of what commands print, and of downloads.
+fn has_document_file(command: &Command) -> bool {
+    !["bench", "fetch"].contains(&command.path)
 }
 
 impl fmt::Debug for ProcedureArguments {
@@ -97,7 +137,7 @@ impl Args for FileArguments {
     fn augment_args(command: clap::Command) -> clap::Command {
         let whole = command.after_help(EXAMPLES).subcommand_required(true);
         let whole = whole.arg_required_else_help(true);
-        let with_shared = |one: &Command| SharedArguments::augment_args(one.options());
+        let with_shared = |one: &Command| ProcedureArguments::augment(one, one.options());
         commands().fold(whole, |all, one| all.subcommand(with_shared(one)))
     }
 
@@ -166,7 +206,7 @@ impl<W: Word> Args for WordArguments<W> {
         let own = W::command().options();
         let examples = own.get_after_help().cloned().unwrap_or_default();
         let with_own = own.get_arguments().cloned().fold(command, clap::Command::arg);
-        SharedArguments::augment_args(with_own.after_help(examples))
+        ProcedureArguments::augment(W::command(), with_own.after_help(examples))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -208,7 +248,7 @@ mod tests {
         assert!(commands().count() >= 9);
         for command in commands() {
             let own = command.options().get_about().map(ToString::to_string);
-            let whole = SharedArguments::augment_args(command.options());
+            let whole = ProcedureArguments::augment(command, command.options());
             let shown = whole.get_about().map(ToString::to_string);
             assert!(own.is_some() && own == shown, "{}: {shown:?}", command.path);
         }

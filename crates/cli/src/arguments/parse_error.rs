@@ -86,12 +86,17 @@ const TAKEN_FOR_COMMANDS: &[(&str, &str)] = &[
     // As they were called before.
     ("fleet facts", "fleet judge --facts"),
     ("store copy", "export --store FROM --to TO"),
-    ("store migrate", "store check"),
     ("diff", "compare A B"),
     ("hosts", "show --runs"),
     ("metrics", "list"),
     ("runs", "show --runs"),
     ("version", "--version"),
+];
+
+/// Commands of earlier versions that no other command replaces.
+const REMOVED: &[(&str, &str)] = &[
+    ("fleet manifest", "the jobs for Kubernetes are in docs/recipes/kubernetes-fleet.yml"),
+    ("store migrate", "every command migrates an older store when it opens it"),
 ];
 
 fn no_such_command(got: &str, command: &clap::Command) -> String {
@@ -103,6 +108,9 @@ fn no_such_command(got: &str, command: &clap::Command) -> String {
     let typed = format!("{of} {got}");
     let known = TAKEN_FOR_COMMANDS.iter().find(|(word, _)| typed == format!("fathom {word}"));
     let group = group_of_synonym(got).or(is_metric(got).then_some(got)).filter(|_| is_top);
+    if let Some((_, hint)) = REMOVED.iter().find(|(word, _)| typed == format!("fathom {word}")) {
+        return format!("no command is called '{got}'; {hint}");
+    }
     let suggestion = match (known, group) {
         (Some((_, rest)), _) => format!("`fathom {rest}`"),
         (None, Some(group)) => format!("`fathom run {group}`"),
@@ -174,7 +182,6 @@ mod tests {
         for (line, suggested) in [
             ("runs", "`fathom show --runs`"),
             ("fleet facts", "`fathom fleet judge --facts`"),
-            ("store migrate", "`fathom store check`"),
             ("rnu", "`fathom run`"),
             ("disk", "`fathom run file`"),
             ("os.syscall", "`fathom run os.syscall`"),
@@ -185,6 +192,16 @@ mod tests {
             let all = ["fathom".to_owned()].into_iter().chain(words.clone());
             let text = explained(&Arguments::try_parse_from(all).unwrap_err(), &words);
             assert!(text.contains(&format!("did you mean {suggested}")), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn removed_command_names_what_replaces_it() {
+        for (line, hint) in REMOVED {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let all = ["fathom".to_owned()].into_iter().chain(words.clone());
+            let text = explained(&Arguments::try_parse_from(all).unwrap_err(), &words);
+            assert!(text.ends_with(hint) && !text.contains("did you mean"), "{text}");
         }
     }
 

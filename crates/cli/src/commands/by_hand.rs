@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::as_member::{self, Reports};
 use super::run_store::RunStore;
-use super::{limits, setup};
+use super::{export, limits, output_file, setup};
 use crate::arguments::StoreArguments;
 use crate::arguments::by_hand::ProcedureArguments;
 use crate::exit::{Status, UsageError};
@@ -29,13 +29,14 @@ use crate::live::timestamp;
 use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
 
 pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> {
-    let ProcedureArguments { command, procedure, label, jsonl, output, member } = arguments;
+    let ProcedureArguments { command, procedure, label, jsonl, output, member, .. } = arguments;
     if let Some(done) = procedure.part() {
         return done.map(|()| Status::Success).map_err(command_error);
     }
     let begun_ns = clock::monotonic_raw_ns();
     let stop = interrupt::stop().context("listen to signals")?;
     procedure.check().map_err(command_error)?;
+    let file = export::document_file(arguments.file.as_deref(), arguments.force)?;
     let mut host = host::read();
     setup::check_environment(&host)?;
     let store = RunStore::for_run(*member, &output.store, &host)?;
@@ -86,12 +87,16 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         store,
         stored: Stored::Nothing,
         whole: None,
+        keeps_whole: output.json || file.is_some(),
         reports: Reports::from_options(*member),
     };
     let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
     let has_failed = ending.is_err() && printer.printed.is_empty();
     let judged = if has_failed { Vec::new() } else { procedure.judge(&printer.printed) };
     printer.print_judged(&judged);
+    if let (Some(path), Some(document)) = (file, &printer.whole) {
+        output_file::write(&path, fathom_report::judged_json(document, &judged))?;
+    }
     printer.status(ending.map_err(command_error)?, &judged)
 }
 
@@ -156,8 +161,9 @@ struct Printer {
     printed: Vec<Record>,
     store: RunStore,
     stored: Stored,
-    /// The document that is printed as JSON at the end.
+    /// The document that is printed as JSON or written to a file at the end.
     whole: Option<Document>,
+    keeps_whole: bool,
     reports: Reports,
 }
 
@@ -188,7 +194,7 @@ impl Printer {
 
     /// The conditions of the user, with JSON in the whole document.
     fn print_judged(&mut self, judged: &[LimitJudged]) {
-        if let Some(document) = &self.whole {
+        if let Some(document) = self.whole.as_ref().filter(|_| self.format == ByHandFormat::Json) {
             self.output.write(&match self.reports.are_wanted() {
                 true => fathom_report::export::jsonl(std::slice::from_ref(document)),
                 false => fathom_report::judged_json(document, judged),
@@ -288,15 +294,15 @@ impl Audience for Printer {
         if self.stored != Stored::Nothing {
             self.store(|store| store.update_run(&document.run).map(|()| Vec::new()));
         }
-        match self.format {
-            ByHandFormat::Json => {
-                let mut document = document.clone();
-                if !self.samples {
-                    document.records.iter_mut().for_each(|record| record.samples = None);
-                }
-                self.whole = Some(document);
+        if self.keeps_whole {
+            let mut document = document.clone();
+            if !self.samples {
+                document.records.iter_mut().for_each(|record| record.samples = None);
             }
-            ByHandFormat::JsonLines => {}
+            self.whole = Some(document);
+        }
+        match self.format {
+            ByHandFormat::Json | ByHandFormat::JsonLines => {}
             ByHandFormat::Brief => {
                 let is_stored = self.stored != Stored::Nothing && self.store.store().is_some();
                 self.output.write(&fathom_report::brief(document, self.width, is_stored));

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, ensure};
 use fathom_analysis::typical;
@@ -23,6 +23,15 @@ const MARGIN: f64 = 0.05;
 /// An export has no mark by which it is recognised: no file is replaced without `--force`.
 pub(super) const REPLACEABLE: Replaceable =
     Replaceable { is_replaceable: |_| false, refusal: "file exists" };
+
+/// The file of `-o` that a measuring command writes its document to, besides what it prints.
+pub(super) fn document_file(path: Option<&Path>, force: bool) -> anyhow::Result<Option<PathBuf>> {
+    if path == Some(Path::new("-")) {
+        usage_error!("--output -: `--json` prints the run to standard output");
+    }
+    let check = |path| output_file::check(path, force, &REPLACEABLE);
+    Ok(path.map(check).transpose()?.flatten())
+}
 
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
     use FormatName::{Csv, GithubAction, Json, Jsonl, Limits, Openmetrics, Typical};

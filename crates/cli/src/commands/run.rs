@@ -39,12 +39,7 @@ const NO_JOURNAL: &str = "--tune: no folder for its journal; set HOME, or use --
 
 pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen().context("listen to signals")?;
-    let output = arguments.output.as_deref();
-    if output == Some(Path::new("-")) {
-        usage_error!("--output -: `--json` prints the run to standard output");
-    }
-    let check = |path| output_file::check(path, arguments.force, &export::REPLACEABLE);
-    let output = output.map(check).transpose()?.flatten();
+    let output = export::document_file(arguments.output.as_deref(), arguments.force)?;
     let allowed = host::read().cpu.allowed;
     let mut status = Status::Success;
     for number in 1..=arguments.repeat {

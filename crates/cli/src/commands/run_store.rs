@@ -36,14 +36,15 @@ impl RunStore {
     /// Opens the store; warns if that fails, and if this host may be a clone of another one in it.
     ///
     /// # Errors
-    /// If the address of a database is malformed.
-    pub(super) fn open(arguments: &StoreArguments, host: &Host) -> Result<Self, UsageError> {
+    /// If the address of a database is malformed, or the database will never take a run.
+    pub(super) fn open(arguments: &StoreArguments, host: &Host) -> anyhow::Result<Self> {
         let required = stored_run::named_store(arguments).is_some();
         let warn = |error: &anyhow::Error| {
             terminal::warn(&format!("this run is not stored: {}", remedy::line(error)));
         };
         let opened = match Self::opened(arguments) {
-            Err(error) if is_usage(&error) => return Err(UsageError(remedy::line(&error))),
+            Err(error) if is_usage(&error) => return Err(UsageError(remedy::line(&error)).into()),
+            Err(error) if error.downcast_ref().is_some_and(never_passes) => return Err(error),
             opened => opened.inspect_err(warn).ok(),
         };
         let (store, spool) = opened.map_or((None, None), |(store, spool)| (Some(store), spool));
@@ -65,10 +66,9 @@ impl RunStore {
     fn opened(arguments: &StoreArguments) -> anyhow::Result<(Store, Option<Spool>)> {
         let place = stored_run::place(arguments)?;
         if let Place::Database(address) = &place {
-            // What no database takes would wait in the spool for ever. Any other error may pass.
-            if let Err(error @ StoreError::Encoding { .. }) = Store::examine(&place) {
-                return Err(error.into());
-            }
+            // What the database will not take would wait in the spool for ever.
+            Store::examine(&place)
+                .or_else(|it| if never_passes(&it) { Err(it) } else { Ok(()) })?;
             let spool = Spool::for_address(address, arguments.no_migrate)?;
             return Ok((spool.open()?, Some(spool)));
         }
@@ -80,7 +80,7 @@ impl RunStore {
         member: MemberOptions,
         arguments: &StoreArguments,
         host: &Host,
-    ) -> Result<Self, UsageError> {
+    ) -> anyhow::Result<Self> {
         if member.member { Ok(Self::none()) } else { Self::open(arguments, host) }
     }
 
@@ -128,6 +128,11 @@ impl RunStore {
     pub(super) fn has_failed(&self) -> bool {
         self.has_lost || (self.required && self.store.is_none())
     }
+}
+
+/// Whether a later try would fail as well. A server that does not answer may do so later.
+fn never_passes(error: &StoreError) -> bool {
+    matches!(error, StoreError::Encoding { .. } | StoreError::Rights { .. })
 }
 
 /// Whatever the command stored is sent when it is done.

@@ -337,3 +337,25 @@ fn disk_of_20_ms_per_read_measures_20_ms() {
     }
     panic!("{best} ms per read");
 }
+
+#[test]
+fn document_is_written_beside_the_table() {
+    let env = ProgramTestEnv::new();
+    fs::write(env.file("data"), vec![1; 1 << 20]).expect("a file");
+    let line = "file read data --block 64K -o run.json";
+    let printed = env.stdout(line);
+    assert!(printed.contains("XOR-32"), "{printed}");
+    let written = || fs::read_to_string(env.file("run.json")).expect("a file");
+    let bare: Document = serde_json::from_str(&written()).expect("JSON");
+    assert_eq!(bare.run, env.document_of("latest:file").run);
+    assert!(bare.records.iter().all(|record| record.samples.is_none()));
+    assert_failure(&env.exec(line), &["run.json: file exists; name another, or replace it"]);
+    let both = env.stdout(&format!("{line} --force --json --samples"));
+    assert_eq!(both, written());
+    let whole: Document = serde_json::from_str(&both).expect("JSON");
+    assert!(whole.records.iter().all(|record| record.samples.is_some()));
+    assert_status(&env.exec("file read data -o -"), 2);
+    // Refused before anything is written.
+    assert_failure(&env.exec("file write new --block 64K --count 1 -o data"), &["file exists"]);
+    assert!(!env.file("new").exists());
+}

@@ -117,6 +117,8 @@ fn server_gets_the_certificate_that_it_wants() {
         assert_failure(&fetch("--cert own.pem --key other.key"), &[text]);
         let load = env.exec(&format!("load {url} --insecure --cert own.pem --key own.pem"));
         assert_failure(&load, &["--key own.pem: no private key in PEM"]);
+        let load = env.exec(&format!("load {url} --cacert own.pem --duration 1s"));
+        assert_failure(&load, &["TLS: the server requires a client certificate; --cert FILE"]);
     }
 }
 

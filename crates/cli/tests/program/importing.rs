@@ -72,6 +72,26 @@ fn imported_runs_are_shown_compared_and_gated() {
 }
 
 #[test]
+fn configuration_that_differs_is_a_recorded_difference() {
+    let env = ProgramTestEnv::new();
+    for commit in ["aaaa", "bbbb"] {
+        let lines = "BenchmarkA-2 9 200 ns/op\nBenchmarkB-2 9 200 ns/op 7 B/op\n";
+        let text = format!("goos: linux\ncommit: {commit}\nnote: a desk\n{lines}");
+        fs::write(env.file("go.txt"), text).expect("a file");
+        env.stdout(&format!("import go.txt --label {commit}"));
+    }
+    let compared = env.stdout("compare aaaa bbbb");
+    let difference = "configuration: commit=aaaa note=a desk → commit=bbbb note=a desk";
+    assert_eq!(compared.matches(difference).count(), 1, "{compared}");
+    assert!(!compared.contains("no recorded differences"), "{compared}");
+    let same = env.stdout("compare aaaa aaaa");
+    assert!(!same.contains("configuration"), "{same}");
+    fs::write(env.file("go.txt"), "BenchmarkA-2 9 200 ns/op\n").expect("a file");
+    env.stdout("import go.txt --label few");
+    assert_eq!(env.stdout("show few").matches("import.go.A{procs=2}: 200.0 ns.").count(), 1);
+}
+
+#[test]
 fn estimates_of_criterion_have_their_neighbours() {
     let env = ProgramTestEnv::new();
     let section = CASES.split("=== criterion-files.json\n").nth(1).expect("the case");

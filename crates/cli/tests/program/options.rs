@@ -148,6 +148,11 @@ fn shared_options_act_in_each_measuring_command() {
         let whole: Document = json(&run("--json --samples --label x"));
         assert_eq!(whole.run.label.as_deref(), Some("x"), "{line}");
         assert!(has_samples(&whole) && !has_samples(&json(&run("--json"))), "{line}");
+        if !line.starts_with("bench") {
+            let _ = fs::remove_file(env.file("run.json"));
+            let printed = run("--json -o run.json").stdout;
+            assert!(fs::read(env.file("run.json")).is_ok_and(|it| it == printed), "{line}");
+        }
         let lines = text(&run("--jsonl").stdout);
         let is_record = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
         assert!(!lines.is_empty() && lines.lines().all(is_record), "{line}: {lines}");
@@ -188,7 +193,7 @@ fn options(command: &Command, into: &mut BTreeSet<(String, String, Option<String
     }
     let own = command.get_arguments().filter(|arg| !arg.is_hide_set());
     // Those of all commands with a store are of one struct; others are tried in each of them.
-    let shared = ["store", "no_migrate", "brief", "jsonl", "label", "samples"];
+    let shared = ["store", "no_migrate", "brief", "jsonl", "label", "samples", "document_file"];
     let own = own.filter(|arg| !shared.contains(&arg.get_id().as_str()));
     let names = own.filter_map(|arg| Some((arg.get_long()?, arg.get_short())));
     into.extend(names.map(|(long, short)| {

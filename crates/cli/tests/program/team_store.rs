@@ -114,6 +114,32 @@ fn without_the_database_results_wait_and_are_sent_once() {
     assert_contains(&checked, &["2 runs with ", "no damage"]);
 }
 
+/// A role without rights, and a database of another encoding: nothing is measured for the spool.
+#[test]
+fn database_that_takes_no_run_is_refused_before_measuring() {
+    let Some(mut team) = Team::new() else { return };
+    team.server.sql("team", "CREATE ROLE reader LOGIN").expect("a role");
+    let create = "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0";
+    team.server.sql("postgres", create).expect("a database");
+    let latin = team.address.replace("/team", "/latin");
+    let reader = team.address.replace("fathom:s3cret@", "reader@");
+    for (address, reason) in [(latin, "encoding LATIN1"), (reader, "the role lacks rights")] {
+        team.address = address;
+        for line in [MEASURE, "run --quick --only cpu.frequency"] {
+            let [out, errors] = team.exec(line, 1);
+            assert_contains(&errors, &[reason]);
+            assert!(out.is_empty() && !team.env.file("fathom/spool").exists(), "{out}{errors}");
+        }
+    }
+    let [_, errors] = team.exec(MEASURE, 1);
+    let (_, rest) = errors.split_once("execute `").expect("a statement");
+    let (grant, _) = rest.split_once('`').expect("its end");
+    assert_eq!(grant, "GRANT CREATE ON DATABASE team TO reader");
+    team.server.sql("team", grant).expect("granted");
+    team.exec(MEASURE, 0);
+    assert_eq!((team.states(), team.waiting()), (vec![RunState::Complete], 0));
+}
+
 #[test]
 fn run_is_seen_while_it_runs_and_interrupted_when_killed() {
     let Some(team) = Team::new() else { return };

@@ -16,10 +16,9 @@ enum SchemaFound {
 /// Creates the tables if there are none, and migrates older ones, in one transaction: another
 /// process sees all or nothing. Only one does it at a time.
 pub(super) fn create(database: &Postgres) -> Result<(), StoreError> {
-    match read(database)? {
-        SchemaFound::Store(VERSION) => return Ok(()),
-        SchemaFound::Store(found) => check(database, found)?,
-        SchemaFound::Nothing => {}
+    require_rights(database)?;
+    if let SchemaFound::Store(VERSION) = read(database)? {
+        return Ok(());
     }
     let any: &dyn Database = database;
     any.transaction(DatabaseAccess::Write, || {
@@ -53,27 +52,33 @@ pub(super) fn require(database: &Postgres) -> Result<(), StoreError> {
 
 /// Whether [`create`] would succeed, by rights; changes nothing.
 pub(super) fn examine(database: &Postgres) -> Result<(), StoreError> {
+    require_rights(database)?;
+    // A version that is not migrated is refused.
+    read(database).map(drop)
+}
+
+/// The statements that give this role what it lacks to store runs; null if it lacks nothing. The
+/// catalogue says it of a schema that the role may not use, too.
+const LACKING: &str = "SELECT CASE
+    WHEN s IS NULL THEN CASE WHEN NOT has_database_privilege(current_database(), 'CREATE')
+        THEN format('GRANT CREATE ON DATABASE %I TO %I', current_database(), current_user) END
+    WHEN NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = s)
+        THEN CASE WHEN NOT (has_schema_privilege(s, 'USAGE') AND has_schema_privilege(s, 'CREATE'))
+        THEN format('GRANT USAGE, CREATE ON SCHEMA fathom TO %I', current_user) END
+    WHEN NOT has_schema_privilege(s, 'USAGE') OR EXISTS (SELECT FROM pg_class,
+        unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS verb
+        WHERE relnamespace = s AND relkind = 'r' AND NOT has_table_privilege(oid, verb)
+            AND (verb = 'SELECT' OR relname <> 'store') AND (verb <> 'UPDATE' OR relname = 'run'))
+        THEN format('GRANT USAGE ON SCHEMA fathom TO %1$I; GRANT SELECT, INSERT, UPDATE, DELETE '
+            'ON ALL TABLES IN SCHEMA fathom TO %1$I', current_user)
+    END FROM (SELECT to_regnamespace('fathom') AS s) AS at";
+
+fn require_rights(database: &Postgres) -> Result<(), StoreError> {
     let any: &dyn Database = database;
-    let (query, reason) = match read(database)? {
-        SchemaFound::Store(found) => {
-            check(database, found)?;
-            let query = "SELECT has_table_privilege('run', 'INSERT')";
-            (query, "this role must not write to the tables of the schema fathom")
-        }
-        SchemaFound::Nothing => {
-            let query = "SELECT coalesce(
-                has_schema_privilege(to_regnamespace('fathom'), 'CREATE'),
-                has_database_privilege(current_database(), 'CREATE'))";
-            (query, "this role must not create the schema fathom")
-        }
-    };
-    match any.integer(query, &[])? {
-        0 => Err(StoreError::Denied {
-            action: "write",
-            path: database.path.clone(),
-            reason: reason.to_owned(),
-        }),
-        _ => Ok(()),
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match any.first(LACKING, &[], |row| Ok(row.bytes(0).map(text)))?.flatten() {
+        Some(grant) => Err(StoreError::Rights { path: database.path.clone(), grant }),
+        None => Ok(()),
     }
 }
 

@@ -221,12 +221,24 @@ mod tests {
         example::add(&mut writer, RUN, &example::record(1)).unwrap();
         let reader = Store::open_existing(of("reader")).unwrap();
         assert_eq!(reader.document(RUN, true).unwrap().records.len(), 2);
-        let mut reader = Store::open(of("reader")).unwrap();
-        let error = example::add(&mut reader, RUN, &example::record(2)).unwrap_err();
-        assert!(matches!(error, StoreError::Denied { .. }), "{error}");
-        for refused in [Store::examine(of("reader")), Store::open(of("nobody")).map(drop)] {
-            let error = refused.unwrap_err();
-            assert!(matches!(error, StoreError::Denied { .. }), "{error}");
+        // What each is refused for is what lets it write.
+        let admin = ["reader", "nobody"].map(|role| (role, of(role)));
+        let fresh = new_database().unwrap().to_string().replace("://fathom@", "://nobody@");
+        for (role, place) in admin.into_iter().chain([("nobody", super::place(&fresh))]) {
+            let opened = [Store::open(&place).map(drop), Store::examine(&place)];
+            let grants = opened.map(|refused| match refused.unwrap_err() {
+                StoreError::Rights { grant, .. } => grant,
+                error => panic!("{role}: {error}"),
+            });
+            assert!(grants[0] == grants[1] && grants[0].ends_with(role), "{grants:?}");
+            SERVER.with_borrow(|server| {
+                let database = place.to_string();
+                let name = database.rsplit('/').next().unwrap().split('?').next().unwrap();
+                server.as_ref().unwrap().0.sql(name, &grants[0]).unwrap()
+            });
+            let mut store = Store::open(&place).unwrap();
+            let id = if role == "reader" { "00000000000000a1" } else { "00000000000000a2" };
+            store.import(&example::head(id)).unwrap();
         }
     }
 

@@ -55,6 +55,8 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
         label: Some(label),
         jsonl: false,
         output: output.clone(),
+        file: None,
+        force: false,
         member: MemberOptions::default(),
     })?;
     Ok(if is_stopped { Status::Interrupted } else { status })
