@@ -49,7 +49,10 @@ pub fn answer(records: &[Record], document: &Document, width: usize) -> String {
             let known = known.filter(|it| it.verdict.shows_number()).map_or(String::new(), |one| {
                 let shown = ShownRecord::from_record(one, run.protocol);
                 let half = Some(shown.half()).filter(|half| half.ends_with('%'));
-                let half = half.map_or(String::new(), |half| glued(&format!(" ± {half}")));
+                let half = half.map_or(String::new(), |half| match half.starts_with('+') {
+                    true => glued(&format!(" ({half})")),
+                    false => glued(&format!(" ± {half}")),
+                });
                 format!("{} {}{half}; all: ", case(&one.params), shown.unrounded())
             });
             format!("{known}{} in {counts}", family.number(LIMITS_WIDTH).0.trim())

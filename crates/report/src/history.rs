@@ -204,7 +204,7 @@ fn answer(metric: &str, series: &[&HistorySeries], width: usize) -> String {
     let most = series.iter().map(with_value).max().unwrap_or(0);
     let points = || series.iter().flat_map(|one| &one.points).filter(|it| it.value.is_some());
     let noisy = points().filter(|point| point.state == State::Noisy).count();
-    let noisy = match 2 * noisy > points().count() {
+    let noisy = match noisy > 1 && 2 * noisy > points().count() {
         true => format!(
             " {noisy} of {} are noisy: a busy machine changes numbers, too (`fathom doctor`).",
             counted(points().count(), "value")

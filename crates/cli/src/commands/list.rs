@@ -130,7 +130,8 @@ const TOPICS: &[(&[&str], &str)] = &[
         &["copy", "rsync", "scp", "backup"],
         "`fathom file read FILE --state cold` and `fathom file write NEW --block 1M --count 1000 \
          --sync data` say how long 100 GB take on each side (200 GB twice that): a copy takes \
-         the longer of both, or their sum where both are on one disk; `fathom transfer` compares ways to send",
+         the longer of both, or their sum where both are on one disk; `fathom \
+         transfer` compares ways to send",
     ),
     (
         &["http", "nginx", "server", "web", "service", "requests"],
