@@ -187,19 +187,7 @@ fn verdict(
     let of = counted(all, "result");
     verdict.extend(did_not_fit(run).filter(|_| is_whole));
     if let Some(how) = &busy {
-        verdict.push(format!("Measured on a {how}."));
-        let count = findings::judged(document).count();
-        verdict.push(match count {
-            0 => format!(
-                "No number shows what the machine itself can do; {valid} of {of} {} valid beside \
-                 this load: compare runs beside the same load only.",
-                if all == 1 { "is" } else { "are" }
-            ),
-            _ => format!(
-                "{count} of {} show what the machine can do.",
-                counted(valid, "valid result")
-            ),
-        });
+        verdict.extend([format!("Measured on a {how}."), of_busy(document, valid)]);
     }
     // A procedure has an answer of its own.
     let is_said = is_alone || mood != Mood::Good;
@@ -238,6 +226,22 @@ fn verdict(
         verdict.push(sentence(format!("The run is noisy: {}", why.join("; "))));
     }
     (if is_whole { mood } else { Mood::Care }, verdict)
+}
+
+/// What the numbers of a busy machine say, of which so many are valid.
+fn of_busy(document: &Document, valid: usize) -> String {
+    let all = document.records.len();
+    match findings::judged(document).count() {
+        0 => format!(
+            "No number shows what the machine itself can do; {valid} of {} {} valid beside this \
+             load: compare runs beside the same load only.",
+            counted(all, "result"),
+            if all == 1 { "is" } else { "are" }
+        ),
+        count => {
+            format!("{count} of {} show what the machine can do.", counted(valid, "valid result"))
+        }
+    }
 }
 
 /// `those: memory.bandwidth 13, file.read.throughput 9, 24 results of 5 other metrics`.
