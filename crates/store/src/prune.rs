@@ -79,8 +79,8 @@ impl Store {
         self.shrunk(before)
     }
 
-    /// Deletes the raw samples of runs, then, if `whole`, the runs; not those that got a label since
-    /// they were listed. Returns the bytes by which the store shrank: 0 if there is no room to
+    /// Deletes the raw samples of runs, then, if `whole`, the runs; not those with a label since
+    /// then. Returns the bytes by which the store shrank: 0 if there is no room to
     /// rewrite it, and later runs then use the free space.
     pub fn prune(&mut self, runs: &[OldRun], whole: bool) -> Result<u64, StoreError> {
         let before = self.database.size()?;
