@@ -41,7 +41,7 @@ use fathom_record::quantity::counted;
 use fathom_record::{Cause, Counts, Document, Host, State, causes};
 use serde::Serialize;
 
-use self::facts::{Facts, dividing, facts_of, odd_facts};
+use self::facts::{Facts, UsualFacts, dividing, facts_of, odd_facts, usual_facts};
 use self::numbers::{Abstained, Numbers};
 
 /// Fewer hosts do not judge each other.
@@ -184,7 +184,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// The facts that a group is compared with.
-    fn peers(&self, (hardware, group): &(Hardware, Vec<usize>)) -> Vec<&Facts> {
+    fn peers(&self, (hardware, group): &(Hardware, Vec<usize>)) -> UsualFacts<'_> {
         // A host with a module less is in no large group, but its facts are those of one.
         let is_peer = |(other, peers): &&(Hardware, Vec<usize>)| {
             peers.len() >= HOSTS_MIN && (other == hardware || hardware.is_kin(other))
@@ -192,7 +192,7 @@ impl<'a> Fleet<'a> {
         let large = group.len() >= HOSTS_MIN;
         let peers =
             if large { Some(group) } else { self.groups.iter().find(is_peer).map(|it| &it.1) };
-        peers.map_or_else(Vec::new, |peers| self.facts_of(peers))
+        peers.map_or_else(UsualFacts::new, |peers| usual_facts(&self.facts_of(peers)))
     }
 
     fn facts_of(&self, of: &[usize]) -> Vec<&Facts> {

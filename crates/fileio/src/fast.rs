@@ -11,9 +11,9 @@ use fathom_measure::Clock;
 
 use crate::extents;
 use crate::filesystem::FilesystemClass;
-use crate::memory::page;
+use crate::memory::{MemoryPool, page};
 use crate::path_info::{Direct, PathInfoChange, PathInfoSource};
-use crate::read::{BLOCK, ReadError, ReadFault, ReadOutcome, ReadRequest, Way, read};
+use crate::read::{BLOCK, ReadError, ReadFault, ReadOutcome, ReadRequest, Way, read_with};
 use crate::residency::{self, CountedBy, Residency, ResidencyLook, ResidencyState};
 use crate::sum::XorSum;
 
@@ -27,8 +27,6 @@ const TRIAL_DEVICE: u64 = 64 << 20;
 const TRIAL_SPANS: u64 = 2;
 /// Trials may be at most one part in this many of the bytes to read.
 const TRIALS_SHARE: u64 = 4;
-/// The file is read in stretches of this size.
-const STRETCH: u64 = 1 << 30;
 /// Block size of direct reads: above the largest request of most devices.
 const BLOCK_DEVICE: usize = 1 << 20;
 /// Block size of buffered reads that are checksummed from the L2 cache: half of a small one. Which
@@ -142,11 +140,12 @@ pub fn read_fast(
     clock: &Clock,
 ) -> Result<FastOutcome, ReadError> {
     let begin = clock.start();
-    let none = FastOutcome::default();
+    let (none, pool) = (FastOutcome::default(), &MemoryPool::default());
     let mut total = match sampled(source, options) {
         Some(counted_by) => {
             let (size, look) = (source.info().size.unwrap_or(0), ResidencyLook::default());
-            let mut reader = FastReader { source, options, clock, look: Some(&look), total: none };
+            let mut reader =
+                FastReader { source, options, clock, look: Some(&look), pool, total: none };
             let is_over = reader.pieces(vec![(0..size, DataSource::Memory)])?;
             let cached = reader.total;
             if is_over {
@@ -154,7 +153,7 @@ pub fn read_fast(
             } else {
                 let (before, uncached) = look.result(size, counted_by);
                 let total = FastOutcome { before: Some(before), ..cached };
-                let mut rest = FastReader { source, options, clock, look: None, total };
+                let mut rest = FastReader { source, options, clock, look: None, pool, total };
                 let from = from_device(source.file());
                 rest.pieces(uncached.into_iter().map(|range| (range, from)).collect())?;
                 rest.total
@@ -163,7 +162,7 @@ pub fn read_fast(
         None => {
             let before = residency::residency_of(source.file());
             let total = FastOutcome { before: Some(before), ..none };
-            let mut reader = FastReader { source, options, clock, look: None, total };
+            let mut reader = FastReader { source, options, clock, look: None, pool, total };
             reader.pieces(pieces(source, &before))?;
             reader.total
         }
@@ -255,6 +254,7 @@ struct FastReader<'r> {
     options: &'r FastOptions<'r>,
     clock: &'r Clock,
     look: Option<&'r ResidencyLook>,
+    pool: &'r MemoryPool,
     total: FastOutcome,
 }
 
@@ -292,14 +292,12 @@ impl FastReader<'_> {
         // Falls back to the next method where one is unavailable.
         let mut next = methods.iter().copied();
         let mut method = next.next();
-        for part in left {
-            let mut at = part.start;
-            while at < part.end {
+        for part in left.into_iter().filter(|part| !part.is_empty()) {
+            loop {
                 let Some(now) = method else { return Ok(true) };
-                let end = at.saturating_add(STRETCH).min(part.end);
-                match self.stretch(at..end, from, now, false) {
+                match self.stretch(part.clone(), from, now, false) {
                     Ok(true) => return Ok(true),
-                    Ok(false) => at = end,
+                    Ok(false) => break,
                     Err(error @ ReadError::Unavailable { .. }) => {
                         method = next.next();
                         if method.is_none() {
@@ -389,7 +387,7 @@ impl FastReader<'_> {
             look: self.look,
             patience: Some(Duration::ZERO),
         };
-        let outcome = read(self.source, &request, self.clock)?;
+        let outcome = read_with(self.source, &request, self.clock, self.pool)?;
         let (bytes, ns, cpu_ns) = (outcome.sum.bytes, outcome.ns, outcome.cpu_ns);
         let mut part = FastPart { from, method, bytes, ns, cpu_ns, best: 0.0, is_trial };
         part.best = part.best_rate();

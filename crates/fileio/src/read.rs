@@ -23,7 +23,7 @@ use fathom_record::quantity::quantity;
 use fathom_record::{Activity, Unit, system_cause};
 use rustix::io::Errno;
 
-use crate::memory::MemoryPages;
+use crate::memory::{MemoryPages, MemoryPool};
 use crate::path_info::{Direct, FileKind, PathInfoChange, PathInfoSource, size_of};
 use crate::residency::{self, Residency, ResidencyLook, ResidencyState};
 use crate::sum::XorSum;
@@ -172,6 +172,16 @@ pub fn read(
     request: &ReadRequest<'_>,
     clock: &Clock,
 ) -> Result<ReadOutcome, ReadError> {
+    read_with(source, request, clock, &MemoryPool::default())
+}
+
+/// As [`read`], with the buffers of earlier reads.
+pub(crate) fn read_with(
+    source: &PathInfoSource,
+    request: &ReadRequest<'_>,
+    clock: &Clock,
+    pool: &MemoryPool,
+) -> Result<ReadOutcome, ReadError> {
     let (kind, size) = size_of(&source.file).map_err(|error| failed("stat the file", error))?;
     check(kind, request)?;
     let is_endless = source.info().size.is_none();
@@ -191,9 +201,9 @@ pub fn read(
         (request.way.is_direct() && is_whole).then(|| residency::residency_of(&source.file));
     let job = ReadJob::new(&source.file, range, request);
     let (tally, ns) = match request.way {
-        Way::Pread => pread::run(&job, request, clock)?,
+        Way::Pread => pread::run(&job, request, clock, pool)?,
         Way::Map => map::run(&job, request, clock)?,
-        Way::Direct => direct::run(&job, request, clock, offset_alignment(source)?)?,
+        Way::Direct => direct::run(&job, request, clock, offset_alignment(source)?, pool)?,
         Way::Ring { depth } => {
             ring::check(source)?;
             ring::run(&job, request, clock, offset_alignment(source)?, depth)?
@@ -257,8 +267,11 @@ fn failed(what: &str, error: Errno) -> ReadError {
 }
 
 fn allocate(bytes: usize) -> Result<MemoryPages, ReadError> {
-    let what = || format!("allocate {}", quantity(bytes as f64, Unit::Bytes));
-    MemoryPages::new(bytes).map_err(|error| ReadError::Failed { what: what(), error })
+    MemoryPages::new(bytes).map_err(|error| out_of_memory(bytes, error))
+}
+
+fn out_of_memory(bytes: usize, error: Errno) -> ReadError {
+    failed(&format!("allocate {}", quantity(bytes as f64, Unit::Bytes)), error)
 }
 
 /// The offset alignment of direct reads: as reported by statx(2), else that of most devices.

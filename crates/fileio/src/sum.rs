@@ -23,6 +23,9 @@ use std::fmt;
 const WORD: usize = 4;
 /// Granularity of the loops: a multiple of the row of each kernel.
 const STRIDE: usize = 128;
+/// How far ahead data in DRAM are prefetched: the prefetchers of most CPUs stop at the end of a
+/// page and start anew in the next.
+const AHEAD: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XorSum {
@@ -47,15 +50,24 @@ impl XorSum {
         self.add_by(SumKernel::best(), at, bytes);
     }
 
+    /// As [`Self::add`], of bytes that are in no CPU cache, such as a mapped file.
+    pub fn add_from_dram(&mut self, at: u64, bytes: &[u8]) {
+        self.add_ahead::<AHEAD>(SumKernel::best(), at, bytes);
+    }
+
     /// Adds bytes with the given kernel; tests compare the kernels.
     pub fn add_by(&mut self, kernel: SumKernel, at: u64, bytes: &[u8]) {
+        self.add_ahead::<0>(kernel, at, bytes);
+    }
+
+    fn add_ahead<const AHEAD: usize>(&mut self, kernel: SumKernel, at: u64, bytes: &[u8]) {
         let to_word = at.wrapping_neg() as usize % WORD;
         let (head, rest) = bytes.split_at(to_word.min(bytes.len()));
         let (rows, tail) = rest.split_at(rest.len() - rest.len() % STRIDE);
         self.add_each(at, head);
         let rows_at = at + head.len() as u64;
         if !rows.is_empty() {
-            let part = kernel.part(rows);
+            let part = kernel.part::<AHEAD>(rows);
             let index = rows_at / WORD as u64 + 1;
             self.xor ^= part.xor;
             self.position = self
@@ -130,23 +142,24 @@ impl SumKernel {
         }
     }
 
-    /// Sums whole strides. Panics if the CPU does not support the kernel.
-    fn part(self, bytes: &[u8]) -> SumPart {
+    /// Sums whole strides and prefetches those that are `AHEAD` bytes further on. Panics if the CPU
+    /// does not support the kernel.
+    fn part<const AHEAD: usize>(self, bytes: &[u8]) -> SumPart {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
                 assert!(std::arch::is_x86_feature_detected!("avx512f"));
                 // SAFETY: the CPU has AVX-512F, as just checked.
-                unsafe { avx512(bytes) }
+                unsafe { avx512::<AHEAD>(bytes) }
             }
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => {
                 assert!(std::arch::is_x86_feature_detected!("avx2"));
                 // SAFETY: the CPU has AVX2, as just checked.
-                unsafe { avx2(bytes) }
+                unsafe { avx2::<AHEAD>(bytes) }
             }
             #[cfg(target_arch = "x86_64")]
-            Self::Plain => sse2(bytes),
+            Self::Plain => sse2::<AHEAD>(bytes),
             #[cfg(not(target_arch = "x86_64"))]
             Self::Plain => plain(bytes),
         }
@@ -173,6 +186,9 @@ macro_rules! rows {
         let (mut all_again, mut high_again) = ([$zero(); 2], [$zero(); 2]);
         let rows = $bytes.as_chunks::<8>().0.as_chunks::<$lanes>().0;
         for row in rows {
+            if AHEAD > 0 {
+                prefetch(row.as_ptr().cast::<u8>().wrapping_add(AHEAD), size_of_val(row));
+            }
             for half in 0..2 {
                 // SAFETY: half a row is one vector; the load is an unaligned one.
                 let pairs = unsafe { $load(row[half * HALF..].as_ptr().cast()) };
@@ -191,11 +207,22 @@ macro_rules! rows {
     }};
 }
 
+/// Requests these bytes, wherever they are: a prefetch of an address without memory does nothing.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch(from: *const u8, bytes: usize) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    for line in (0..bytes).step_by(64) {
+        // SAFETY: it reads nothing, and SSE is in the baseline of x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
+    }
+}
+
 /// # Safety
 /// The CPU must have AVX-512F.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512(bytes: &[u8]) -> SumPart {
+unsafe fn avx512<const AHEAD: usize>(bytes: &[u8]) -> SumPart {
     use std::arch::x86_64::{
         _mm512_add_epi64 as add, _mm512_loadu_si512 as load, _mm512_setzero_si512 as zero,
         _mm512_srli_epi64 as high, _mm512_xor_si512 as xor,
@@ -207,7 +234,7 @@ unsafe fn avx512(bytes: &[u8]) -> SumPart {
 /// The CPU must have AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2(bytes: &[u8]) -> SumPart {
+unsafe fn avx2<const AHEAD: usize>(bytes: &[u8]) -> SumPart {
     use std::arch::x86_64::{
         _mm256_add_epi64 as add, _mm256_loadu_si256 as load, _mm256_setzero_si256 as zero,
         _mm256_srli_epi64 as high, _mm256_xor_si256 as xor,
@@ -216,14 +243,14 @@ unsafe fn avx2(bytes: &[u8]) -> SumPart {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn sse2(bytes: &[u8]) -> SumPart {
+fn sse2<const AHEAD: usize>(bytes: &[u8]) -> SumPart {
     use std::arch::x86_64::{
         _mm_add_epi64, _mm_loadu_si128, _mm_setzero_si128, _mm_srli_epi64, _mm_xor_si128,
     };
     /// # Safety
     /// Always safe: SSE2 is the baseline of x86-64.
     #[target_feature(enable = "sse2")]
-    unsafe fn summed(bytes: &[u8]) -> SumPart {
+    unsafe fn summed<const AHEAD: usize>(bytes: &[u8]) -> SumPart {
         rows!(
             bytes,
             4,
@@ -235,7 +262,7 @@ fn sse2(bytes: &[u8]) -> SumPart {
         )
     }
     // SAFETY: as above.
-    unsafe { summed(bytes) }
+    unsafe { summed::<AHEAD>(bytes) }
 }
 
 /// The scalar loop, for other architectures.
@@ -299,12 +326,17 @@ mod tests {
     fn scalar_loop_matches_vector_loop() {
         let bytes: Vec<u8> = (0..64_000_u32).map(|at| ((at * at) >> 7) as u8).collect();
         for length in [128, 256, 6400, 64_000] {
-            let [scalar, vector] =
-                [plain(&bytes[..length]), SumKernel::best().part(&bytes[..length])];
-            assert_eq!(
-                (scalar.xor, scalar.plain, scalar.weighted),
-                (vector.xor, vector.plain, vector.weighted)
-            );
+            let scalar = plain(&bytes[..length]);
+            for kernel in SumKernel::available() {
+                let bytes = &bytes[..length];
+                for vector in [kernel.part::<0>(bytes), kernel.part::<AHEAD>(bytes)] {
+                    assert_eq!(
+                        (scalar.xor, scalar.plain, scalar.weighted),
+                        (vector.xor, vector.plain, vector.weighted),
+                        "{kernel:?}"
+                    );
+                }
+            }
         }
     }
 }

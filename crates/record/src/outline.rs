@@ -11,7 +11,7 @@ use crate::{
 /// A run with headlines in place of records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
-    /// The run, host and tool, without records.
+    /// The run, host and tool, without records. From a store without the sources of facts.
     pub document: Document,
     pub headlines: Vec<Headline>,
 }

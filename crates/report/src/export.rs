@@ -10,6 +10,8 @@ pub use go::go;
 pub use openmetrics::{Additions, findings, openmetrics};
 pub use samples::SampleTable;
 
+use std::io::{self, Write};
+
 use fathom_analysis::evidence::{shown_agreement, shown_state};
 use fathom_analysis::limits::UserLimit;
 use fathom_record::quantity::percent;
@@ -23,6 +25,15 @@ pub fn jsonl(documents: &[Document]) -> String {
         serde_json::to_string(document).expect("plain data has a JSON form") + "\n"
     };
     documents.iter().map(line).collect()
+}
+
+/// A run as [`jsonl`] or [`crate::document_json`] has it, without its whole text in memory.
+pub fn write_json(document: &Document, is_line: bool, mut output: impl Write) -> io::Result<()> {
+    match is_line {
+        true => serde_json::to_writer(&mut output, document)?,
+        false => serde_json::to_writer_pretty(&mut output, document)?,
+    }
+    output.write_all(b"\n")
 }
 
 /// The columns of [`csv`]. Values are in the base unit in `unit`. Unknown values and numbers of

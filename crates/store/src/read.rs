@@ -1,8 +1,11 @@
 //! Reading: the list of runs, whole runs, and outlines of many runs. Everything read is checked.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use fathom_record::{
     Counts, Document, Effort, Outline, Params, Record, Run, RunState, SCHEMA_VERSION, State,
@@ -144,7 +147,8 @@ impl Store {
         let read = |row: &dyn DatabaseRow| headline::read(row, &mut cases);
         let outline = |document, headlines| Outline { document, headlines };
         let columns = [headline::COLUMNS, headline::JOIN];
-        Ok(without_damaged(self.read_runs(conditions, arguments, columns, read, outline)?))
+        let part = HeadPart::WithoutOrigins;
+        Ok(without_damaged(self.read_runs(part, conditions, arguments, columns, read, outline)?))
     }
 
     pub(crate) fn documents(
@@ -158,13 +162,15 @@ impl Store {
             true => with_samples_join(WITH_SAMPLES),
             false => [WITHOUT_SAMPLES, ""],
         };
-        self.read_runs(conditions, arguments, columns, raw_record::read, document)
+        let read = raw_record::read;
+        self.read_runs(HeadPart::Whole, conditions, arguments, columns, read, document)
     }
 
     /// The runs that meet one condition, oldest first, with their records that meet another, in the
     /// order stored. `read` gets [`KEY_COLUMNS`] and `columns`, which `join` may provide.
     pub(crate) fn read_runs<T, R>(
         &self,
+        part: HeadPart,
         [of_runs, of_records]: [&str; 2],
         arguments: &[DatabaseValue<'_>],
         [columns, join]: [&str; 2],
@@ -178,12 +184,12 @@ impl Store {
         );
         let mut by_run = HashMap::<i64, BTreeMap<i64, _>>::new();
         self.database.foresee(|| {
-            let _ = heads(&*self.database, of_runs, arguments);
+            let _ = head_texts(&*self.database, of_runs, arguments);
             let _ = self.database.execute(&query, arguments);
         })?;
         // One snapshot for all tables, whatever is written meanwhile.
         let heads = self.database.transaction(DatabaseAccess::Read, || {
-            let heads = heads(&*self.database, of_runs, arguments)?;
+            let heads = head_texts(&*self.database, of_runs, arguments)?;
             self.database.query(&query, arguments, &mut |row| {
                 by_run.entry(number(row, 0)?).or_default().insert(number(row, 2)?, read(row));
                 Ok(ControlFlow::Continue(()))
@@ -192,7 +198,9 @@ impl Store {
         })?;
         self.database.forget(&query, arguments);
         self.database.forget(&heads_query(of_runs), arguments);
-        let runs = heads.into_iter().map(|(number, document)| {
+        let runs = heads_of(&heads, part, self.database.is_shared()).into_iter();
+        drop(heads);
+        let runs = runs.map(|(number, document)| {
             let records = by_run.remove(&number).unwrap_or_default().into_values();
             Ok(combine(document?, records.collect::<Result<_, _>>()?))
         });
@@ -215,14 +223,64 @@ pub(crate) fn without_damaged<R>(runs: Vec<Result<R, StoreError>>) -> Readable<R
     (readable, damaged)
 }
 
+/// What is read of the row of a run.
+#[derive(Clone, Copy)]
+pub(crate) enum HeadPart {
+    Whole,
+    /// Without the sources of the facts of its host, half of its text: outlines are of thousands of
+    /// runs.
+    WithoutOrigins,
+}
+
+/// The row of a run before its JSON is parsed.
+struct HeadTexts {
+    number: i64,
+    id: String,
+    owner: Owner,
+    /// Tool, body, host and far hosts.
+    texts: [Vec<u8>; 4],
+    crc: i64,
+}
+
 /// The runs that meet a condition, oldest first.
-fn heads(
+fn head_texts(
     database: &dyn Database,
     condition: &str,
     arguments: &[DatabaseValue<'_>],
-) -> Result<Vec<ReadHead>, StoreError> {
-    let is_shared = database.is_shared();
-    database.rows(&heads_query(condition), arguments, |row| head(row, is_shared))
+) -> Result<Vec<HeadTexts>, StoreError> {
+    database.rows(&heads_query(condition), arguments, |row| {
+        let texts = [5, 6, 7, 8].map(|column| bytes(row, column).to_owned());
+        let (number, crc) = (number(row, 0)?, number(row, 9)?);
+        Ok(HeadTexts { number, id: text(row, 1), owner: owner(row, 2, 10)?, texts, crc })
+    })
+}
+
+/// Those of many runs are parsed by all CPUs.
+fn heads_of(rows: &[HeadTexts], part: HeadPart, is_shared: bool) -> Vec<ReadHead> {
+    /// So many take as long as a thread.
+    const SHARE_MIN: usize = 100;
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let share = rows.len().div_ceil(threads).max(SHARE_MIN);
+    let of = |rows: &[HeadTexts]| -> Vec<ReadHead> {
+        rows.iter().map(|row| (row.number, head(row, part, is_shared))).collect()
+    };
+    thread::scope(|scope| {
+        let mut shares = rows.chunks(share);
+        let own = shares.next().unwrap_or_default();
+        let others: Vec<_> = shares
+            .map(|rows| (rows, thread::Builder::new().spawn_scoped(scope, move || of(rows))))
+            .collect();
+        let mut all = of(own);
+        for (rows, thread) in others {
+            // Without a thread for it, a share is parsed here.
+            let heads = thread.map_or_else(
+                |_| of(rows),
+                |thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            );
+            all.extend(heads);
+        }
+        all
+    })
 }
 
 fn heads_query(condition: &str) -> String {
@@ -232,23 +290,37 @@ fn heads_query(condition: &str) -> String {
     )
 }
 
-fn head(row: &dyn DatabaseRow, is_shared: bool) -> Result<ReadHead, StoreError> {
-    let owner = owner(row, 2, 10)?;
-    let texts = [5, 6, 7, 8].map(|column| bytes(row, column));
+fn head(row: &HeadTexts, part: HeadPart, is_shared: bool) -> Result<Document, StoreError> {
+    let HeadTexts { id, owner, crc, .. } = row;
+    let texts = row.texts.each_ref().map(Vec::as_slice);
     let decode = || {
         let [tool, body, host, far] = texts;
         let run: Run = parse(body)?;
-        let run = Run { state: current_state(run.state, &owner, is_shared), ..run };
-        let (tool, host, far) = (parse(tool)?, parse(host)?, parse(far)?);
+        let run = Run { state: current_state(run.state, owner, is_shared), ..run };
+        let host = match part {
+            HeadPart::Whole => parse(host)?,
+            HeadPart::WithoutOrigins => parse(&without_origins(host))?,
+        };
+        let (tool, far) = (parse(tool)?, parse(far)?);
         Ok(Document { schema: SCHEMA_VERSION, tool, run, host, far, records: Vec::new() })
     };
-    let id = text(row, 1);
-    let damaged = |reason| StoreError::damaged(&id, "the row of the run", reason);
-    let document = match i64::from(run_crc(texts)) == number(row, 9)? {
+    let damaged = |reason| StoreError::damaged(id, "the row of the run", reason);
+    match i64::from(run_crc(texts)) == *crc {
         true => decode().map_err(|error: serde_json::Error| damaged(error.to_string())),
         false => Err(damaged("checksum mismatch".to_owned())),
-    };
-    Ok((number(row, 0)?, document))
+    }
+}
+
+/// The JSON of a host with no origins, where they are its last part: a list of texts, in which no
+/// quotation mark is without a backslash before it.
+fn without_origins(host: &[u8]) -> Cow<'_, [u8]> {
+    const ORIGINS: &[u8] = b",\"origins\":{";
+    let at = host.windows(ORIGINS.len()).position(|part| part == ORIGINS);
+    let is_last = |at: &usize| host[at + ORIGINS.len()..].iter().filter(|it| **it == b'}').count();
+    match at.filter(|at| is_last(at) == 2 && host.ends_with(b"}}")) {
+        Some(at) => [&host[..at + ORIGINS.len()], b"}}"].concat().into(),
+        None => host.into(),
+    }
 }
 
 /// CRC-32 of the texts of a run's row, each followed by a zero byte, which JSON never contains.
@@ -314,5 +386,27 @@ pub(crate) fn current_state(state: RunState, owner: &Owner, is_shared: bool) -> 
     match state {
         RunState::Running => owner.state(Path::new(PROC), is_shared),
         state => state,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::Host;
+
+    use super::*;
+
+    #[test]
+    fn origins_are_cut_only_where_they_are_the_last_part() {
+        let mut host = Host { name: "a,\"origins\":{}}".to_owned(), ..Host::default() };
+        host.origin("cpu.model", "/proc/cpuinfo");
+        host.origin("kernel", "uname");
+        let text = serde_json::to_vec(&host).unwrap();
+        let bare = without_origins(&text);
+        assert!(bare.len() < text.len());
+        host.origins.clear();
+        assert_eq!(parse::<Host>(&bare).unwrap(), host);
+        for other in [r#"{"a":1,"origins":{"b":"c"},"d":{}}"#, r#"{"origins":{"b":"}"}}"#, "{}"] {
+            assert_eq!(without_origins(other.as_bytes()), other.as_bytes());
+        }
     }
 }

@@ -80,7 +80,9 @@ impl Store {
     /// hosts of runs. Damaged runs, and those of another name, stay as they are.
     pub fn map_host(&mut self, former: &str, host: &Host) -> Result<(), StoreError> {
         let Some(id) = host.id.as_deref() else { return Ok(()) };
-        let these = "(host_id = ?1 AND host_name = ?2) OR far LIKE ?3";
+        // The length is in the head of a row, the text on pages of its own: without far hosts, and
+        // thus in most runs, these are not read.
+        let these = "(host_id = ?1 AND host_name = ?2) OR (octet_length(far) > 2 AND far LIKE ?3)";
         let (far, name) = (format!("%{former}%"), host.name.as_str());
         let arguments = values![former, name, &far];
         let count = format!("SELECT count(*) FROM run WHERE {these}");

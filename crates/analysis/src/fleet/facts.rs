@@ -68,10 +68,19 @@ fn hardware_facts(host: &Host, hardware: &Hardware) -> Vec<(&'static str, Option
     ]
 }
 
-/// What of `host` differs from the usual values of `group`.
-pub(super) fn odd_facts(host: &Facts, group: &[&Facts]) -> Vec<OddFact> {
+/// The usual value of each fact of a group that has one, how many hosts have it, and how many have
+/// any.
+pub(super) type UsualFacts<'f> = BTreeMap<&'f String, (&'f String, usize, usize)>;
+
+pub(super) fn usual_facts<'f>(group: &[&'f Facts]) -> UsualFacts<'f> {
+    let names: BTreeSet<&String> = group.iter().flat_map(|facts| facts.keys()).collect();
+    names.into_iter().filter_map(|fact| Some((fact, usual(fact, group)?))).collect()
+}
+
+/// What of `host` differs from the usual values of its group.
+pub(super) fn odd_facts(host: &Facts, group: &UsualFacts<'_>) -> Vec<OddFact> {
     let odd = |(fact, value): (&String, &String)| {
-        let (usual, hosts, of) = usual(fact, group)?;
+        let &(usual, hosts, of) = group.get(fact)?;
         (usual != value && of >= HOSTS_MIN).then(|| OddFact {
             fact: fact.clone(),
             value: value.clone(),

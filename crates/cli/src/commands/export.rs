@@ -1,7 +1,7 @@
 //! `fathom export`: stored runs for other programs.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write};
+use std::io::{self, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, ensure};
@@ -57,7 +57,7 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
     // Before the work, so that a refusal comes at once.
     let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
     let output = output_file::check(output, arguments.force, &REPLACEABLE)?;
-    if arguments.samples && format == Csv {
+    if arguments.samples {
         return samples(arguments, output.as_deref());
     }
     let documents = documents(arguments)?;
@@ -81,7 +81,7 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
     }
 }
 
-/// A table of raw samples: one run in memory at a time.
+/// Runs with their raw samples: one in memory at a time, and of its text a part.
 fn samples(arguments: &ExportArguments, output: Option<&Path>) -> anyhow::Result<Status> {
     if let Some(path) = output {
         return output_file::write_by(path, |file| write_samples(arguments, file))
@@ -101,6 +101,16 @@ fn samples(arguments: &ExportArguments, output: Option<&Path>) -> anyhow::Result
 }
 
 fn write_samples(arguments: &ExportArguments, output: impl Write) -> anyhow::Result<()> {
+    let is_line = match arguments.format {
+        FormatName::Csv => return write_table(arguments, output),
+        format => format == FormatName::Jsonl,
+    };
+    let mut output = BufWriter::new(output);
+    each_run(arguments, &mut |run| Ok(format::write_json(&run, is_line, &mut output)?))?;
+    Ok(output.flush()?)
+}
+
+fn write_table(arguments: &ExportArguments, output: impl Write) -> anyhow::Result<()> {
     let mut table = SampleTable::csv(output)?;
     let mut rows = 0;
     each_run(arguments, &mut |document| {

@@ -49,6 +49,26 @@ fn samples_are_a_row_a_value_of_all_runs_named() {
     assert_eq!(sorted(&all), sorted(&table));
 }
 
+/// They are written piece by piece, and as they are without samples.
+#[test]
+fn json_with_samples_is_that_without_them_and_the_samples() {
+    let env = env_with_samples();
+    for format in ["json", "jsonl"] {
+        let documents = |options: &str| -> Vec<Document> {
+            let text = env.stdout(&format!("export --all --format {format}{options}"));
+            let all = serde_json::Deserializer::from_str(&text).into_iter();
+            all.collect::<Result<_, _>>().unwrap()
+        };
+        let (bare, mut whole) = (documents(""), documents(" --samples"));
+        let records = || whole.iter().flat_map(|run| &run.records);
+        assert!(records().any(|record| record.samples.is_some()), "{format}");
+        for record in whole.iter_mut().flat_map(|run| &mut run.records) {
+            record.samples = None;
+        }
+        assert_eq!(whole, bare, "{format}");
+    }
+}
+
 #[test]
 fn table_of_samples_is_written_whole_or_not_at_all() {
     let env = env_with_samples();

@@ -46,8 +46,14 @@ fn fastest_is_a_trial_from_the_same_source() {
     // From memory, a trial whose threads shared a CPU is compared by its CPU time.
     assert_eq!(FastPart { cpu_ns: 1, ..parts[0].clone() }.best_rate(), 3e11);
     let total = FastOutcome { parts, ..FastOutcome::default() };
-    let mut reader =
-        FastReader { source: &source, options: &options, clock: &clock, look: None, total };
+    let mut reader = FastReader {
+        source: &source,
+        options: &options,
+        clock: &clock,
+        look: None,
+        pool: &MemoryPool::default(),
+        total,
+    };
     assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Pread)));
     assert_eq!(reader.fastest(DataSource::Device), Some(method(Way::Direct)));
     assert_eq!(reader.fastest(DataSource::Unknown), None);
@@ -67,7 +73,8 @@ fn stretches_of_one_method_and_source_are_one_part() {
     let (options, clock) = (options(None, None), fathom_lab::clock());
     let total = FastOutcome::default();
     let (source, options, clock) = (&source, &options, &clock);
-    let mut reader = FastReader { source, options, clock, look: None, total };
+    let mut reader =
+        FastReader { source, options, clock, look: None, pool: &MemoryPool::default(), total };
     let method = |way| ReadMethod { way, threads: 1, block: 4096 };
     let (pread, map) = (method(Way::Pread), method(Way::Map));
     let (memory, half, end) = (DataSource::Memory, MIB as u64 / 2, MIB as u64);
@@ -92,7 +99,8 @@ fn trials_from_memory_are_spread_over_the_file() {
     let (options, clock) = (options(None, None), fathom_lab::clock());
     let total = FastOutcome::default();
     let (source, options, clock) = (&source, &options, &clock);
-    let mut reader = FastReader { source, options, clock, look: None, total };
+    let mut reader =
+        FastReader { source, options, clock, look: None, pool: &MemoryPool::default(), total };
     let found = methods(source, options, DataSource::Memory);
     let left = reader.trials(0..length + 5, DataSource::Memory, &found).unwrap().unwrap();
     let span = length / TRIAL_SPANS;
@@ -120,8 +128,14 @@ fn pieces_are_read_from_their_sources() {
         let options = FastOptions { stop: &stop, ..options(way, None) };
         let clock = fathom_lab::clock();
         let total = FastOutcome::default();
-        let mut reader =
-            FastReader { source: &source, options: &options, clock: &clock, look: None, total };
+        let mut reader = FastReader {
+            source: &source,
+            options: &options,
+            clock: &clock,
+            look: None,
+            pool: &MemoryPool::default(),
+            total,
+        };
         let piece = |from: usize, to: usize, of| ((from * MIB) as u64..(to * MIB) as u64, of);
         let (memory, device) = (DataSource::Memory, DataSource::Device);
         let pieces = vec![piece(0, 1, memory), piece(1, 3, device), piece(3, 4, memory)];

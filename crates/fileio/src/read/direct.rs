@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 use super::job::{ReadChunks, ReadJob, ReadTally};
 use super::worker::Worker;
 use super::{ReadError, ReadRequest, threads};
+use crate::memory::MemoryPool;
 use crate::syscall::reopened;
 
 /// The aligned part of a range, which may be empty.
@@ -49,9 +50,10 @@ pub(super) fn run(
     request: &ReadRequest<'_>,
     clock: &Clock,
     alignment: u64,
+    pool: &MemoryPool,
 ) -> Result<(ReadTally, f64), ReadError> {
     let file = open_direct(job.file, job.block, alignment)?;
-    let workers = Worker::many(job.file, job.block, request.threads)?;
+    let workers = Worker::many(job.file, job.block, request.threads, pool)?;
     let middle = middle(&job.range, alignment);
     let chunks = job.chunks(middle.clone(), 0);
     let workers = workers.into_iter().enumerate().collect();

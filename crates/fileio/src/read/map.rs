@@ -25,8 +25,8 @@ pub(super) fn run(
     request: &ReadRequest<'_>,
     clock: &Clock,
 ) -> Result<(ReadTally, f64), ReadError> {
-    // The buffer is used only where mapping fails.
-    let workers = Worker::many(job.file, job.block.min(BLOCK), request.threads)?;
+    let worker = |_| Worker::fallback(job.file, job.block.min(BLOCK));
+    let workers = (0..request.threads).map(worker).collect::<Result<_, _>>()?;
     let (threads, length) = (request.threads as u64, job.range.end - job.range.start);
     let window = (WINDOWS / threads).clamp(HUGE, WINDOW) / HUGE * HUGE;
     // Every thread gets a chunk, even of a small file.
@@ -107,7 +107,7 @@ fn read_window(
         }
         // Apart until the block is known to be whole: after a SIGBUS the rest of it is zeroes.
         let mut sum = XorSum::default();
-        sum.add(job.sum_offset(at), &window.bytes()[from..from + length]);
+        sum.add_from_dram(job.sum_offset(at), &window.bytes()[from..from + length]);
         if window.is_broken() {
             return Some(at);
         }

@@ -7,13 +7,15 @@ use rustix::fs::{Advice, fadvise};
 use super::job::{ReadChunks, ReadJob, ReadTally};
 use super::worker::Worker;
 use super::{ReadError, ReadRequest, threads};
+use crate::memory::MemoryPool;
 
 pub(super) fn run(
     job: &ReadJob<'_>,
     request: &ReadRequest<'_>,
     clock: &Clock,
+    pool: &MemoryPool,
 ) -> Result<(ReadTally, f64), ReadError> {
-    let workers = Worker::many(job.file, job.block, request.threads)?;
+    let workers = Worker::many(job.file, job.block, request.threads, pool)?;
     let chunks = job.chunks(job.range.clone(), 0);
     threads::run(workers, clock, |mut worker| {
         let mut tally = ReadTally::default();
@@ -22,6 +24,7 @@ pub(super) fn run(
             let _ = fadvise(&worker.file, 0, None, Advice::Random);
         }
         read_chunks(job, &chunks, &mut worker, &mut tally);
+        pool.give(worker.buffer);
         tally
     })
 }

@@ -90,7 +90,7 @@ impl ThreadRing {
         // Registered, so that the kernel pins the pages once and not for each read.
         // SAFETY: the buffers outlive the ring, or are leaked together with it.
         unsafe { ring.submitter().register_buffers(&parts) }.map_err(unavailable)?;
-        Ok(Self { ring, buffers, worker: Worker::new(job.file, job.block)? })
+        Ok(Self { ring, buffers, worker: Worker::fallback(job.file, job.block)? })
     }
 }
 

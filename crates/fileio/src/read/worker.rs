@@ -4,8 +4,8 @@ use std::fs::File;
 
 use rustix::fs::OFlags;
 
-use super::{ReadError, allocate, failed};
-use crate::memory::MemoryPages;
+use super::{ReadError, failed, out_of_memory};
+use crate::memory::{MemoryPages, MemoryPool};
 use crate::syscall::reopened;
 
 /// The open file and the buffer of one thread.
@@ -15,16 +15,26 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(file: &File, bytes: usize) -> Result<Self, ReadError> {
+    /// With a buffer for what another way leaves.
+    pub(super) fn fallback(file: &File, bytes: usize) -> Result<Self, ReadError> {
+        Self::new(file, MemoryPages::untouched(bytes).map_err(|error| out_of_memory(bytes, error))?)
+    }
+
+    fn new(file: &File, buffer: MemoryPages) -> Result<Self, ReadError> {
         let copy =
             || file.try_clone().map_err(|_| failed("open the file", rustix::io::Errno::MFILE));
         // Without /proc the threads share the readahead state.
         let file = reopened(file, OFlags::RDONLY).or_else(|_| copy())?;
-        let buffer = allocate(bytes)?;
         Ok(Self { file, buffer })
     }
 
-    pub(super) fn many(file: &File, bytes: usize, threads: usize) -> Result<Vec<Self>, ReadError> {
-        (0..threads).map(|_| Self::new(file, bytes)).collect()
+    pub(super) fn many(
+        file: &File,
+        bytes: usize,
+        threads: usize,
+        pool: &MemoryPool,
+    ) -> Result<Vec<Self>, ReadError> {
+        let buffer = || pool.take(bytes).map_err(|error| out_of_memory(bytes, error));
+        (0..threads).map(|_| Self::new(file, buffer()?)).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The newest record of each case, and freeing space.
 
-use fathom_record::{Document, Host, Params, RunState};
+use fathom_record::{Document, Host, Params, Run, RunState};
 use fathom_store::{CaseSearch, Keep, Store};
 
 use crate::example;
@@ -88,6 +88,29 @@ pub(crate) fn samples_are_freed_before_runs() {
     assert_eq!(example::history(&store).len(), 2);
     drop(store);
     example::is_whole_place(&place);
+}
+
+/// A run that another process deletes leaves its number to the next run in a file.
+#[test]
+pub(crate) fn run_begun_after_the_list_is_not_pruned() {
+    let (_folder, place, mut store) = store_of(&[("00000000000000b1", &[0, 1], "here", "6.1")]);
+    let [gone, labelled, new] = ["00000000000000c1", "00000000000000c2", "00000000000000c3"];
+    for id in [labelled, gone] {
+        store.begin(&example::head(id)).unwrap();
+        let run = Run { state: RunState::Interrupted, ..example::run(id) };
+        store.update_run(&run).unwrap();
+    }
+    let old = store.old_runs(&Keep::Newest(0)).unwrap();
+    assert_eq!(old.len(), 2);
+    let mut other = Store::open(&place).unwrap();
+    other.delete_run(gone).unwrap();
+    drop(example::store_at(&place, new, 2));
+    let label = Some("kept".to_owned());
+    other.update_run(&Run { label, ..example::run(labelled) }).unwrap();
+    store.prune(&old, true).unwrap();
+    assert_eq!(store.document(new, true).unwrap().records, example::records(2));
+    assert!(store.document(labelled, true).is_ok());
+    assert_eq!(store.runs().unwrap().len(), 3);
 }
 
 /// What views without a run show is never deleted unasked.

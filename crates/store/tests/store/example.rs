@@ -86,6 +86,12 @@ pub(crate) fn is_whole(path: &Path) {
     assert_eq!(answer, "ok", "{}", path.display());
 }
 
+/// A run as in a history: without its records and the sources of its host's facts.
+pub(crate) fn outline(mut run: Document) -> Outline {
+    run.host.origins.clear();
+    Outline::from(&run)
+}
+
 /// The history of the metric that all records have here.
 pub(crate) fn history(store: &Store) -> Vec<Outline> {
     let (history, damaged) = store.history("file.read.throughput").unwrap();

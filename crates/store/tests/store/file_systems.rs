@@ -6,7 +6,7 @@ use std::process::Command;
 
 use fathom_lab::disk::LabDisk;
 use fathom_lab::fuse::FuseMount;
-use fathom_record::{Document, Outline};
+use fathom_record::Document;
 use fathom_store::{Store, StoreError};
 use rusqlite::Connection;
 
@@ -109,7 +109,7 @@ pub(crate) fn fill(path: &Path) {
 fn has_history(store: &Store) {
     let whole = store.document(RUN, false).unwrap();
     assert!(!whole.records.is_empty());
-    assert_eq!(example::history(store), [Outline::from(&whole)]);
+    assert_eq!(example::history(store), [example::outline(whole)]);
 }
 
 fn is_intact(path: &Path, document: &Document, records: u64) {

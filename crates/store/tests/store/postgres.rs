@@ -56,7 +56,7 @@ const TESTS: &[(&str, fn())] = {
             latest_is_of_any_kind_without_a_battery;
         cases: newest_record_of_each_case_is_found samples_are_freed_before_runs
             last_run_of_each_command_and_last_number_of_each_case_are_kept
-            metrics_of_a_group_are_listed_once;
+            metrics_of_a_group_are_listed_once run_begun_after_the_list_is_not_pruned;
         round_trip: run_is_read_back_bit_by_bit samples_are_read_only_on_request
             replace_records_leaves_other_runs_unchanged update_run_keeps_tool_host_and_records
             runs_are_listed_newest_first_with_their_counts duplicate_record_or_run_is_refused
@@ -65,7 +65,8 @@ const TESTS: &[(&str, fn())] = {
             newest_runs_are_found_by_host_id id_of_an_earlier_version_is_mapped
             put_replaces_the_same_case_only;
         older: golden_document_survives_the_store;
-        writers: fifty_writers_store_each_record_once;
+        writers: fifty_writers_store_each_record_once
+            prune_while_others_write_deletes_what_it_listed_only;
         tests: hostile_text_is_stored text_is_in_the_order_of_its_bytes
             damaged_row_is_named reader_writes_nothing other_version_is_refused
             schema_of_another_program_is_refused role_without_rights_is_refused

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use fathom_record::{
-    Counts, Document, Effort, FarHost, Host, Outline, Record, RunState, State, Stratum, Verdict,
+    Counts, Document, Effort, FarHost, Host, Record, RunState, State, Stratum, Verdict,
 };
 use fathom_store::{Store, StoreError};
 
@@ -219,7 +219,7 @@ pub(crate) fn outline_has_the_headlines_of_its_run() {
         store.begin(&example::head(id)).unwrap();
         example::add(&mut store, id, &example::record(1)).unwrap();
     }
-    let whole = |id: &str| Outline::from(&store.document(id, false).unwrap());
+    let whole = |id: &str| example::outline(store.document(id, false).unwrap());
     let selected = &whole(RUN).headlines[0];
     assert_eq!((selected.stratum, selected.as_found), (Stratum::ToItself, Some(120.25)));
     assert_eq!(example::history(&store), [whole(RUN), whole(ids[0]), whole(ids[1])]);

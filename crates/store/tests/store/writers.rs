@@ -1,7 +1,9 @@
 //! Several threads on one store, and a killed process.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use fathom_record::{Run, RunState};
-use fathom_store::Store;
+use fathom_store::{Keep, Store};
 use rustix::process::{WaitId, WaitIdOptions};
 
 use crate::{children, example};
@@ -31,6 +33,49 @@ pub(crate) fn fifty_writers_store_each_record_once() {
         assert_eq!(document.run.state, RunState::Complete);
     }
     assert_eq!(example::history(&store).len(), 50);
+    example::is_whole_place(&place);
+}
+
+/// What is written meanwhile is whole, and nothing is gone but what was pruned.
+#[test]
+pub(crate) fn prune_while_others_write_deletes_what_it_listed_only() {
+    const WRITERS: u64 = 4;
+    const RUNS: u64 = 8;
+    let (_folder, place) = example::new_place();
+    drop(Store::open(&place).unwrap());
+    let writing = AtomicU64::new(WRITERS);
+    let write = &|writer: u64| {
+        for number in 0..RUNS {
+            let id = format!("{:016x}", writer * RUNS + number);
+            let mut store = example::store_at(&place, &id, 3);
+            let state = RunState::Complete;
+            store.update_run(&Run { state, ..example::run(&id) }).unwrap();
+        }
+        writing.fetch_sub(1, Ordering::Relaxed);
+    };
+    let prune = || {
+        let mut store = Store::open(&place).unwrap();
+        let mut pruned = 0;
+        while writing.load(Ordering::Relaxed) > 0 {
+            let old = store.old_runs(&Keep::Newest(2)).unwrap();
+            store.prune(&old, true).unwrap();
+            pruned += old.len();
+        }
+        pruned
+    };
+    let pruned = std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            scope.spawn(move || write(writer));
+        }
+        scope.spawn(prune).join().unwrap()
+    });
+    let store = Store::open_existing(&place).unwrap();
+    let left = store.runs().unwrap();
+    assert_eq!(left.len() + pruned, (WRITERS * RUNS) as usize);
+    assert!(pruned > 0 && left.len() >= 2, "{pruned} pruned, {} left", left.len());
+    for run in left {
+        assert_eq!(store.document(&run.id, true).unwrap().records, example::records(3));
+    }
     example::is_whole_place(&place);
 }
 
