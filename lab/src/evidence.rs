@@ -27,6 +27,11 @@ pub const COST: EvidencePage = EvidencePage {
     title: "What real programs should cost",
     command: "make lab PART=cost",
 };
+pub const DIFFERENCES: EvidencePage = EvidencePage {
+    name: "DIFFERENCES.md",
+    title: "Sabotages that a comparison names",
+    command: "make lab PART=differences",
+};
 pub const FAULTS: EvidencePage =
     EvidencePage { name: "FAULTS.md", title: "Faults", command: "make soak" };
 pub const FLAKY: EvidencePage = EvidencePage {
@@ -73,9 +78,10 @@ pub const SIMULATION: EvidencePage =
 pub const ZOO: EvidencePage =
     EvidencePage { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&EvidencePage; 14] = [
+pub const PAGES: [&EvidencePage; 15] = [
     &ANSWERS,
     &COST,
+    &DIFFERENCES,
     &FAULTS,
     &FLAKY,
     &FLEET,

@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to a terminal")]
 
 mod cost;
+mod differences;
 mod fleet;
 mod load;
 mod questions;
@@ -23,6 +24,9 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      Has so many emulated members join PROGRAM, and real ones start together\n\
      usage: cargo run -p fathom-lab -- cost PROGRAM RUNS\n\
      Has PROGRAM count what real programs do, RUNS of each timed\n\
+     usage: cargo run -p fathom-lab -- differences PROGRAM [PART]\n\
+     Compares runs of PROGRAM, the second of each pair under a sabotage: all, or those whose name \
+     contains PART\n\
      usage: cargo run -p fathom-lab -- questions PROGRAM\n\
      Asks PROGRAM twenty questions, on this machine as it is and busy\n\
      usage: cargo run -p fathom-lab -- relay NAMESPACE NAMESPACE DEVICE MS\n\
@@ -57,6 +61,9 @@ fn main() -> ExitCode {
             fleet::run(root, program, members, seed)
         }
         ["cost", program, runs] => cost::run(root, program, runs),
+        ["differences", program, rest @ ..] if rest.len() <= 1 => {
+            differences::run(root, program, rest.first().unwrap_or(&""))
+        }
         ["questions", program] => questions::run(root, program),
         ["relay", near, far, device, ms] => {
             let Ok(ms) = ms.parse() else { return usage() };

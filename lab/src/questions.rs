@@ -146,7 +146,7 @@ pub(crate) fn run(root: &Path, program: &str) -> Result<bool> {
 }
 
 /// A program on each CPU that this one may use, which never sleeps.
-fn neighbours() -> Result<Vec<Child>> {
+pub(crate) fn neighbours() -> Result<Vec<Child>> {
     let program = std::env::current_exe()?;
     let busy = |cpu: u32| {
         let arguments = [sabotage::NEIGHBOUR, &cpu.to_string(), "0", "1", "false"];

@@ -1,0 +1,330 @@
+//! Pairs of runs, the second under a sabotage: whether their comparison says first what was done,
+//! and names nothing else.
+
+use std::any::Any;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use fathom_lab::Unmet;
+use fathom_lab::evidence::{Criterion, DIFFERENCES, EvidenceContents, EvidenceOrigin};
+use fathom_lab::group::LabGroup;
+use serde_json::Value;
+
+use crate::questions;
+
+/// Of the sabotages, so many must be named first.
+const NAMED_MIN: usize = 9;
+/// Of a comparison, what is read first.
+const FIRST_LINES: usize = 14;
+const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// Bytes a second of the device under a limit.
+const DEVICE_BYTES_S: u64 = 4_000_000;
+
+/// What is done to the second run.
+struct Difference {
+    name: &'static str,
+    /// Words of its screen, one of which must be among the first lines.
+    words: &'static [&'static str],
+    /// The classes that may be named; empty: all.
+    classes: &'static [&'static str],
+    start: fn(&mut Second) -> Result<Box<dyn Any>>,
+}
+
+/// How the second run is started.
+#[derive(Default)]
+struct Second {
+    before: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+}
+
+const ALL: [Difference; 11] = [
+    Difference {
+        name: "quota of 40 % of a CPU",
+        words: &["quota", "throttled"],
+        classes: &[],
+        start: |second| {
+            let limits = [("cpu.cfs_period_us", 50_000), ("cpu.cfs_quota_us", 20_000)];
+            in_group(second, "cpu", &limits)
+        },
+    },
+    Difference {
+        name: "a busy program on each CPU",
+        words: &["busy"],
+        classes: &[],
+        start: |_| Ok(Box::new(Busy(questions::neighbours()?))),
+    },
+    Difference {
+        name: "other placement of the CPUs",
+        words: &["two CPUs"],
+        classes: &["two CPUs", "memory of two CPUs"],
+        start: |_| Err(Unmet("a guest cannot move its CPUs".to_owned()).into()),
+    },
+    Difference {
+        name: "no transparent huge pages",
+        words: &["huge"],
+        classes: &["page faults", "cache and memory", "memory of two CPUs", "processes"],
+        start: |_| setting(HUGE, "never"),
+    },
+    Difference {
+        name: "a seccomp filter on every call",
+        words: &["kernel entry"],
+        // strace sees each start and end of a process, too.
+        classes: &["kernel entry", "processes", "file system", "page faults", "network stack"],
+        start: |second| {
+            let words = "strace -f -qq --seccomp-bpf -o /dev/null -e trace=acct";
+            second.before = words.split(' ').map(str::to_owned).collect();
+            Ok(Box::new(()))
+        },
+    },
+    Difference {
+        name: "another congestion control",
+        words: &["congestion"],
+        classes: &["network stack", "two CPUs"],
+        start: |_| {
+            let now = std::fs::read_to_string(CONGESTION)?;
+            setting(CONGESTION, if now.trim() == "cubic" { "bbr" } else { "cubic" })
+        },
+    },
+    Difference {
+        name: "a device of 4 MB/s",
+        words: &["device", "file"],
+        classes: &["device", "file system"],
+        start: |second| {
+            let device = device_of(Path::new("/var/tmp"))?;
+            let group = LabGroup::new("blkio", "differences", &[])?;
+            for file in ["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"] {
+                std::fs::write(group.file(file), format!("{device} {DEVICE_BYTES_S}"))?;
+            }
+            second.before = group.words();
+            Ok(Box::new(group))
+        },
+    },
+    Difference {
+        name: "a file system in memory",
+        words: &["device", "file", "tmpfs"],
+        classes: &["device", "file system"],
+        start: |second| {
+            let folder = tempfile::tempdir_in("/dev/shm")?;
+            second.environment.push(("FATHOM_FOLDER", folder.path().display().to_string()));
+            Ok(Box::new(folder))
+        },
+    },
+    Difference {
+        name: "40 % more work in one kernel",
+        words: &["cpu.call", "core speed"],
+        classes: &["core speed"],
+        start: |second| {
+            second.environment.push(("FATHOM_SPIN", "cpu.call=40%".to_owned()));
+            Ok(Box::new(()))
+        },
+    },
+    Difference {
+        name: "512 MiB of memory",
+        words: &["memory"],
+        classes: &["page faults", "processes", "file system", "device"],
+        start: |second| in_group(second, "memory", &[("memory.limit_in_bytes", 512 << 20)]),
+    },
+    Difference {
+        name: "loopback at 1 Gbit/s",
+        words: &["network"],
+        classes: &["network stack", "two CPUs"],
+        start: |_| {
+            shell("tc qdisc add dev lo root tbf rate 1gbit burst 128k latency 100ms")?;
+            Ok(Box::new(Shaped))
+        },
+    },
+];
+
+struct Busy(Vec<std::process::Child>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+struct Shaped;
+
+impl Drop for Shaped {
+    fn drop(&mut self) {
+        let _ = shell("tc qdisc del dev lo root");
+    }
+}
+
+/// Restores a setting of the kernel.
+struct Setting(&'static str, String);
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.0, &self.1);
+    }
+}
+
+fn setting(path: &'static str, value: &str) -> Result<Box<dyn Any>> {
+    let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
+    // Of several, the selected one stands in brackets.
+    let before = text.split(['[', ']']).nth(1).unwrap_or(text.trim()).to_owned();
+    let guard = Setting(path, before);
+    std::fs::write(path, value).with_context(|| format!("{path}: {value}"))?;
+    Ok(Box::new(guard))
+}
+
+fn in_group(
+    second: &mut Second,
+    controller: &str,
+    limits: &[(&str, u64)],
+) -> Result<Box<dyn Any>> {
+    let group = LabGroup::new(controller, "differences", limits)?;
+    second.before = group.words();
+    Ok(Box::new(group))
+}
+
+fn shell(line: &str) -> Result<()> {
+    let status = Command::new("sh").args(["-c", line]).status()?;
+    ensure!(status.success(), "{line}: {status}");
+    Ok(())
+}
+
+/// `253:0` of the disk that holds a folder.
+fn device_of(folder: &Path) -> Result<String> {
+    let number = std::os::unix::fs::MetadataExt::dev(&folder.metadata()?);
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    // A limit is of the whole disk.
+    let partition = format!("/sys/dev/block/{major}:{minor}");
+    let of_disk = std::fs::read_to_string(format!("{partition}/../dev"));
+    let is_partition = Path::new(&format!("{partition}/partition")).exists();
+    Ok(match of_disk {
+        Ok(disk) if is_partition => disk.trim().to_owned(),
+        _ => format!("{major}:{minor}"),
+    })
+}
+
+/// What a comparison said of a sabotage.
+struct Said {
+    name: &'static str,
+    /// Whether it was said first, and nothing else; or why there was no comparison.
+    is_right: Result<bool, String>,
+    others: Vec<String>,
+    screen: String,
+}
+
+pub(crate) fn run(root: &Path, program: &str, only: &str) -> Result<bool> {
+    let program = std::fs::canonicalize(program).with_context(|| program.to_owned())?;
+    let mut all = Vec::new();
+    for one in ALL.iter().filter(|one| one.name.contains(only)) {
+        let said = compare(one, &program).with_context(|| one.name)?;
+        let word = match &said.is_right {
+            Ok(true) => "named first, and nothing else".to_owned(),
+            Ok(false) => format!("not so; others: {}", said.others.join(", ")),
+            Err(why) => format!("left out: {why}"),
+        };
+        println!("{}: {word}\n{}", one.name, said.screen);
+        all.push(said);
+    }
+    let right = all.iter().filter(|it| it.is_right == Ok(true)).count();
+    let criteria = [Criterion::new(
+        format!("The right class or case first, and nothing else: {right} of {}", all.len()),
+        right >= NAMED_MIN,
+    )];
+    let contents = EvidenceContents {
+        parameters: &[("ONLY", only.to_owned())],
+        origins: &[("", &EvidenceOrigin::here(root))],
+        criteria: &criteria,
+        body: &body(&all),
+    };
+    let missed = DIFFERENCES.write(root, &contents)?;
+    missed.iter().for_each(|line| println!("{line}"));
+    Ok(missed.is_empty())
+}
+
+/// Makes both runs and compares them.
+fn compare(one: &Difference, program: &Path) -> Result<Said> {
+    let folder = tempfile::tempdir_in("/var/tmp")?;
+    let store = folder.path().join("fathom.db").display().to_string();
+    let fathom = |second: &Second, words: &[&str]| {
+        let mut line: Vec<String> = second.before.clone();
+        line.push(program.display().to_string());
+        line.extend(words.iter().map(|it| (*it).to_owned()));
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]).current_dir(&folder).stdin(Stdio::null());
+        command.env("FATHOM_STORE", &store).env("COLUMNS", "100");
+        command.env("FATHOM_FOLDER", folder.path());
+        command.envs(second.environment.iter().map(|(name, value)| (name, value)));
+        command.stderr(Stdio::null());
+        command
+    };
+    let plain = Second::default();
+    println!("{}: without", one.name);
+    let status = fathom(&plain, &["run", "--quick", "--label", "a"]).stdout(Stdio::null());
+    ensure!(status.status()?.success(), "the first run failed");
+    println!("{}: with", one.name);
+    let mut second = Second::default();
+    let none = |why: String| Said {
+        name: one.name,
+        is_right: Err(why),
+        others: Vec::new(),
+        screen: String::new(),
+    };
+    let guard = match (one.start)(&mut second) {
+        Ok(guard) => guard,
+        Err(why) => return Ok(none(format!("{why:#}"))),
+    };
+    let ran = fathom(&second, &["run", "--quick", "--label", "b"]).stdout(Stdio::null()).status();
+    drop(guard);
+    ensure!(ran?.success(), "the second run failed");
+    let compared = |words: &[&str]| -> Result<String> {
+        let output = fathom(&plain, &[&["compare", "a", "b"], words].concat()).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (screen, json) = (compared(&[])?, compared(&["--json"])?);
+    let json: Value = serde_json::from_str(&json).context("compare --json")?;
+    let first: Vec<&str> = screen.lines().take(FIRST_LINES).collect();
+    let is_said = one.words.iter().any(|word| first.iter().any(|line| line.contains(word)));
+    let others = named_besides(&json, one.classes);
+    Ok(Said {
+        name: one.name,
+        is_right: Ok(is_said && others.is_empty()),
+        others,
+        screen: first.join("\n"),
+    })
+}
+
+/// What a comparison names of other classes: those that moved, and cases that differ net of theirs.
+fn named_besides(json: &Value, classes: &[&str]) -> Vec<String> {
+    let list = |name: &str| json[name].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let factors = list("factors").into_iter().filter(|it| it["moved"] == true);
+    let mut named: Vec<String> = factors.map(|it| text(&it["class"])).collect();
+    let is_named = |row: &&Value| row["share"] == "differs";
+    named.extend(list("rows").iter().filter(is_named).map(|row| text(&row["class"])));
+    named.retain(|class| !classes.is_empty() && !classes.contains(&class.as_str()));
+    named.sort();
+    named.dedup();
+    named
+}
+
+fn body(all: &[Said]) -> String {
+    let mut text = format!(
+        "Each sabotage is active in the second of two quick runs. It is *right* if one of its \
+         words stands in the first {FIRST_LINES} lines of `fathom compare`, and no other class \
+         or case is named.\n"
+    );
+    for said in all {
+        let word = match &said.is_right {
+            Ok(true) => "right".to_owned(),
+            Ok(false) if said.others.is_empty() => "not named first".to_owned(),
+            Ok(false) => format!("named besides: {}", said.others.join(", ")),
+            Err(why) => format!("left out: {why}"),
+        };
+        text += &format!("\n## {}: {word}\n", said.name);
+        if !said.screen.is_empty() {
+            text += &format!("\n```text\n{}\n```\n", said.screen);
+        }
+    }
+    text
+}
