@@ -64,6 +64,10 @@ dist       dpkg-deb                             dpkg
 dist       lintian                              lintian
 dist       git                                  git
 dist       python3                              python3
+lab-dist   mmdebstrap                           mmdebstrap
+lab-dist   podman                               podman
+lab-dist   ssh-keygen                           openssh-client
+lab-dist   jq                                   jq
 dist-aarch64      aarch64-linux-gnu-gcc                     gcc-aarch64-linux-gnu
 dist-aarch64      /usr/aarch64-linux-gnu/include/features.h libc6-dev-arm64-cross
 dist-aarch64      qemu-aarch64-static                       qemu-user-static

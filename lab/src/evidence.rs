@@ -32,6 +32,12 @@ pub const DIFFERENCES: EvidencePage = EvidencePage {
     title: "Sabotages that a comparison names",
     command: "make lab PART=differences",
 };
+/// Written by a script.
+pub const DIST: EvidencePage = EvidencePage {
+    name: "DIST.md",
+    title: "What is delivered",
+    command: "make lab PART=dist",
+};
 pub const FAULTS: EvidencePage =
     EvidencePage { name: "FAULTS.md", title: "Faults", command: "make soak" };
 pub const FLAKY: EvidencePage = EvidencePage {
@@ -78,10 +84,11 @@ pub const SIMULATION: EvidencePage =
 pub const ZOO: EvidencePage =
     EvidencePage { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&EvidencePage; 15] = [
+pub const PAGES: [&EvidencePage; 16] = [
     &ANSWERS,
     &COST,
     &DIFFERENCES,
+    &DIST,
     &FAULTS,
     &FLAKY,
     &FLEET,

@@ -87,6 +87,19 @@ pub fn render_groups(groups: &GroupComparison, layout: &Layout) -> String {
     rendered(&groups.whole, Some(groups), layout)
 }
 
+/// What else moved at a change of a history, in the runs on both sides of it; empty if no class of
+/// cases did.
+pub fn moved(comparison: &Comparison, layout: &Layout) -> String {
+    let width = layout.width.clamp(NARROWEST, 140);
+    let lines = factors::lines(&comparison.factors, false, width);
+    if lines.is_empty() {
+        return lines;
+    }
+    let (a, b) = (&comparison.a.id, &comparison.b.id);
+    let head = format!("\nAt the newest change more moved (`fathom compare {a} {b}`):");
+    wrapped(&head, width, "", "  ") + &lines
+}
+
 fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &Layout) -> String {
     let width = layout.width.clamp(NARROWEST, 140);
     let mut text = String::new();

@@ -19,7 +19,7 @@ use crate::terminal;
 pub(super) const SIDES_MAX: usize = 4;
 /// Run-to-run noise is learned from this many of the newest runs of a host.
 const NOISE_RUNS: u32 = 40;
-const SEED: u64 = 1;
+pub(super) const SEED: u64 = 1;
 
 pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     if let Some(name) = &arguments.reference {

@@ -3,19 +3,25 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
+use fathom_analysis::compare::{Comparison, compare_to_all};
 use fathom_analysis::history::{self, CaseRecords, History};
 use fathom_engine::{CaseSelector, matches};
 use fathom_measure::host;
 use fathom_record::host::name_with_id;
-use fathom_record::{Params, is_own};
+use fathom_record::{Document, Params, is_own};
+use fathom_report::compare::moved;
 use fathom_report::history::render;
 use fathom_store::{RunRow, Store, StoreError};
 
+use super::compare::{SEED, noise};
 use super::stored_run::{self, ID_DIGITS_MIN};
 use crate::arguments::HistoryArguments;
 use crate::exit::{Status, UsageError};
 use crate::remedy::with_remedy;
 use crate::terminal;
+
+/// Runs before a change that the first one after it is compared with.
+const RUNS_BEFORE: usize = 5;
 
 pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let word = super::selector(&arguments.metric)?;
@@ -28,10 +34,27 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     for id in not_stored {
         terminal::warn(&format!("`{}` measures {id}", crate::remedy::measuring(&word, &id)));
     }
-    let printed =
-        super::print_list(arguments.json, "histories", &all, |layout| render(&all, layout))?;
+    let printed = super::print_list(arguments.json, "histories", &all, |layout| {
+        let moved = at_newest_change(&store, &all).map(|it| moved(&it, layout));
+        render(&all, layout) + &moved.unwrap_or_default()
+    })?;
     let is_empty = all.iter().all(|history| history.series.is_empty());
     Ok(if is_empty && printed == Status::Success { Status::Incomplete } else { printed })
+}
+
+/// The first run after the newest change beside the last ones before it.
+fn at_newest_change(store: &Store, all: &[History]) -> Option<Comparison> {
+    let all = all.iter().flat_map(|history| &history.series);
+    let changes = all.flat_map(|series| series.changes.iter().map(move |it| (series, it)));
+    let (series, change) = changes.max_by(|a, b| a.1.started.cmp(&b.1.started))?;
+    let at = series.points.iter().position(|point| point.run == change.after_run)?;
+    let before = &series.points[(at + 1).saturating_sub(RUNS_BEFORE)..=at];
+    // The runs may have other metrics, which say more than this one.
+    let read = |run: &String| stored_run::of_store(store, run, false).ok();
+    let before: Vec<Document> = before.iter().filter_map(|point| read(&point.run)).collect();
+    let after = read(&change.run).filter(|_| !before.is_empty())?;
+    let noise = noise(&before, &after, Some(store));
+    Some(compare_to_all(&before.iter().collect::<Vec<_>>(), &after, &noise, SEED))
 }
 
 /// The registry's metrics that a selector names; none if it names those of other programs.

@@ -1,6 +1,6 @@
 //! `fathom compare`: the gate of `--fail-on`, and run-to-run noise.
 
-use fathom_record::{Document, Stratum, Verdict};
+use fathom_record::{Document, MetricId, Params, Stratum, Verdict};
 
 use crate::ProgramTestEnv;
 use crate::test_env::{canned, json, stored_run};
@@ -48,4 +48,29 @@ fn change_within_run_to_run_noise_is_unchanged() {
     let noise = row["noise"].as_f64().expect("a noise");
     assert!((noise - 0.06).abs() < 1e-6, "{noise}");
     assert_eq!(row["unchanged_within"].as_f64(), Some(noise), "{row}");
+}
+
+/// Who looks at one system call sees that all of its class moved at the same time.
+#[test]
+fn history_says_what_else_moved_at_its_change() {
+    const CALLS: [&str; 6] = ["getppid", "invalid", "read1", "write1", "stat", "fstat"];
+    let env = ProgramTestEnv::new();
+    let of = |number: usize, slower: f64, metric: &str| {
+        let mut document = run(number, 100.0 * slower * (1.0 + 0.0005 * number as f64));
+        let template = document.records[0].clone();
+        let record = |call| {
+            let params = Params::one("call", call);
+            fathom_record::Record { metric: MetricId::new(metric), params, ..template.clone() }
+        };
+        document.records = CALLS.into_iter().map(record).collect();
+        document
+    };
+    for number in 1..=10 {
+        env.store_run(&of(number, if number <= 6 { 1.0 } else { 1.1 }, "os.syscall"));
+    }
+    let output = env.run(&["history", "os.syscall{call=getppid}"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (own, moved) = text.split_once("At the newest change more moved").expect("a change");
+    assert!(own.contains("1 lasting change"), "{text}");
+    assert!(moved.contains("kernel entry") && moved.contains("% slower"), "{text}");
 }
