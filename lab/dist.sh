@@ -91,7 +91,7 @@ part signature try_signature
 {
   echo "# What is delivered"
   echo
-  echo "- Command: \`make lab PART=dist\`, after \`make dist\`"
+  echo "- Command: \`make lab PART=dist\`"
   echo "- Commit: $(git -c safe.directory='*' log -1 --format=%h --abbrev=8 -- . ':(exclude)docs/evidence')"
   echo "- Machine: $(target/release/fathom doctor --json 2> /dev/null | jq -r '.host | "\(.cpu.model), \(.cpu.logical) logical CPUs, kernel \(.kernel), hypervisor \(.virtualization)"' || uname -sr)"
   echo "- Date (UTC): $(date -u +%F)"

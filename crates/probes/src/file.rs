@@ -6,6 +6,7 @@ use crate::prelude::*;
 
 pub mod call;
 pub(crate) mod generated_file;
+pub mod many_files;
 pub(crate) mod model;
 pub mod read_latency;
 pub mod read_throughput;

@@ -79,6 +79,7 @@ static BATTERY: &[Entry] = &[
     Entry::Probe(&file::small_files::CREATE),
     Entry::Probe(&file::small_files::DELETE),
     Entry::Probe(&file::small_files::FSYNC),
+    Entry::Probe(&file::many_files::FilePath),
 ];
 
 /// Commands that measure without workers.

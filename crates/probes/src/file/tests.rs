@@ -9,7 +9,9 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::small_files::{Apart, SmallFiles};
 use super::state::FileState;
-use super::{call, generated_file, read_latency, read_throughput, small_files, write_throughput};
+use super::{
+    call, generated_file, many_files, read_latency, read_throughput, small_files, write_throughput,
+};
 use crate::prelude::*;
 use crate::{REGISTRY, smoke};
 use fathom_metric::Entry;
@@ -17,7 +19,7 @@ use fathom_metric::Entry;
 #[test]
 fn every_case_makes_its_checks_and_leaves_no_file() {
     let Some(place) = smoke::test_folder() else { return };
-    let probes: [(&dyn Probe, &[&str]); 7] = [
+    let probes: [(&dyn Probe, &[&str]); 8] = [
         (&read_throughput::ReadThroughput, &["in memory", "content", "bytes"]),
         (&write_throughput::WriteThroughput, &["content", "last pass"]),
         (&read_latency::ReadLatency, &["in memory", "content"]),
@@ -25,6 +27,7 @@ fn every_case_makes_its_checks_and_leaves_no_file() {
         (&small_files::CREATE, &["files"]),
         (&small_files::DELETE, &["files"]),
         (&small_files::FSYNC, &["written"]),
+        (&many_files::FilePath, &["files"]),
     ];
     for (probe, checks) in probes {
         for (case, sample) in smoke::run(probe) {
