@@ -164,7 +164,7 @@ mod tests {
             format!("file.read.throughput{{block={block},state=warm,threads=1,way=read}}")
         });
         assert_eq!(of(&records, 1.0), Err(missing.to_vec()), "a single point is no line");
-        let stat = vec!["os.syscall{call=stat}".to_owned()];
+        let stat = vec!["file.path{call=stat}".to_owned()];
         assert_eq!(price(&records, Operation::Stat, 0.0), Err(stat));
     }
 
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn newest_number_is_the_price() {
         let params = Params::one("call", "stat");
-        let mut records = [300.0, 400.0, 500.0].map(|ns| time("os.syscall", &params, ns));
+        let mut records = [300.0, 400.0, 500.0].map(|ns| time("file.path", &params, ns));
         records[2].verdict = Verdict::because(State::Unavailable, Cause::Missing, "why");
         assert_eq!(price(&records, Operation::Stat, 0.0).unwrap().time.ns, 400.0);
     }

@@ -234,7 +234,7 @@ mod tests {
         assert!((cost.expected.ns - ns.iter().sum::<f64>()).abs() < 1.0);
         assert!((cost.unexplained.ns - (9e6 - cost.expected.ns)).abs() < 1.0);
         assert!(cost.unexplained.half_width_ns() >= cost.system.half_width_ns());
-        assert_eq!(cost.missing, ["os.syscall{call=stat}"]);
+        assert_eq!(cost.missing, ["file.path{call=stat}"]);
         assert_eq!((cost.slowdown, cost.wall_ns), (3.0, 10e6));
         assert_eq!((cost.waits[0].what.as_str(), cost.waits[0].ns), ("pipe", 40_000.0));
     }

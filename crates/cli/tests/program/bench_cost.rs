@@ -27,7 +27,7 @@ fn command_is_counted_and_missing_prices_are_named() {
     // No price is known yet: all system time is unexplained.
     assert!(cost.terms.iter().all(|term| term.price.is_none() && term.time.is_none()));
     assert_eq!((cost.expected.ns, cost.unexplained), (0.0, cost.system));
-    assert!(cost.missing.contains(&"os.syscall{call=open_close}".to_owned()), "{cost:?}");
+    assert!(cost.missing.contains(&"file.path{call=open_close}".to_owned()), "{cost:?}");
     let screen = env.run(&line);
     assert_status(&screen, 0);
     let parts = ["expected system time", "unexplained", "without a price", "add --measure"];
@@ -40,7 +40,7 @@ fn command_is_counted_and_missing_prices_are_named() {
 #[test]
 fn measured_price_is_multiplied_and_explained() {
     let env = ProgramTestEnv::new();
-    assert_status(&env.run(&["run", "os.syscall", "--quick", "--time", "10s"]), 0);
+    assert_status(&env.run(&["run", "os.syscall", "file.path", "--quick", "--time", "15s"]), 0);
     let output = env.run(&["bench", "--cost", "--runs", "1", "stat /", "--json"]);
     assert_status(&output, 0);
     let document = document(&output);
@@ -52,11 +52,14 @@ fn measured_price_is_multiplied_and_explained() {
         let time = term.time.expect("count times price");
         assert!((time.ns - term.count as f64 * price.time.ns).abs() <= 1e-6 * time.ns, "{term:?}");
         assert!(time.low_ns <= time.ns && time.ns <= time.high_ns, "{term:?}");
-        assert!(price.from.iter().all(|name| name.starts_with("os.syscall{")), "{term:?}");
+        let is_measured = |name: &str| name.starts_with("os.syscall{") || name.starts_with("file.path{");
+        assert!(price.from.iter().all(|name| is_measured(name)), "{term:?}");
     }
     assert!(count >= 3, "{:?}", cost.terms);
-    let explained = env.run(&["explain", "os.syscall"]);
-    assert_contains(&unwrapped_stdout(&explained), &["price of", "open and close", "short calls"]);
+    for (metric, operation) in [("os.syscall", "short calls"), ("file.path", "open and close")] {
+        let explained = env.run(&["explain", metric]);
+        assert_contains(&unwrapped_stdout(&explained), &["price of", operation]);
+    }
 }
 
 #[test]
