@@ -174,11 +174,7 @@ fn setting(path: &'static str, value: &str) -> Result<Box<dyn Any>> {
     Ok(Box::new(guard))
 }
 
-fn in_group(
-    second: &mut Second,
-    controller: &str,
-    limits: &[(&str, u64)],
-) -> Result<Box<dyn Any>> {
+fn in_group(second: &mut Second, controller: &str, limits: &[(&str, u64)]) -> Result<Box<dyn Any>> {
     let group = LabGroup::new(controller, "differences", limits)?;
     second.before = group.words();
     Ok(Box::new(group))
@@ -260,8 +256,8 @@ fn compare(one: &Difference, program: &Path) -> Result<Said> {
     };
     let plain = Second::default();
     println!("{}: without", one.name);
-    let status = fathom(&plain, &["run", "--quick", "--label", "a"]).stdout(Stdio::null());
-    ensure!(status.status()?.success(), "the first run failed");
+    let ran = fathom(&plain, &["run", "--quick", "--label", "a"]).stdout(Stdio::null()).status();
+    ensure!(ran?.success(), "the first run failed");
     println!("{}: with", one.name);
     let mut second = Second::default();
     let none = |why: String| Said {

@@ -33,11 +33,8 @@ pub const DIFFERENCES: EvidencePage = EvidencePage {
     command: "make lab PART=differences",
 };
 /// Written by a script.
-pub const DIST: EvidencePage = EvidencePage {
-    name: "DIST.md",
-    title: "What is delivered",
-    command: "make lab PART=dist",
-};
+pub const DIST: EvidencePage =
+    EvidencePage { name: "DIST.md", title: "What is delivered", command: "make lab PART=dist" };
 pub const FAULTS: EvidencePage =
     EvidencePage { name: "FAULTS.md", title: "Faults", command: "make soak" };
 pub const FLAKY: EvidencePage = EvidencePage {

@@ -52,7 +52,8 @@ fn measured_price_is_multiplied_and_explained() {
         let time = term.time.expect("count times price");
         assert!((time.ns - term.count as f64 * price.time.ns).abs() <= 1e-6 * time.ns, "{term:?}");
         assert!(time.low_ns <= time.ns && time.ns <= time.high_ns, "{term:?}");
-        let is_measured = |name: &str| name.starts_with("os.syscall{") || name.starts_with("file.path{");
+        let is_measured =
+            |name: &str| name.starts_with("os.syscall{") || name.starts_with("file.path{");
         assert!(price.from.iter().all(|name| is_measured(name)), "{term:?}");
     }
     assert!(count >= 3, "{:?}", cost.terms);
