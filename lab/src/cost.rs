@@ -37,6 +37,134 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("shell-loop", "sh -c 'for i in $(seq 100); do /bin/true; done'"),
 ];
 
+/// Of these, so many must gain what was stated.
+const GAINED_MIN: usize = 8;
+
+/// A program, the operation that it should do otherwise, and the program that does.
+struct Change {
+    name: &'static str,
+    operation: &'static str,
+    before: &'static str,
+    after: &'static str,
+}
+
+const fn change(
+    name: &'static str,
+    operation: &'static str,
+    before: &'static str,
+    after: &'static str,
+) -> Change {
+    Change { name, operation, before, after }
+}
+
+const CHANGES: [Change; 10] = [
+    change(
+        "reads of 512 B in 64 KiB",
+        "read, file",
+        "dd if=data of=/dev/null bs=512",
+        "dd if=data of=/dev/null bs=64K",
+    ),
+    change(
+        "reads of 1 KiB in 64 KiB",
+        "read, file",
+        "dd if=data of=/dev/null bs=1K",
+        "dd if=data of=/dev/null bs=64K",
+    ),
+    change(
+        "reads of 3000 B in 64 KiB",
+        "read, file",
+        "dd if=data of=/dev/null bs=3000",
+        "dd if=data of=/dev/null bs=64K",
+    ),
+    change(
+        "writes of 512 B in 64 KiB",
+        "write, file",
+        "dd if=/dev/zero of=out bs=512 count=65536",
+        "dd if=/dev/zero of=out bs=64K count=512",
+    ),
+    change(
+        "writes of 2 KiB in 64 KiB",
+        "write, file",
+        "dd if=/dev/zero of=out bs=2K count=16384",
+        "dd if=/dev/zero of=out bs=64K count=512",
+    ),
+    change(
+        "a pipe in 64 KiB",
+        "write, pipe",
+        "sh -c 'dd if=data bs=512 count=65536 | cat >/dev/null'",
+        "sh -c 'dd if=data bs=64K count=512 | cat >/dev/null'",
+    ),
+    change(
+        "huge pages, python",
+        "page fault, anonymous",
+        "python3 -S -c 'bytearray(512<<20)'",
+        "env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python3 -S -c 'bytearray(512<<20)'",
+    ),
+    change(
+        "huge pages, 40 pieces",
+        "page fault, anonymous",
+        "python3 -S -c 'b=[bytearray(8<<20) for i in range(40)]'",
+        "env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
+         python3 -S -c 'b=[bytearray(8<<20) for i in range(40)]'",
+    ),
+    change(
+        "spawn for fork, small",
+        "fork",
+        "python3 -S spawn.py fork 0",
+        "python3 -S spawn.py spawn 0",
+    ),
+    change(
+        "spawn for fork, 64 MiB",
+        "fork",
+        "python3 -S spawn.py fork 64",
+        "python3 -S spawn.py spawn 64",
+    ),
+];
+
+/// Starts a program a hundred times, with so many MiB resident.
+const SPAWN: &str = "import os,sys
+held = bytearray(int(sys.argv[2]) << 20)
+for _ in range(100):
+    if sys.argv[1] == 'spawn':
+        pid = os.posix_spawn('/bin/true', ['true'], {})
+    else:
+        pid = os.fork()
+        if pid == 0:
+            os.execv('/bin/true', ['true'])
+    os.waitpid(pid, 0)
+";
+
+/// What a change of a program was said to gain, and what it gained.
+struct Gain {
+    /// Absent if nothing was said.
+    stated: Option<CostTime>,
+    measured: CostTime,
+}
+
+impl Gain {
+    /// Whether what was measured is within what was stated, by the intervals of both.
+    fn holds(&self) -> bool {
+        self.stated.is_some_and(|stated| {
+            let off = self.measured.ns - stated.ns;
+            let own = self.measured.half_width_ns();
+            let side =
+                if off < 0.0 { stated.ns - stated.low_ns } else { stated.high_ns - stated.ns };
+            off.abs() <= own.hypot(side)
+        })
+    }
+}
+
+/// Of a comparison of both programs.
+fn gain(change: &Change, document: Document) -> Option<Gain> {
+    let costs: Vec<Cost> = document.records.into_iter().filter_map(|it| it.cost).collect();
+    let [before, after] = <[Cost; 2]>::try_from(costs).ok()?;
+    let terms = before.terms.iter().filter(|term| term.operation == change.operation);
+    let gains = terms.filter_map(|term| Some(term.time?.without(term.what_if.as_ref()?.time)));
+    let gains: Vec<CostTime> = gains.collect();
+    let stated = (!gains.is_empty()).then(|| CostTime::sum(gains));
+    Some(Gain { stated, measured: before.system.without(after.system) })
+}
+
 pub(crate) fn run(root: &Path, program: &str, runs: &str) -> Result<bool> {
     let program = std::fs::canonicalize(program).with_context(|| program.to_owned())?;
     let folder = tempfile::tempdir_in("/var/tmp")?;
@@ -61,12 +189,31 @@ pub(crate) fn run(root: &Path, program: &str, runs: &str) -> Result<bool> {
         let record = document.and_then(|it| it.records.into_iter().next());
         costs.push((name, command, record.and_then(|record| record.cost)));
     }
-    let criteria = criteria(&costs);
+    std::fs::write(folder.path().join("spawn.py"), SPAWN)?;
+    let mut gains = Vec::new();
+    for change in &CHANGES {
+        println!("{}: {}", change.name, change.after);
+        let line = ["bench", "--cost", "--measure", "--json", "-n", "before", "-n", "after"];
+        let line = [&line[..], &["--runs", runs, change.before, change.after]].concat();
+        let output = fathom(&line).stderr(Stdio::inherit()).output()?;
+        let document = serde_json::from_slice::<Document>(&output.stdout).ok();
+        gains.push((change, document.and_then(|it| gain(change, it))));
+    }
+    let held = gains.iter().filter(|(_, it)| it.as_ref().is_some_and(Gain::holds)).count();
+    let mut criteria = criteria(&costs);
+    criteria.push(Criterion::new(
+        format!(
+            "What-ifs made true, the gain within the stated interval: {held} of {}, at least \
+             {GAINED_MIN}",
+            CHANGES.len()
+        ),
+        held >= GAINED_MIN,
+    ));
     let contents = EvidenceContents {
         parameters: &[("RUNS", runs.to_owned())],
         origins: &[("", &EvidenceOrigin::here(root))],
         criteria: &criteria,
-        body: &body(&costs),
+        body: &(body(&costs) + &changed(&gains)),
     };
     let missed = COST.write(root, &contents)?;
     missed.iter().for_each(|line| eprintln!("{line}"));
@@ -137,4 +284,30 @@ fn body(costs: &[ProgramCost]) -> String {
         );
     }
     text
+}
+
+fn changed(gains: &[(&Change, Option<Gain>)]) -> String {
+    let mut text =
+        "\nEach program was then changed as a what-if of its largest term says. *Stated* \
+                    is that gain of system time, *measured* the difference of both programs.\n\n\
+                    | change | before | after | stated | measured | |\n|---|---|---|--:|--:|---|\n"
+            .to_owned();
+    let ns = |of: CostTime| {
+        let [ns, half] = [of.ns, of.half_width_ns()];
+        let words = |value: f64| quantity_within(value, Unit::Nanoseconds, WIDTH);
+        format!("{} ± {}", words(ns), words(half))
+    };
+    for (change, gain) in gains {
+        let Change { name, before, after, .. } = change;
+        let (stated, measured, word) = match gain {
+            None => ("not counted".to_owned(), String::new(), ""),
+            Some(gain) => (
+                gain.stated.map_or("nothing".to_owned(), ns),
+                ns(gain.measured),
+                if gain.holds() { "holds" } else { "**does not hold**" },
+            ),
+        };
+        text += &format!("| {name} | `{before}` | `{after}` | {stated} | {measured} | {word} |\n");
+    }
+    text.replace("| cat", "\\| cat")
 }
