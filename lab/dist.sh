@@ -39,7 +39,7 @@ installed() { # root: what the package could have left
 try_suite() { # suite
   local root=$folder/$1 inside
   mmdebstrap --quiet --variant=minbase --include=systemd,adduser "$1" "$root" "$mirror" 2> "$errors"
-  inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive HOME=/root "$@"; }
+  inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive HOME=/home "$@"; }
   cp "$folder/older.deb" "$root/older.deb"
   cp "$deb" "$root/new.deb"
   mount -t proc proc "$root/proc" && mounts+=("$root/proc")
@@ -54,7 +54,7 @@ try_suite() { # suite
   inside dpkg -r fathom-bench > /dev/null 2> "$errors"
   [ ! -e "$root/usr/bin/fathom" ]
   inside dpkg -P fathom-bench > /dev/null 2> "$errors"
-  inside rm -rf /root/.local /older.deb /new.deb
+  inside sh -c "rm -rf ~/.local /older.deb /new.deb"
   local left
   left=$(installed "$root")
   [ -z "$left" ] || { echo "left in $1: $left" >&2 && return 1; }
