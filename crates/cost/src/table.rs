@@ -304,12 +304,12 @@ fn metric_of(result: &'static str) -> &'static str {
     result.split('{').next().unwrap_or(result)
 }
 
-pub(crate) fn results() -> impl Iterator<Item = &'static str> {
+pub fn results() -> impl Iterator<Item = &'static str> {
     TABLE.iter().flat_map(Row::parts).map(Part::result)
 }
 
 /// The operations whose price has a part of a metric, in words.
-pub(crate) fn operations_of(metric: &str) -> Vec<String> {
+pub fn operations_of(metric: &str) -> Vec<String> {
     let has = |row: &&Row| {
         let mut parts = row.points.iter().flat_map(|point| point.parts);
         parts.any(|part| metric_of(part.result()) == metric)
@@ -318,7 +318,7 @@ pub(crate) fn operations_of(metric: &str) -> Vec<String> {
 }
 
 /// The metrics that prices are made of.
-pub(crate) static METRICS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+pub static METRICS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut all: Vec<&str> = results().map(metric_of).collect();
     all.sort_unstable();
     all.dedup();
