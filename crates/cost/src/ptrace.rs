@@ -120,6 +120,7 @@ const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 pub(super) fn obstacle(error: &Error, running: Option<pid_t>) -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let scope = read(SCOPE);
+    let own = rustix::process::geteuid().as_raw();
     let user = |process: &str| std::fs::metadata(format!("/proc/{process}")).map(|it| it.uid());
     let tracer = |process: &str| {
         let status = read(&format!("/proc/{process}/status"));
@@ -129,10 +130,10 @@ pub(super) fn obstacle(error: &Error, running: Option<pid_t>) -> String {
     let of_running =
         running.filter(|_| error.raw_os_error() == Some(libc::EPERM)).and_then(|pid| {
             let pid = pid.to_string();
-            match (tracer(&pid), user(&pid).ok().zip(user("self").ok())) {
+            match (tracer(&pid), user(&pid)) {
             (Some(by), _) => Some(format!("PID {by} traces PID {pid} already; end that first")),
-            (_, Some((_, 0))) => None,
-            (_, Some((server, own))) if server != own => {
+            _ if own == 0 => None,
+            (_, Ok(server)) if server != own => {
                 Some(format!("PID {pid} is another user's; run this as root"))
             }
             _ if scope.trim() == "1" => Some(

@@ -146,6 +146,10 @@ fn words(error: TraceError) -> String {
     }
 }
 
+fn ended() -> TraceError {
+    TraceError::Refused("it has ended".to_owned())
+}
+
 fn lost() -> TraceError {
     TraceError::Refused("the thread that follows it ended early".to_owned())
 }
@@ -209,7 +213,7 @@ impl<'s> Service<'s> {
                 let known = |thread: &pid_t| self.trace.watch.is_known(*thread);
                 let mut new = threads_of(process);
                 // Those that a followed one creates are followed, and stop by themselves.
-                new.retain(|thread| !known(thread) && !is_followed(*thread));
+                new.retain(|thread| !known(thread) && !is_followed(*thread) && !is_dead(*thread));
                 if new.is_empty() {
                     break;
                 }
@@ -220,7 +224,7 @@ impl<'s> Service<'s> {
                 }
             }
         }
-        Ok(())
+        if self.trace.watch.is_empty() { Err(ended()) } else { Ok(()) }
     }
 
     fn follow(&mut self) -> Result<ServiceCounts, TraceError> {
@@ -240,12 +244,15 @@ impl<'s> Service<'s> {
                 Ok(_) => {}
                 // No thread is left.
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
-                    return Err(TraceError::Refused("it ended while it was counted".to_owned()));
+                    return Err(ended());
                 }
                 Err(error) => return Err(TraceError::Wait(error)),
             }
         }
         let (completed, at_ns) = now();
+        if self.trace.watch.threads().all(|(thread, _)| is_dead(thread)) {
+            return Err(ended());
+        }
         let Some((before, begun_ns)) = begun else {
             return Err(TraceError::Refused("it made no system call".to_owned()));
         };

@@ -205,6 +205,8 @@ impl Trace {
             CallStop::Exit { result } => self.watch.leaves(thread, result),
             CallStop::None => {}
             CallStop::Foreign => {
+                // A service runs on.
+                ptrace::resume(thread, 0);
                 let program = executable(thread).unwrap_or_else(|| "a program of it".to_owned());
                 return Err(TraceError::Refused(format!(
                     "{program} makes 32-bit system calls; only those of this program's \

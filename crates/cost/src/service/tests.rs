@@ -85,6 +85,8 @@ fn operations_of_a_running_service_are_counted_exactly() {
     for requests in [0, 1, 57] {
         let counting = cat.counting();
         cat.answers(requests);
+        // It has answered before its call has ended.
+        until(|| cat.status("State:").starts_with('S'));
         let counted = counting.end().expect("counts");
         let expected = Tally { count: requests as u64, size: 7 * requests as u64 };
         for operation in [Operation::Read(Place::Pipe), Operation::Write(Place::Pipe)] {
@@ -101,6 +103,7 @@ fn processes_that_a_service_starts_are_counted() {
     let mut shell = LineService::start("sh", &["-c", script]);
     let counting = shell.counting();
     shell.answers(9);
+    until(|| shell.status("State:").starts_with('S'));
     let counts = counting.end().expect("counts").counts;
     let forks = [Operation::Fork, Operation::Vfork].map(|it| counts.number(it));
     assert_eq!((forks.iter().sum::<u64>(), counts.number(Operation::Exec)), (9, 9), "{counts:?}");
@@ -112,9 +115,10 @@ fn service_that_ends_is_an_error_and_no_wait() {
     let mut cat = LineService::start("cat", &[]);
     let counting = cat.counting();
     cat.child.kill().expect("it runs");
-    assert_eq!(counting.end().unwrap_err(), "it ended while it was counted");
-    let ended = Counting::attach(vec![cat.child.id()], || 0).map(drop);
-    assert_eq!(ended.unwrap_err(), "it ended while it was counted");
+    until(|| is_dead(cat.child.id() as pid_t));
+    assert_eq!(counting.end().map(drop), Err("it has ended".to_owned()));
+    let again = Counting::attach(vec![cat.child.id()], || 0).map(drop);
+    assert_eq!(again, Err("it has ended".to_owned()));
 }
 
 #[test]
