@@ -56,7 +56,7 @@ pub enum Operation {
     Stat,
     Fstat,
     Seek,
-    /// Names of a folder.
+    /// Names of a folder, by their bytes.
     List,
     Delete,
     Lock,

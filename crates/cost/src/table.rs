@@ -58,6 +58,7 @@ use Operation::{Read, Write};
 use Part::{Rate, Time};
 
 const SWITCH: &str = "os.switch.process{set_bytes=0}";
+const GETPPID: &str = "os.syscall{call=getppid}";
 const JOIN: &str = "os.thread.create_join";
 const EXEC: &str = "os.process.vfork_exec{part=total}";
 const KIB: f64 = 1024.0;
@@ -94,7 +95,7 @@ const fn process(operation: Operation, points: &'static [Point]) -> Row {
     Row { operation, points, below: 0.3, above: 0.5, alternative: None }
 }
 
-pub(super) const ENTRY: &[Point] = &[at(0.0, &[Time(1.0, "os.syscall{call=getppid}")])];
+pub(super) const ENTRY: &[Point] = &[at(0.0, &[Time(1.0, GETPPID)])];
 
 const PIPE: &[Point] = &[
     at(1.0, &[Time(0.25, "os.pipe.rtt{calls=bare}"), Time(-0.5, SWITCH)]),
@@ -176,6 +177,14 @@ pub(super) const TABLE: &[Row] = &[
     call(Operation::Stat, &[at(0.0, &[Time(1.0, "os.syscall{call=stat}")])]),
     call(Operation::Fstat, &[at(0.0, &[Time(1.0, "os.syscall{call=fstat}")])]),
     call(Operation::Seek, &[at(0.0, &[Time(1.0, "file.call{call=lseek}")])]),
+    // The second call of the metric finds the end; its 66 names have 24 bytes each.
+    call(
+        Operation::List,
+        &[
+            at(0.0, &[Time(1.0, GETPPID)]),
+            at(66.0 * 24.0, &[Time(64.0, "file.list{bytes=0}"), Time(-1.0, GETPPID)]),
+        ],
+    ),
     call(Operation::Delete, &[at(0.0, &[Time(1.0, "file.delete{bytes=0}")])]),
     // A lock and its release are two calls.
     call(Operation::Lock, &[at(0.0, &[Time(0.5, "os.file_lock{kind=flock}")])]),

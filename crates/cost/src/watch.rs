@@ -314,6 +314,7 @@ impl Watch {
                 self.counts.add(Operation::Entry, 0);
             }
             CallKind::Sized(operation) => self.counts.add(operation, argument(1)),
+            CallKind::Returned(operation) => self.counts.add(operation, bytes),
             CallKind::Futex => self.counts.add(
                 match is_futex_wait(argument(1)) {
                     true => Operation::FutexWait,

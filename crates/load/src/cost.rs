@@ -34,7 +34,7 @@ pub fn find(load: &LoadOptions, target: &Target) -> Result<LocalServer, Procedur
     let mut warnings = Vec::new();
     let which = Some(load.pid.unwrap_or(Which::Auto));
     let found = find_server(which, &target.address, load.connect_timeout, &mut warnings);
-    let (server, words) = found.map_err(failed)?;
+    let (server, words) = found.map_err(|why| failed(why.trim_start_matches("--pid: ")))?;
     let server = server.ok_or_else(|| failed(words))?;
     check_service(&server.processes()).map_err(failed)?;
     Ok(server)
@@ -143,7 +143,12 @@ impl LoadRun<'_> {
             .map_err(|why| {
                 failed(format!("{words} cannot be counted: {why}; its steps are kept"))
             })?;
-        let cost = fathom_cost::service_cost(&counted, &window, &words, recorder.known());
+        let cost = fathom_cost::service_cost(
+            &counted,
+            &window,
+            (&words, step.measured.throughput()),
+            recorder.known(),
+        );
         recorder.record(measured(params, cost));
         self.counted = Some(server);
         Ok(())

@@ -82,12 +82,10 @@ impl Procedure for LoadOptions {
         if self.think_distribution != Distribution::Constant
             && self.all_cases().iter().all(|case| case.think.is_zero())
         {
-            let text = "--think-distribution: needs --think";
-            return Err(ProcedureError::usage(text));
+            return Err(ProcedureError::usage("--think-distribution: needs --think"));
         }
         if self.prove && self.closed().is_empty() {
-            let text = "--prove needs --clients: a closed loop";
-            return Err(ProcedureError::usage(text));
+            return Err(ProcedureError::usage("--prove needs --clients: a closed loop"));
         }
         self.urls.as_deref().map_or(Ok(()), check_pattern)?;
         self.check_descriptors()?;
@@ -153,8 +151,9 @@ impl Procedure for LoadOptions {
             return ending;
         }
         for case in self.all_cases() {
-            run.case(case, recorder)?;
+            let ended = run.case(case, recorder);
             recorder.show();
+            ended?;
             if run.is_over(recorder) {
                 break;
             }

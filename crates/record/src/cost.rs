@@ -53,7 +53,8 @@ impl CostTime {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Median wall time of the runs that were not counted.
+    /// Median wall time of the runs that were not counted; of a service the time in which it
+    /// completed as many requests without counting.
     pub wall_ns: f64,
     /// Measured user time of a run: the mean, with its 95 % interval.
     pub user: CostTime,
@@ -115,7 +116,7 @@ pub struct CostService {
     pub requests: u64,
     /// CPUs that it can use: those that it may use, at most one for each thread that works.
     pub cpus: f64,
-    /// Requests a second without counting, at the same load.
+    /// Requests a second of the same load in its usual windows, without counting.
     pub throughput: f64,
 }
 

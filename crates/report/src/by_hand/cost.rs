@@ -37,7 +37,7 @@ fn of_one(cost: &Cost) -> (Cost, f64) {
     let Some(service) = &cost.service else { return (cost.clone(), 1.0) };
     let requests = service.requests.max(1) as f64;
     let each = |time: CostTime| time.times(1.0 / requests);
-    let mut one = cost.clone();
+    let mut one = Cost { wall_ns: cost.wall_ns / requests, ..cost.clone() };
     for time in [&mut one.user, &mut one.system, &mut one.expected, &mut one.unexplained] {
         *time = each(*time);
     }
@@ -257,9 +257,9 @@ fn ceiling(cost: &Cost) -> Option<String> {
 /// What counting changed, and what cannot be counted.
 fn limits(cost: &Cost) -> String {
     let slow = match cost.slowdown {
-        slow if let Some(service) = &cost.service => {
-            let [with, without] = [service.throughput / slow, service.throughput].map(bare);
-            format!("counting: {with} requests/s, {without} without it")
+        slow if cost.service.is_some() => {
+            let [with, without] = [slow, 1.0].map(|slow| bare(1e9 / cost.wall_ns / slow));
+            format!("counting: {with} requests/s, {without} just before")
         }
         SLOW.. => format!("counting: {:.1} × as long as without", cost.slowdown),
         _ => "counting: as long as without".to_owned(),
@@ -354,10 +354,10 @@ mod tests {
         for part in [
             "kernel time of a request count",
             "page fault, anonymous 41.2 2.38 µs 98.0 µs",
-            "without a price: 0.003 other calls",
+            "without a price: 0.00300 other calls",
             // 1 ÷ (51 + 131 µs).
             "on 1 CPU: 5495 requests/s; measured: 2000 (36 %)",
-            "counting: 588 requests/s, 2000 without it; not counted: vDSO calls",
+            "counting: 714 requests/s, 2427 just before; not counted: vDSO calls",
         ] {
             assert!(words.contains(part), "{part}\n{text}");
         }
