@@ -2,10 +2,10 @@
 //! the prices of this machine.
 //!
 //! [`trace`] follows all threads and processes of a run, [`service`] those that run already, for a
-//! time ([`used`] is what they use otherwise); both hand their stops to [`watch`], which counts: [`calls`] says what a system call does,
-//! [`descriptor`] what is behind a descriptor, [`memory`] which pages were faulted in. [`count`] is
-//! what was counted, [`table`] the metric that is the price of each operation, [`price`] reads
-//! prices from results, [`terms`] multiplies.
+//! time; both hand their stops to [`watch`], which counts: [`calls`] says what a system call does,
+//! [`descriptor`] what is behind a descriptor, [`memory`] which pages were faulted in. [`used`] is
+//! what a service uses without being counted. [`count`] is what was counted, [`table`] the metric
+//! that is the price of each operation, [`price`] reads prices from results, [`terms`] multiplies.
 
 mod calls;
 mod count;

@@ -5,7 +5,8 @@
 //! [`procedure`] orders the steps, and a [`run`] reads the telemetry of both ends.
 //!
 //! What limits the throughput: [`capacity`] measures what each resource gives, [`limit`] compares
-//! that with what the steps used, and [`dose`] proves it. [`cost`] says what a request should cost the server.
+//! that with what the steps used, and [`dose`] proves it.
+//! [`cost`] says what a request should cost the server.
 
 mod capacities;
 mod capacity;

@@ -121,8 +121,8 @@ pub struct CostService {
 }
 
 impl Cost {
-    /// Requests a second that the CPUs of a service can answer, if each takes the measured user time
-    /// and the expected system time.
+    /// Requests a second that the CPUs of a service can answer, if each takes the measured user
+    /// time and the expected system time.
     pub fn ceiling(&self) -> Option<f64> {
         let service = self.service.as_ref()?;
         let all_ns = self.user.ns + self.expected.ns;

@@ -43,7 +43,7 @@ fn assert_free(server: Child, address: &str) {
 #[test]
 fn operations_of_a_request_are_counted_exactly() {
     let (env, server, address) = served();
-    let line = format!("load http://{address}/ --clients {CLIENTS} --time 300ms --cost --json");
+    let line = format!("load http://{address}/a --clients {CLIENTS} --time 300ms --cost --json");
     let document: Document = json(&env.exec(&line));
     let [record] = of_metric(&document, "load.server.system_per_request")[..] else {
         panic!("{document:?}")
@@ -74,7 +74,7 @@ fn server_runs_on_after_the_end_of_its_tracer() {
     for signal in [Signal::KILL, Signal::INT] {
         let (env, server, address) = served();
         // An open loop needs no capacities.
-        let line = format!("load http://{address}/ --rate 200 --time 300ms --cost");
+        let line = format!("load http://{address}/a --rate 200 --time 300ms --cost");
         let load = spawn_piped(env.command(&line));
         wait_until("the server is not traced", || is_traced(&server));
         let status = signal_and_wait(load, signal);
@@ -86,7 +86,7 @@ fn server_runs_on_after_the_end_of_its_tracer() {
 #[test]
 fn server_that_ends_while_it_is_counted_is_one_line() {
     let (env, server, address) = served();
-    let line = format!("load http://{address}/ --rate 200 --time 300ms --cost");
+    let line = format!("load http://{address}/a --rate 200 --time 300ms --cost");
     let load = spawn_piped(env.command(&line));
     wait_until("the server is not traced", || is_traced(&server));
     signal_and_wait(server, Signal::KILL);
@@ -101,13 +101,13 @@ fn server_that_ends_while_it_is_counted_is_one_line() {
 fn server_that_cannot_be_counted_is_refused_before_the_load() {
     let (env, server, address) = served();
     let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
-    let output = env.exec(&format!("load http://{address}/ --pid {} --cost", other.id()));
+    let output = env.exec(&format!("load http://{address}/a --pid {} --cost", other.id()));
     assert_message(&output, 1, &["--cost: neither cat", "listens on port"]);
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
     other.kill().and_then(|()| other.wait()).expect("a child");
-    let line = format!("load http://{address}/ --cost --find-max --slo p99<1s");
+    let line = format!("load http://{address}/a --cost --find-max --slo p99<1s");
     assert_usage_error(&env.exec(&line), &["--cost", "--find-max"]);
-    let line = format!("load http://{address}/ --measure");
+    let line = format!("load http://{address}/a --measure");
     assert_usage_error(&env.exec(&line), &["--cost"]);
     assert_free(server, &address);
 }

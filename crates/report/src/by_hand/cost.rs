@@ -1,5 +1,5 @@
-//! What a command, or a request of a service, should cost: the sentence that concludes, and counts ×
-//! prices beside the measured system time.
+//! What a command, or a request of a service, should cost: the sentence that concludes, and counts
+//! × prices beside the measured system time.
 
 use fathom_record::quantity::{bare, counted, percent, quantity_within};
 use fathom_record::{Cost, CostService, CostTerm, CostTime, Record, Unit};
@@ -345,8 +345,9 @@ mod tests {
         let missing = Vec::new();
         let cost = Cost { user: ms(51.0), service: Some(service), missing, ..cost() };
         let text = conclusion("", &cost).replace('\u{a0}', " ");
-        let begins = "A request takes 202 µs of CPU time of nginx (PID 7), 75 % of it in the kernel \
-                      (151 µs, expected 131 µs ± 13.1 µs); page fault, anonymous should take 98.0 µs";
+        let begins = "A request takes 202 µs of CPU time of nginx (PID 7), 75 % of it in the \
+                      kernel (151 µs, expected 131 µs ± 13.1 µs); page fault, anonymous should \
+                      take 98.0 µs";
         assert!(text.starts_with(begins), "{text}");
         let record = Record { cost: Some(cost), ..Record::default() };
         let text = group("a request", &record, 80).replace('\u{a0}', " ");
