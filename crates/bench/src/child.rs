@@ -14,6 +14,8 @@ use std::process::ExitStatus;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use fathom_cost::trace::{self, reap};
+use fathom_cost::{Counts, TraceError};
 use fathom_measure::Clock;
 use fathom_measure::affinity::CpuMask;
 use fathom_measure::clock::monotonic_raw_ns;
@@ -23,8 +25,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
-use crate::cost::count::Counts;
-use crate::cost::trace::{self, TraceError, reap};
 use crate::script;
 use crate::terminal::Terminal;
 

@@ -9,7 +9,8 @@
 mod case;
 mod check;
 mod child;
-mod cost;
+#[cfg(test)]
+mod counting;
 mod expected;
 mod fields;
 mod file;
@@ -36,12 +37,12 @@ pub use request::{
 
 /// The operations of a command whose price a metric is part of (`--cost`).
 pub fn priced_by(metric: &str) -> Vec<String> {
-    cost::table::operations_of(metric)
+    fathom_cost::operations_of(metric)
 }
 
 /// The results that prices are made of, such as `os.poll{fds=10}`.
 pub fn price_results() -> impl Iterator<Item = &'static str> {
-    cost::table::results()
+    fathom_cost::results()
 }
 
 /// The command, for the registry. Its metrics are outside the registry: each is a command.

@@ -1,10 +1,10 @@
 //! The options to a request, the request to records.
 
 use fathom_analysis::limits::LimitJudged;
+use fathom_cost::METRICS;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
 use fathom_record::{Cause, Reason, Record};
 
-use crate::cost::table::METRICS;
 use crate::options::BenchOptions;
 use crate::stage::{Cut, Stage};
 use crate::{gate, records};

@@ -1,6 +1,7 @@
 //! From runs to records: one of each command, one of each ratio to the first command.
 
 use fathom_analysis::statistics::{median, median_interval};
+use fathom_cost::Timed;
 use fathom_measure::process::exit_text;
 use fathom_metric::{Measured, OwnMetric, Processes};
 use fathom_record::command::{self as facts, RATIO_METRIC};
@@ -11,7 +12,6 @@ use fathom_record::{
 };
 
 use crate::case::Case;
-use crate::cost::terms::{self, Timed};
 use crate::request::{BenchOutput, BenchSettings};
 use crate::stage::{Stage, StageRun};
 
@@ -72,7 +72,7 @@ pub(crate) fn records(
             facts,
             cost: stage.counted[at].as_ref().map(|counted| {
                 let timed: Vec<Timed> = runs.iter().map(StageRun::timed).collect();
-                terms::cost(counted, &timed, known)
+                fathom_cost::cost(counted, &timed, known)
             }),
             ..Measured::default()
         });

@@ -10,6 +10,7 @@ use std::sync::{Arc, Barrier};
 
 use fathom_analysis::core_state::{CoreStateConditions, CoreStates, Loop};
 use fathom_analysis::statistics::median;
+use fathom_cost::{Counted, Counts, Timed};
 use fathom_fileio::residency::{self, ResidencyState};
 use fathom_measure::disturbance::VisitCounters;
 use fathom_measure::process::exit_text;
@@ -23,8 +24,6 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::case::{BenchWork, Case};
 use crate::check::{open_input, program_path};
 use crate::child::{ChildError, ChildProgram, ChildUsage, Launcher, Surroundings};
-use crate::cost::count::Counts;
-use crate::cost::terms::{Counted, Timed};
 use crate::expected::{OUTPUT_MAX, difference, drain};
 use crate::hooks::{Hook, distinct};
 use crate::plan::{BenchPlan, is_wide};

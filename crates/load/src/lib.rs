@@ -6,12 +6,15 @@
 //!
 //! What limits the throughput: [`capacity`] measures what each resource gives, [`limit`] compares
 //! that with what the steps used, and [`dose`] proves it.
+//! [`cost`] says what a request should cost the server.
 
 mod capacities;
 mod capacity;
+mod congestion;
 mod content;
 mod control;
 mod control_error;
+mod cost;
 mod dose;
 pub mod engine;
 mod figures;
@@ -49,13 +52,13 @@ mod window;
 
 use fathom_metric::Command;
 
+pub use congestion::check_congestion;
 pub use control::{Control, ControlListing};
 pub use control_error::ControlError;
 pub use figures::{CacheChange, LoadTelemetry};
 pub use merge::MergeMember;
 pub use options::LoadOptions;
 pub use order::{LoadOrder, is_shared};
-pub use procedure::check_congestion;
 pub use share::Share;
 pub use target::token;
 

@@ -16,6 +16,7 @@ pub const ALL: &[&ByHand] = &[
     &RESPONSE_TIME,
     &BANDWIDTH,
     &SERVER_CPU_PER_REQUEST,
+    &SERVER_SYSTEM_PER_REQUEST,
     &SERVER_CPU_PER_GB,
     &CLIENT_CPU_PER_REQUEST,
     &CAPACITY,
@@ -150,6 +151,23 @@ pub static SERVER_CPU_PER_REQUEST: OfServer = without_model(About {
                 receiver's protocol work",
     pitfalls: &["at low load wake-ups dominate: compare steps near saturation"],
     requires: TELEMETRY,
+    ..BASE
+});
+
+pub static SERVER_SYSTEM_PER_REQUEST: OfServer = without_model(About {
+    id: "load.server.system_per_request",
+    title: "server system time per request",
+    timed: "with `--cost`: CPU time of the processes of a server on this machine, in a window of a \
+            second at the step with the highest throughput, ÷ requests completed; × the share of \
+            system time in their ticks",
+    not_timed: "a second window, in which ptrace(2) counts the operations: counts × prices of this \
+                host are the expected system time beside it",
+    pitfalls: &[
+        "the kernel divides CPU time by ticks: the interval is that of so many samples",
+        "a server that is slowed by the counting does less at once: an epoll wait that returns one \
+         event instead of many is an operation more for each request",
+    ],
+    requires: "a server on this machine that may be traced",
     ..BASE
 });
 

@@ -38,6 +38,8 @@ Examples:
   fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
   fathom load http://127.0.0.1:8001/ --pid auto   the bottleneck of a server here, such as nginx
+  fathom load http://127.0.0.1:8001/ --cost       what a request should cost that server, by its
+                                                system calls and page faults
   fathom load https://HOST/ --cacert ca.pem --fresh   a TLS handshake for each request
   fathom load https://HOST/api -d '{\"a\":1}' -T application/json   requests by POST
   fathom load http://localhost/ --unix-socket /run/app.sock   a server at a unix socket
@@ -181,6 +183,14 @@ pub struct LoadOptions {
     /// of it and its children [default: auto, if the address is of this machine].
     #[arg(long, value_name = "auto|PID", value_parser = which)]
     pub pid: Option<Which>,
+    /// Count the operations of a request: at the step with the highest throughput a server on this
+    /// machine is followed by ptrace(2) for a second, and what it should cost at this machine's
+    /// prices is printed beside its CPU time.
+    #[arg(long, conflicts_with_all = ["make", "find_max", "share"])]
+    pub cost: bool,
+    /// Measure the prices that have no result yet first (`fathom run`).
+    #[arg(long, requires = "cost")]
+    pub measure: bool,
     /// Exit with 3 if a step meets a condition, such as p99>50ms, errors>0.1% or throughput<500,
     /// with 5 if its interval includes the limit; several are separated by commas.
     #[arg(long, value_name = "CONDITIONS", value_parser = fail_if)]

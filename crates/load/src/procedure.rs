@@ -7,6 +7,7 @@ use fathom_analysis::limits;
 use fathom_analysis::load::{
     COMPLETIONS_NEEDED, MeasuredStep, Proof, SWEEPS, StepJudgement, WINDOWS,
 };
+use fathom_cost::METRICS;
 use fathom_http::Url;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::HostReader;
@@ -18,7 +19,9 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::capacity;
+use crate::congestion::check_congestion;
 use crate::content;
+use crate::cost;
 use crate::dose;
 use crate::engine::{Distribution, End, Outcome, Timing, Workload};
 use crate::find;
@@ -43,6 +46,14 @@ const TOKEN_CHARACTERS_MIN: usize = 22;
 impl Procedure for LoadOptions {
     fn asked(&self) -> String {
         self.target.clone()
+    }
+
+    fn prior_metrics(&self) -> &'static [&'static str] {
+        if self.cost { &METRICS } else { &[] }
+    }
+
+    fn measures_missing(&self) -> bool {
+        self.measure
     }
 
     fn calibrates(&self) -> bool {
@@ -71,12 +82,10 @@ impl Procedure for LoadOptions {
         if self.think_distribution != Distribution::Constant
             && self.all_cases().iter().all(|case| case.think.is_zero())
         {
-            let text = "--think-distribution: needs --think";
-            return Err(ProcedureError::usage(text));
+            return Err(ProcedureError::usage("--think-distribution: needs --think"));
         }
         if self.prove && self.closed().is_empty() {
-            let text = "--prove needs --clients: a closed loop";
-            return Err(ProcedureError::usage(text));
+            return Err(ProcedureError::usage("--prove needs --clients: a closed loop"));
         }
         self.urls.as_deref().map_or(Ok(()), check_pattern)?;
         self.check_descriptors()?;
@@ -104,6 +113,7 @@ impl Procedure for LoadOptions {
         };
         target.warnings.iter().for_each(|text| recorder.event(Event::Warning(text)));
         self.check_ports(&target, recorder)?;
+        let counted = self.cost.then(|| cost::find(self, &target)).transpose()?;
         recorder.set_seed(self.seed);
         target.far.iter().for_each(|far| recorder.add_far(far.clone()));
         let metrics =
@@ -119,8 +129,9 @@ impl Procedure for LoadOptions {
         let mut run = LoadRun {
             memory: LoadMemory { begun_ns, ..LoadMemory::default() },
             quota: HostReader::live().cpu_quota(),
-            all_ns: self.planned_ns(&target).iter().sum(),
+            all_ns: self.planned_ns(&target).iter().sum::<u64>() + self.cost_ns(),
             plan: self.fixed_plan(recorder.start_ns().unwrap_or(begun_ns)),
+            counted,
             ..LoadRun::new(self, target, watched)
         };
         // Of an open loop and of a share no limit is sought.
@@ -140,8 +151,9 @@ impl Procedure for LoadOptions {
             return ending;
         }
         for case in self.all_cases() {
-            run.case(case, recorder)?;
+            let ended = run.case(case, recorder);
             recorder.show();
+            ended?;
             if run.is_over(recorder) {
                 break;
             }
@@ -163,17 +175,6 @@ pub fn room_for(clients: u32) -> Result<(), u64> {
     }
     let raised = Rlimit { current: Some(needed), maximum: limit.maximum };
     setrlimit(Resource::Nofile, raised).map_err(|_| limit.maximum.unwrap_or(u64::MAX))
-}
-
-/// Refuses a congestion control that this kernel does not have.
-pub fn check_congestion(name: &str) -> Result<(), ProcedureError> {
-    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    let known = std::fs::read_to_string(path).unwrap_or_default();
-    if known.is_empty() || known.split_whitespace().any(|one| one == name) {
-        return Ok(());
-    }
-    let text = format!("--congestion {name}: available are {}", known.trim());
-    Err(ProcedureError::failed(text))
 }
 
 impl LoadOptions {
@@ -277,11 +278,13 @@ impl LoadOptions {
         let [sweeps_ns, capacities_ns, proofs_ns] = self.planned_ns(target);
         let seconds = |ns: u64| duration(ns as f64 / 1e9);
         let mut more = String::new();
-        if capacities_ns > 0 {
-            more += &format!(" + {} for capacities", seconds(capacities_ns));
-        }
-        if proofs_ns > 0 {
-            more += &format!(" + at most {} for added loads", seconds(proofs_ns));
+        let parts = [
+            (capacities_ns, "", "capacities"),
+            (proofs_ns, "at most ", "added loads"),
+            (self.cost_ns(), "", "counting"),
+        ];
+        for (ns, most, what) in parts.into_iter().filter(|(ns, ..)| *ns > 0) {
+            more += &format!(" + {most}{} for {what}", seconds(ns));
         }
         let open = self.all_cases().len() * self.open().len() * SWEEPS;
         if open > 0 {
@@ -392,6 +395,7 @@ impl LoadRun<'_> {
         let judged: Vec<StepJudgement> =
             steps.iter().map(|step| records::step(recorder, &shared, step)).collect();
         let params = shared.common();
+        let best = cost::best(&steps, &judged).map(|step| (step.clone(), shared.params(step)));
         self.has_numbers |= judged.iter().any(|step| step.shows());
         recorder.show();
         end?;
@@ -402,7 +406,8 @@ impl LoadRun<'_> {
         // What limits an open loop is its rate.
         let closed = steps.iter().map(|step| &step.measured).take_while(|step| !step.is_open);
         let closed: Vec<&MeasuredStep> = closed.collect();
-        self.limit(case, &closed, &judged[..closed.len()], &params, recorder)
+        self.limit(case, &closed, &judged[..closed.len()], &params, recorder)?;
+        self.cost(case, best, recorder)
     }
 
     /// What limits the throughput of a case.

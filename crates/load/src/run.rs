@@ -20,6 +20,7 @@ use crate::memory::LoadMemory;
 use crate::options::{LoadOptions, LoadVariant, ServerCache};
 use crate::readings::Readings;
 use crate::seconds::{Seconds, Watched};
+use crate::server::LocalServer;
 use crate::share::SharePlan;
 use crate::step::Step;
 use crate::target::{LOOPBACK, Target};
@@ -112,6 +113,8 @@ pub struct LoadRun<'l> {
     pub watched: Arc<Watched>,
     /// Of a share.
     pub plan: Option<SharePlan>,
+    /// The server whose operations are counted.
+    pub counted: Option<LocalServer>,
 }
 
 impl<'l> LoadRun<'l> {
@@ -132,6 +135,7 @@ impl<'l> LoadRun<'l> {
             has_left_requests: false,
             watched,
             plan: None,
+            counted: None,
         }
     }
 

@@ -80,6 +80,11 @@ impl LocalServer {
         self.tree.words()
     }
 
+    /// As they were when they were last looked at.
+    pub fn processes(&self) -> Vec<u32> {
+        self.tree.processes().collect()
+    }
+
     /// Looks at threads and sockets, if it is time to.
     pub fn look(&mut self) {
         let begun_ns = thread_cpu_ns();

@@ -78,6 +78,7 @@ static BATTERY: &[Entry] = &[
     Entry::Probe(&file::write_throughput::WriteThroughput),
     Entry::Probe(&file::small_files::CREATE),
     Entry::Probe(&file::small_files::DELETE),
+    Entry::Probe(&file::small_files::LIST),
     Entry::Probe(&file::small_files::FSYNC),
     Entry::Probe(&file::many_files::FilePath),
 ];

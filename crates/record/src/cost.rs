@@ -48,11 +48,13 @@ impl CostTime {
     }
 }
 
-/// What a command should cost in the kernel, and what it does.
+/// What a command should cost in the kernel, and what it does. Of a service all counts and times
+/// are those of so many requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Median wall time of the runs that were not counted.
+    /// Median wall time of the runs that were not counted; of a service the time in which it
+    /// completed as many requests without counting.
     pub wall_ns: f64,
     /// Measured user time of a run: the mean, with its 95 % interval.
     pub user: CostTime,
@@ -64,6 +66,9 @@ pub struct Cost {
     pub unexplained: CostTime,
     /// Wall time of the counted run ÷ that of the others.
     pub slowdown: f64,
+    /// Of a service that was counted while it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<CostService>,
     /// Counted operations with their prices, the largest time first; those without a price last.
     pub terms: Vec<CostTerm>,
     /// Time in system calls that wait, in the counted run, by what they wait for; of all threads.
@@ -99,6 +104,30 @@ pub struct CostTerm {
     /// The same work done in another way that was measured on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what_if: Option<CostWhatIf>,
+}
+
+/// A service that was counted while it answered requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CostService {
+    /// Its processes.
+    pub server: String,
+    /// Requests that were completed while it was counted.
+    pub requests: u64,
+    /// CPUs that it can use: those that it may use, at most one for each thread that works.
+    pub cpus: f64,
+    /// Requests a second of the same load in its usual windows, without counting.
+    pub throughput: f64,
+}
+
+impl Cost {
+    /// Requests a second that the CPUs of a service can answer, if each takes the measured user
+    /// time and the expected system time.
+    pub fn ceiling(&self) -> Option<f64> {
+        let service = self.service.as_ref()?;
+        let all_ns = self.user.ns + self.expected.ns;
+        (all_ns > 0.0).then(|| 1e9 * service.cpus * service.requests as f64 / all_ns)
+    }
 }
 
 /// The price of an operation, from results of this host.

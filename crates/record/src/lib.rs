@@ -51,7 +51,7 @@ pub mod verdict;
 
 pub use causes::causes;
 pub use condition::Condition;
-pub use cost::{Cost, CostPrice, CostTerm, CostTime, CostWait, CostWhatIf};
+pub use cost::{Cost, CostPrice, CostService, CostTerm, CostTime, CostWait, CostWhatIf};
 pub use counter::{Counter, Counters};
 pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, Turn};
 pub use diagnosis::{Diagnosis, Finding, Fix, Severity};

@@ -53,7 +53,8 @@ const WORDED_IN: &[&str] = &["report", "cli", "simulation"];
 const WITH_OPTIONS: &str = "crates/probes/src/file crates/probes/src/commands crates/bench \
                             crates/load crates/transfer crates/fetch crates/service crates/ui \
                             crates/far/src/process.rs \
-                            crates/far/src/protocol/error.rs crates/peers crates/import";
+                            crates/far/src/protocol/error.rs crates/cost/src/ptrace.rs \
+                            crates/peers crates/import";
 const COMMANDS: &str = "run file load transfer fetch bench doctor list explain show crosscheck \
                         compare fleet report ui serve history check export import store \
                         completions man worker far";

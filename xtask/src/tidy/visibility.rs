@@ -32,9 +32,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "record", "transfer",
         ],
     ),
-    ("bench", &["analysis", "fileio", "measure", "metric", "record"]),
+    ("bench", &["analysis", "cost", "fileio", "measure", "metric", "record"]),
+    ("cost", &["analysis", "measure", "record"]),
     ("http", &["measure"]),
-    ("load", &["analysis", "fileio", "http", "measure", "metric", "record", "service"]),
+    ("load", &["analysis", "cost", "fileio", "http", "measure", "metric", "record", "service"]),
     ("fetch", &["fileio", "http", "load", "measure", "metric", "paths", "record"]),
     ("lab", &["analysis", "far", "fleet", "measure", "record"]),
 ];

@@ -40,6 +40,7 @@ mod laboratory;
 mod latest;
 mod limits;
 mod load;
+mod load_cost;
 mod load_limits;
 mod load_live;
 mod manifest;

@@ -105,7 +105,7 @@ impl<'s> RecordContext<'s> {
         self.common.clone()
     }
 
-    pub(super) fn params(&self, step: &Step) -> Params {
+    pub fn params(&self, step: &Step) -> Params {
         let mut common = self.common();
         match step.rate {
             Some(rate) => {

@@ -1,8 +1,9 @@
-//! file.create, file.delete and file.fsync: small named files in the folder of the run.
+//! file.create, file.delete, file.list and file.fsync: small named files in the folder of the run.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -19,6 +20,7 @@ use crate::prelude::*;
 /// One operation on small files.
 pub struct SmallFileMetric {
     about: &'static About,
+    sizes: &'static [i64],
     /// Files of a set.
     count: usize,
     cost_ns: f64,
@@ -30,6 +32,7 @@ pub struct SmallFileMetric {
 
 pub static CREATE: SmallFileMetric = SmallFileMetric {
     about: &CREATE_ABOUT,
+    sizes: &SMALL_BYTES,
     count: SET,
     cost_ns: 15e6,
     check: ("files", "64 files of the right size after each pass"),
@@ -48,6 +51,7 @@ pub static CREATE: SmallFileMetric = SmallFileMetric {
 };
 pub static DELETE: SmallFileMetric = SmallFileMetric {
     about: &DELETE_ABOUT,
+    sizes: &SMALL_BYTES,
     count: SET,
     cost_ns: 15e6,
     check: ("files", "0 of 64 files left after each pass"),
@@ -63,8 +67,35 @@ pub static DELETE: SmallFileMetric = SmallFileMetric {
         }
     },
 };
+pub static LIST: SmallFileMetric = SmallFileMetric {
+    about: &LIST_ABOUT,
+    sizes: &[0],
+    count: SET,
+    cost_ns: 15e6,
+    check: ("names", "64 names, besides those of the folder and its parent, in each pass"),
+    operation: |set, clock| {
+        set.create()?;
+        let folder = set.paths[0].parent().map(File::open).and_then(io::Result::ok);
+        let folder = folder.ok_or_else(|| failed("open the folder", Errno::NOENT))?;
+        let mut buffer = vec![0_u8; LIST_BUFFER];
+        let mut read = || {
+            let (fd, to) = (folder.as_raw_fd(), buffer.as_mut_ptr());
+            // SAFETY: the kernel writes at most the length of the buffer to it.
+            unsafe { libc::syscall(libc::SYS_getdents64, fd, to, LIST_BUFFER) }
+        };
+        let start = clock.start();
+        let (first, end) = (read(), read());
+        let stop = clock.stop();
+        let names = names(&buffer[..usize::try_from(first).unwrap_or(0)]);
+        if names != set.paths.len() + 2 || end != 0 {
+            return Err(SamplerFault::WrongWork(format!("{names} names were read, then {end}")));
+        }
+        Ok(clock.ns(start, stop) / set.paths.len() as f64)
+    },
+};
 pub static FSYNC: SmallFileMetric = SmallFileMetric {
     about: &FSYNC_ABOUT,
+    sizes: &SMALL_BYTES,
     count: 1,
     cost_ns: 16e6,
     check: ("written", "no dirty page after each fsync, by cachestat where available"),
@@ -78,6 +109,22 @@ pub static FSYNC: SmallFileMetric = SmallFileMetric {
 
 /// Files of a set, but for file.fsync.
 const SET: usize = 64;
+
+/// As of the C library.
+const LIST_BUFFER: usize = 32 << 10;
+/// Where the length of an entry of getdents64(2) is.
+const ENTRY_LENGTH: std::ops::Range<usize> = 16..18;
+
+/// Names in a buffer of getdents64(2).
+fn names(mut entries: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some(length) = entries.get(ENTRY_LENGTH) {
+        let length = usize::from(u16::from_ne_bytes([length[0], length[1]]));
+        let Some(rest) = entries.get(length.max(1)..) else { break };
+        (entries, count) = (rest, count + 1);
+    }
+    count
+}
 
 /// Passes whose files stay until the visit ends: all, but for those of the trimmed protocol.
 const KEPT: usize = 32;
@@ -127,6 +174,26 @@ static DELETE_ABOUT: About = About {
     ..super::OF_RUNS
 };
 
+static LIST_ABOUT: About = About {
+    id: "file.list",
+    title: "folder listing",
+    timed: "reading the 64 names of a folder by getdents64(2), once, and the call that finds the \
+            end; divided by 64",
+    not_timed: "creating the files, just before, which leaves the folder in memory; opening the \
+                folder",
+    model: "a bound: 64 names take two system calls, ≥ 2 × os.syscall{call=getppid} ÷ 64. No \
+            value: what a name takes depends on the file system",
+    source: "Linux fs/readdir.c: filldir64 copies each name; fs/ext4/dir.c: ext4_readdir",
+    pitfalls: &[
+        "the names are read once: a second time the file system may have them sorted",
+        "large folders are read in several calls, each of up to 32 KiB of names",
+        "the names are counted after each pass",
+    ],
+    parameters: &[Parameter::new("bytes", "0", "of each file")],
+    disk: Some(MetricDisk { large: 0, own: SET as u64 * ALL_SIZES }),
+    ..super::OF_RUNS
+};
+
 static FSYNC_ABOUT: About = About {
     id: "file.fsync",
     title: "small file write and fsync",
@@ -155,7 +222,7 @@ metric!(SmallFileMetric.about);
 impl Probe for SmallFileMetric {
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<ProbeCase> {
         let case = |bytes| ProbeCase { params: Params::one("bytes", bytes), cost_ns: self.cost_ns };
-        SMALL_BYTES.map(case).into()
+        self.sizes.iter().copied().map(case).collect()
     }
 
     fn predict(&self, case: &ProbeCase, _: &Host, known: &Inputs<'_>) -> Model {
@@ -167,6 +234,9 @@ impl Probe for SmallFileMetric {
             ("file.delete", _) => {
                 let source = "the same entry and exit, plus lookup and removal of the name";
                 at_least_getppid(1.0, source, known)
+            }
+            ("file.list", _) => {
+                at_least_getppid(2.0 / SET as f64, "two system calls for 64 names", known)
             }
             (_, Some(0)) => {
                 at_least_getppid(1.0, "the same entry and exit, plus the file system", known)

@@ -26,6 +26,7 @@ fn every_case_makes_its_checks_and_leaves_no_file() {
         (&call::FileCall, &["in memory", "content"]),
         (&small_files::CREATE, &["files"]),
         (&small_files::DELETE, &["files"]),
+        (&small_files::LIST, &["names"]),
         (&small_files::FSYNC, &["written"]),
         (&many_files::FilePath, &["files"]),
     ];

@@ -1,8 +1,8 @@
-//! What a command should cost: the sentence that concludes, and counts × prices beside the measured
-//! system time.
+//! What a command, or a request of a service, should cost: the sentence that concludes, and counts
+//! × prices beside the measured system time.
 
-use fathom_record::quantity::{counted, percent, quantity_within};
-use fathom_record::{Cost, CostTerm, CostTime, Record, Unit};
+use fathom_record::quantity::{bare, counted, percent, quantity_within};
+use fathom_record::{Cost, CostService, CostTerm, CostTime, Record, Unit};
 
 use super::table::{Column, rows};
 use crate::wrap::{capitalised, glued, wrapped};
@@ -32,8 +32,28 @@ fn half(of: CostTime) -> String {
     time(of.half_width_ns())
 }
 
-/// Where the time of a command goes, in one sentence.
+/// The times of one request of a service; of a command all.
+fn of_one(cost: &Cost) -> (Cost, f64) {
+    let Some(service) = &cost.service else { return (cost.clone(), 1.0) };
+    let requests = service.requests.max(1) as f64;
+    let each = |time: CostTime| time.times(1.0 / requests);
+    let mut one = Cost { wall_ns: cost.wall_ns / requests, ..cost.clone() };
+    for time in [&mut one.user, &mut one.system, &mut one.expected, &mut one.unexplained] {
+        *time = each(*time);
+    }
+    for term in &mut one.terms {
+        term.time = term.time.map(each);
+        term.what_if.iter_mut().for_each(|other| other.time = each(other.time));
+    }
+    // All threads of it wait together, most of them for requests.
+    one.waits.clear();
+    one.service = Some(CostService { requests: 1, ..service.clone() });
+    (one, requests)
+}
+
+/// Where the time of a command or of a request goes, in one sentence.
 pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
+    let (cost, _) = &of_one(cost);
     let cpu_ns = cost.user.ns + cost.system.ns;
     let share = |ns: f64| glued(&percent(ns / cpu_ns));
     let [wall, user, system] = [cost.wall_ns, cost.user.ns, cost.system.ns].map(time);
@@ -45,6 +65,21 @@ pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
         format!("{} should take {}{better}", term.operation, time(expected.ns))
     });
     let largest = largest.unwrap_or_else(|| "no price is known".to_owned());
+    if let Some(service) = &cost.service {
+        let kernel = match cost.user.ns >= DOMINATES * cpu_ns {
+            true => {
+                format!("{} of it user time: the kernel is not the problem", share(cost.user.ns))
+            }
+            false => format!("{} of it in the kernel", share(cost.system.ns)),
+        };
+        let [cpu, expected] = [cpu_ns, cost.expected.ns].map(time);
+        let half = half(cost.expected);
+        return format!(
+            "A request takes {cpu} of CPU time of {}, {kernel} ({system}, expected {expected} ± \
+             {half}); {largest}.",
+            service.server
+        );
+    }
     match cpu_ns {
         ..=0.0 => format!("{name}: too short for a CPU time."),
         _ if cpu_ns < WAITS * cost.wall_ns => {
@@ -78,6 +113,11 @@ pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
 /// The terms of a command, largest first, and what they rest on.
 pub(super) fn group(name: &str, record: &Record, width: usize) -> String {
     let Some(cost) = &record.cost else { return String::new() };
+    let (cost, requests) = &of_one(cost);
+    let count = |number: u64| match cost.service {
+        Some(_) => bare(number as f64 / requests),
+        None => count(number),
+    };
     let mut lines: Vec<[String; 5]> = Vec::new();
     let line = |name: &str, of: CostTime| {
         [name.to_owned(), String::new(), String::new(), time(of.ns), half(of)]
@@ -111,8 +151,12 @@ pub(super) fn group(name: &str, record: &Record, width: usize) -> String {
         Column::new("±", cells(4)),
     ];
     let notes =
-        [what_ifs(cost), without_price(cost), missing(cost), waits(cost), Some(limits(cost))];
-    let notes = notes.into_iter().flatten().map(|note| wrapped(&note, width, "", "  "));
+        [what_ifs(cost), without_price(cost, &count), missing(cost), ceiling(cost), waits(cost)];
+    let notes = notes
+        .into_iter()
+        .flatten()
+        .chain([limits(cost)])
+        .map(|note| wrapped(&note, width, "", "  "));
     rows(&columns) + &notes.collect::<String>()
 }
 
@@ -156,7 +200,7 @@ fn what_ifs(cost: &Cost) -> Option<String> {
     (!texts.is_empty()).then(|| format!("what if, as measured here: {}", texts.join("; ")))
 }
 
-fn without_price(cost: &Cost) -> Option<String> {
+fn without_price(cost: &Cost, count: &dyn Fn(u64) -> String) -> Option<String> {
     let mut of_kind: Vec<(u64, &str)> = Vec::new();
     for term in cost.terms.iter().filter(|term| term.time.is_none()) {
         match of_kind.iter_mut().find(|(_, operation)| *operation == term.operation) {
@@ -196,9 +240,27 @@ fn waits(cost: &Cost) -> Option<String> {
     (!texts.is_empty()).then(|| format!("in calls that wait: {}", texts.join(", ")))
 }
 
+/// How many requests the prices allow, beside what was measured. Without some prices it would be
+/// too many.
+fn ceiling(cost: &Cost) -> Option<String> {
+    let service = cost.service.as_ref().filter(|_| cost.missing.is_empty())?;
+    let most = cost.ceiling()?;
+    let cpus = counted(service.cpus.round().max(1.0) as usize, "CPU");
+    let share = glued(&percent(service.throughput / most));
+    let [most, measured] = [most, service.throughput].map(bare);
+    Some(format!(
+        "ceiling by these prices and the user time, on {cpus}: {most} requests/s; measured: \
+         {measured} ({share})"
+    ))
+}
+
 /// What counting changed, and what cannot be counted.
 fn limits(cost: &Cost) -> String {
     let slow = match cost.slowdown {
+        slow if cost.service.is_some() => {
+            let [with, without] = [slow, 1.0].map(|slow| bare(1e9 / cost.wall_ns / slow));
+            format!("counting: {with} requests/s, {without} just before")
+        }
         SLOW.. => format!("counting: {:.1} × as long as without", cost.slowdown),
         _ => "counting: as long as without".to_owned(),
     };
@@ -274,6 +336,33 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("(huge pages: 3.0"), "{text}");
+    }
+
+    #[test]
+    fn service_is_shown_by_request_with_its_ceiling() {
+        let (server, requests) = ("nginx (PID 7)".to_owned(), 1000);
+        let service = CostService { server, requests, cpus: 1.0, throughput: 2000.0 };
+        let missing = Vec::new();
+        let cost = Cost { user: ms(51.0), service: Some(service), missing, ..cost() };
+        let text = conclusion("", &cost).replace('\u{a0}', " ");
+        let begins = "A request takes 202 µs of CPU time of nginx (PID 7), 75 % of it in the \
+                      kernel (151 µs, expected 131 µs ± 13.1 µs); page fault, anonymous should \
+                      take 98.0 µs";
+        assert!(text.starts_with(begins), "{text}");
+        let record = Record { cost: Some(cost), ..Record::default() };
+        let text = group("a request", &record, 80).replace('\u{a0}', " ");
+        let words = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+        for part in [
+            "kernel time of a request count",
+            "page fault, anonymous 41.2 2.38 µs 98.0 µs",
+            "without a price: 0.00300 other calls",
+            // 1 ÷ (51 + 131 µs).
+            "on 1 CPU: 5495 requests/s; measured: 2000 (36 %)",
+            "counting: 714 requests/s, 2427 just before; not counted: vDSO calls",
+        ] {
+            assert!(words.contains(part), "{part}\n{text}");
+        }
+        assert!(!words.contains("in calls that wait"), "{text}");
     }
 
     #[test]

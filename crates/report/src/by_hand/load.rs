@@ -18,7 +18,7 @@ pub(super) use self::answer::answer;
 pub(super) use self::limit::capacities;
 pub(crate) use self::questions::questions;
 use super::table::{Column, fit, legend, rows};
-use super::{fact_words, facts};
+use super::{cost, fact_words, facts};
 use crate::case::{case, counted};
 use crate::counts::cause_words;
 use crate::distinct::distinct;
@@ -30,6 +30,8 @@ use crate::wrap::{glued, wrapped};
 const THROUGHPUT: &str = "load.throughput";
 const RESPONSE_TIME: &str = "load.response_time";
 const BANDWIDTH: &str = "load.bandwidth";
+/// With the operations of a request.
+const SYSTEM: &str = "load.server.system_per_request";
 /// Width of a time.
 const TIME: usize = 7;
 const MB: f64 = 1e6;
@@ -71,6 +73,10 @@ pub(super) fn group(records: &[Record], earlier: &[Record], width: usize) -> Str
     }
     for bottleneck in of(limit::BOTTLENECK) {
         text += &limit::limit(bottleneck, records, earlier, width);
+    }
+    for counted in of(SYSTEM) {
+        let at = names_of(std::iter::once(counted));
+        text += &format!("\n{}", cost::group(&format!("a request, {at}"), counted, width));
     }
     // Memory is in the last group; without it the cases of a group stand beside each other.
     let memory = memory(records, width);

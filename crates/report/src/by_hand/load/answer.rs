@@ -4,11 +4,11 @@ use fathom_record::load_facts::SERVER_CPU;
 use fathom_record::quantity::{bare, percent};
 use fathom_record::{Cause, ParamValue, Params, Record, State, Summary};
 
-use super::super::ByHandAnswer;
+use super::super::{ByHandAnswer, cost};
 use super::limit::{BOTTLENECK, Conclusion, conclusion};
 use super::open::{MAX_RATE, case_of, highest_held, is_of_others, is_open, was_completed};
 use super::{
-    ERRORS_MAX, THROUGHPUT, best, by_case, names_of, quantile_of, rate_of, throughput, time,
+    ERRORS_MAX, SYSTEM, THROUGHPUT, best, by_case, names_of, quantile_of, rate_of, throughput, time,
 };
 use crate::case::counted;
 use crate::findings::sentence;
@@ -39,6 +39,9 @@ pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
         if !rates.is_empty() && of(MAX_RATE).next().is_none() {
             answer.next.push("`--find-max` finds the highest rate".to_owned());
         }
+        let counted = of(SYSTEM).find(|one| case_of(one) == params);
+        let counted = counted.and_then(|one| one.cost.as_ref());
+        sentences.extend(counted.map(|it| cost::conclusion("", it)));
         let name = own_name(&params, &all);
         let name = if several { format!("{name}: ") } else { String::new() };
         answer.sentences.push(name + &sentences.join(" "));

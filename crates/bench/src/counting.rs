@@ -1,5 +1,7 @@
 //! Known counts: programs of ours do so many operations, and exactly so many are counted.
 
+mod work;
+
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -7,11 +9,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use fathom_cost::{Counts, FaultKind, Operation, Place, Tally, Wait};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-use super::count::{Counts, FaultKind, Operation, Place, Tally, Wait};
-use super::work::NAME;
+use self::work::NAME;
 use crate::child::{ChildError, ChildProgram, ChildUsage, Launcher, Surroundings};
 
 const NO_RANDOM_ADDRESSES: libc::c_ulong = 0x004_0000;
@@ -390,6 +392,34 @@ fn program_of_32_bits_is_refused_by_name() {
         }
     };
     assert!(text.starts_with("cannot be counted: ") && text.contains("32-bit"), "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn service_with_32_bit_calls_is_refused_and_runs_on() {
+    use std::os::unix::fs::PermissionsExt as _;
+    // mov eax, 20 (getpid); int 0x80; again.
+    let code = [0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("old");
+    std::fs::write(&path, elf(&code)).expect("a file");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a file");
+    let mut child = std::process::Command::new(&path).spawn().expect("it starts");
+    let status = format!("/proc/{}/status", child.id());
+    let is_free =
+        || std::fs::read_to_string(&status).unwrap_or_default().contains("TracerPid:\t0\n");
+    let counting = fathom_cost::Counting::attach(vec![child.id()], || 0);
+    while counting.is_ok() && !is_free() && Path::new(&status).exists() {
+        std::thread::yield_now();
+    }
+    let refused = counting.and_then(|it| it.end().map(drop));
+    let runs_on = child.try_wait().expect("a child").is_none();
+    let _ = child.kill().and_then(|()| child.wait());
+    match refused {
+        Err(why) if why.contains("32-bit") => assert!(runs_on, "{why}"),
+        // Without that interface it ends by a signal.
+        other => assert!(!runs_on, "{other:?}"),
+    }
 }
 
 /// A static program of these instructions.

@@ -58,6 +58,7 @@ use Operation::{Read, Write};
 use Part::{Rate, Time};
 
 const SWITCH: &str = "os.switch.process{set_bytes=0}";
+const GETPPID: &str = "os.syscall{call=getppid}";
 const JOIN: &str = "os.thread.create_join";
 const EXEC: &str = "os.process.vfork_exec{part=total}";
 const KIB: f64 = 1024.0;
@@ -100,7 +101,7 @@ const fn process(operation: Operation, points: &'static [Point]) -> Row {
     Row { operation, points, below: 0.3, above: 0.5, alternative: None }
 }
 
-pub(super) const ENTRY: &[Point] = &[at(0.0, &[Time(1.0, "os.syscall{call=getppid}")])];
+pub(super) const ENTRY: &[Point] = &[at(0.0, &[Time(1.0, GETPPID)])];
 
 const PIPE: &[Point] = &[
     at(1.0, &[Time(0.25, "os.pipe.rtt{calls=bare}"), Time(-0.5, SWITCH)]),
@@ -182,6 +183,14 @@ pub(super) const TABLE: &[Row] = &[
     path(Operation::Stat, &[at(0.0, &[Time(1.0, "file.path{call=stat}")])]),
     call(Operation::Fstat, &[at(0.0, &[Time(1.0, "os.syscall{call=fstat}")])]),
     call(Operation::Seek, &[at(0.0, &[Time(1.0, "file.call{call=lseek}")])]),
+    // The second call of the metric finds the end; its 66 names have 24 bytes each.
+    call(
+        Operation::List,
+        &[
+            at(0.0, &[Time(1.0, GETPPID)]),
+            at(66.0 * 24.0, &[Time(64.0, "file.list{bytes=0}"), Time(-1.0, GETPPID)]),
+        ],
+    ),
     call(Operation::Delete, &[at(0.0, &[Time(1.0, "file.delete{bytes=0}")])]),
     // A lock and its release are two calls.
     call(Operation::Lock, &[at(0.0, &[Time(0.5, "os.file_lock{kind=flock}")])]),
@@ -310,12 +319,12 @@ fn metric_of(result: &'static str) -> &'static str {
     result.split('{').next().unwrap_or(result)
 }
 
-pub(crate) fn results() -> impl Iterator<Item = &'static str> {
+pub fn results() -> impl Iterator<Item = &'static str> {
     TABLE.iter().flat_map(Row::parts).map(Part::result)
 }
 
 /// The operations whose price has a part of a metric, in words.
-pub(crate) fn operations_of(metric: &str) -> Vec<String> {
+pub fn operations_of(metric: &str) -> Vec<String> {
     let has = |row: &&Row| {
         let mut parts = row.points.iter().flat_map(|point| point.parts);
         parts.any(|part| metric_of(part.result()) == metric)
@@ -324,7 +333,7 @@ pub(crate) fn operations_of(metric: &str) -> Vec<String> {
 }
 
 /// The metrics that prices are made of.
-pub(crate) static METRICS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+pub static METRICS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut all: Vec<&str> = results().map(metric_of).collect();
     all.sort_unstable();
     all.dedup();

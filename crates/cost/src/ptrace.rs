@@ -2,6 +2,7 @@
 
 use std::io::Error;
 use std::mem::size_of;
+use std::os::unix::fs::MetadataExt as _;
 
 use libc::{c_int, c_long, c_void, pid_t};
 
@@ -52,16 +53,16 @@ fn request(request: c_int, pid: pid_t, address: usize, data: usize) -> Result<c_
     }
 }
 
-/// Attaches without stopping. All that it creates is followed from the first instruction on, and
-/// nothing of it outlives this process.
-pub(super) fn seize(pid: pid_t) -> Result<(), Error> {
+/// Attaches without stopping. All that it creates is followed from the first instruction on. What
+/// was started to be counted does not outlive this process.
+pub(super) fn seize(pid: pid_t, is_own: bool) -> Result<(), Error> {
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACEFORK
         | libc::PTRACE_O_TRACEVFORK
         | libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEEXEC
         | libc::PTRACE_O_TRACEEXIT
-        | libc::PTRACE_O_EXITKILL;
+        | if is_own { libc::PTRACE_O_EXITKILL } else { 0 };
     request(libc::PTRACE_SEIZE as c_int, pid, 0, options as usize).map(drop)
 }
 
@@ -112,15 +113,43 @@ pub(super) fn call_stop(pid: pid_t) -> Result<CallStop, Error> {
     })
 }
 
-/// Why a process of this user cannot be traced, and what to do.
-pub(super) fn obstacle(error: &Error) -> String {
+/// Who may trace whom, as Yama restricts it.
+const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+
+/// Why a child cannot be traced, or a process that runs already, and what to do.
+pub(super) fn obstacle(error: &Error, running: Option<pid_t>) -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let status = read("/proc/self/status");
-    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
-    let is_traced = tracer.is_some_and(|pid| pid.trim() != "0");
-    let reason = match read("/proc/sys/kernel/yama/ptrace_scope").trim() {
+    let scope = read(SCOPE);
+    let own = rustix::process::geteuid().as_raw();
+    let user = |process: &str| std::fs::metadata(format!("/proc/{process}")).map(|it| it.uid());
+    let tracer = |process: &str| {
+        let status = read(&format!("/proc/{process}/status"));
+        let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+        tracer.map(|pid| pid.trim().to_owned()).filter(|pid| pid != "0")
+    };
+    let of_running =
+        running.filter(|_| error.raw_os_error() == Some(libc::EPERM)).and_then(|pid| {
+            let pid = pid.to_string();
+            match (tracer(&pid), user(&pid)) {
+            (Some(by), _) => Some(format!("PID {by} traces PID {pid} already; end that first")),
+            _ if own == 0 => None,
+            (_, Ok(server)) if server != own => {
+                Some(format!("PID {pid} is another user's; run this as root"))
+            }
+            _ if scope.trim() == "1" => Some(
+                "kernel.yama.ptrace_scope is 1, which allows it for children only; run this as \
+                 root, or `sysctl kernel.yama.ptrace_scope=0`"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+        });
+    let reason = match scope.trim() {
         _ if error.raw_os_error() != Some(libc::EPERM) => error.to_string(),
-        _ if is_traced => "another program traces this one; run it without strace".to_owned(),
+        _ if let Some(reason) = of_running => reason,
+        _ if tracer("self").is_some() => {
+            "another program traces this one; run it without strace".to_owned()
+        }
         "3" => "kernel.yama.ptrace_scope is 3 until the next start; set it to 1 then".to_owned(),
         "2" => "kernel.yama.ptrace_scope is 2; `sysctl kernel.yama.ptrace_scope=1`".to_owned(),
         _ => "a container or its seccomp filter forbids it; start it with --cap-add SYS_PTRACE"

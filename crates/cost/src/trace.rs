@@ -25,7 +25,7 @@ const RELEASE_STOPS_MAX: usize = 100_000;
 
 /// Why a run was not followed to its end.
 #[derive(Debug)]
-pub(crate) enum TraceError {
+pub enum TraceError {
     /// In words, with what to do.
     Refused(String),
     Wait(Error),
@@ -34,26 +34,26 @@ pub(crate) enum TraceError {
 }
 
 /// A run that was followed to its end, which is reaped.
-pub(crate) struct Traced {
-    pub(crate) status: ExitStatus,
-    pub(crate) used: libc::rusage,
-    pub(crate) counts: Counts,
-    pub(crate) ended_ns: u64,
+pub struct Traced {
+    pub status: ExitStatus,
+    pub used: libc::rusage,
+    pub counts: Counts,
+    pub ended_ns: u64,
 }
 
 /// Attaches to a child that waits before its exec.
 ///
 /// # Errors
 /// Why it is not permitted, and what to do.
-pub(crate) fn attach(root: pid_t) -> Result<(), TraceError> {
-    ptrace::seize(root).map_err(|error| TraceError::Refused(ptrace::obstacle(&error)))
+pub fn attach(root: pid_t) -> Result<(), TraceError> {
+    ptrace::seize(root, true).map_err(|error| TraceError::Refused(ptrace::obstacle(&error, None)))
 }
 
 /// Follows an attached child to its end.
 ///
 /// # Errors
 /// If the run cannot be counted, exceeds its time, or `stop` is set. It is killed and reaped then.
-pub(crate) fn follow(root: pid_t, limit_ns: u64, stop: &AtomicBool) -> Result<Traced, TraceError> {
+pub fn follow(root: pid_t, limit_ns: u64, stop: &AtomicBool) -> Result<Traced, TraceError> {
     let until_ns = monotonic_raw_ns().saturating_add(limit_ns);
     let (has_ended, is_late) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut trace = Trace { root, ..Trace::default() };
@@ -78,7 +78,7 @@ pub(crate) fn follow(root: pid_t, limit_ns: u64, stop: &AtomicBool) -> Result<Tr
         ended
     });
     let reaped = trace.reap();
-    trace.release();
+    trace.release(u64::MAX);
     if is_late.load(Ordering::Acquire) {
         return Err(match stop.load(Ordering::Relaxed) {
             true => TraceError::Stopped,
@@ -90,17 +90,21 @@ pub(crate) fn follow(root: pid_t, limit_ns: u64, stop: &AtomicBool) -> Result<Tr
     Ok(Traced { status, used, counts: trace.watch.counts, ended_ns })
 }
 
+/// Those that are followed by the calling thread.
 #[derive(Debug, Default)]
-struct Trace {
+pub(super) struct Trace {
     root: pid_t,
-    watch: Watch,
+    pub(super) watch: Watch,
+    /// A program that one of them executes is not followed: without the right to trace it, the
+    /// kernel would deny it the privileges of its file.
+    releases_exec: bool,
     /// New ones at their first stop, whose parents did not yet report them.
     early: Vec<pid_t>,
     /// Those that parents reported, before their first stop.
     announced: BTreeMap<pid_t, (pid_t, Birth)>,
 }
 
-enum Next {
+pub(super) enum Next {
     /// A traced thread and its status.
     Change((pid_t, c_int)),
     /// It is not reaped yet, so that its id stays its own.
@@ -109,6 +113,10 @@ enum Next {
 }
 
 impl Trace {
+    pub(super) fn of_service(releases_exec: bool) -> Self {
+        Self { releases_exec, ..Self::default() }
+    }
+
     /// Until the first process ends, which is not reaped then. Returns when. If the run cannot be
     /// counted or is late, all of it is killed.
     fn until_end(&mut self, is_late: &AtomicBool) -> Result<u64, TraceError> {
@@ -133,7 +141,7 @@ impl Trace {
         failed.map_or(Ok(ended_ns), Err)
     }
 
-    fn handle(&mut self, (thread, status): (pid_t, c_int)) -> Result<(), TraceError> {
+    pub(super) fn handle(&mut self, (thread, status): (pid_t, c_int)) -> Result<(), TraceError> {
         if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
             self.gone(thread);
             return Ok(());
@@ -185,10 +193,20 @@ impl Trace {
             _ => TraceError::Refused(format!("ptrace: {error}")),
         };
         match ptrace::call_stop(thread).map_err(old)? {
+            CallStop::Entry { number, .. }
+                if self.releases_exec
+                    && [libc::SYS_execve, libc::SYS_execveat].contains(&number) =>
+            {
+                ptrace::detach(thread, 0);
+                self.watch.counts.uncounted.insert("programs that it executes");
+                self.watch.gone(thread);
+            }
             CallStop::Entry { number, arguments } => self.watch.enters(thread, number, arguments),
             CallStop::Exit { result } => self.watch.leaves(thread, result),
             CallStop::None => {}
             CallStop::Foreign => {
+                // A service runs on.
+                ptrace::resume(thread, 0);
                 let program = executable(thread).unwrap_or_else(|| "a program of it".to_owned());
                 return Err(TraceError::Refused(format!(
                     "{program} makes 32-bit system calls; only those of this program's \
@@ -244,8 +262,9 @@ impl Trace {
         reaped
     }
 
-    /// What is left runs on without a tracer.
-    fn release(&mut self) {
+    /// What is left runs on without a tracer. What has not stopped by `until_ns` is released with
+    /// the end of this thread.
+    pub(super) fn release(&mut self, until_ns: u64) {
         for (thread, _) in self.watch.threads() {
             ptrace::interrupt(thread);
         }
@@ -253,7 +272,8 @@ impl Trace {
             ptrace::detach(child, 0);
         }
         for _ in 0..RELEASE_STOPS_MAX {
-            if self.watch.is_empty() && self.announced.is_empty() {
+            let is_all = self.watch.is_empty() && self.announced.is_empty();
+            if is_all || monotonic_raw_ns() >= until_ns {
                 return;
             }
             let (thread, status) = match next_change(0) {
@@ -283,7 +303,7 @@ impl Trace {
 }
 
 /// Waits for a change of a thread that this one traces, or of its child.
-fn next_change(root: pid_t) -> Result<Next, Error> {
+pub(super) fn next_change(root: pid_t) -> Result<Next, Error> {
     // SAFETY: a zeroed structure is valid, and both calls write to it or to `status` only.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
@@ -304,7 +324,7 @@ fn next_change(root: pid_t) -> Result<Next, Error> {
     }
 }
 
-pub(crate) fn reap(child: libc::pid_t) -> Result<(ExitStatus, libc::rusage), Error> {
+pub fn reap(child: libc::pid_t) -> Result<(ExitStatus, libc::rusage), Error> {
     let mut status = 0;
     // SAFETY: an all-zero `rusage` is valid, and both pointers are to writable memory.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
@@ -324,7 +344,7 @@ fn is_stop(signal: c_int) -> bool {
     [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
 }
 
-fn executable(process: pid_t) -> Option<String> {
+pub(super) fn executable(process: pid_t) -> Option<String> {
     Some(std::fs::read_link(format!("/proc/{process}/exe")).ok()?.display().to_string())
 }
 
@@ -353,7 +373,7 @@ fn parent_of(thread: pid_t) -> Option<pid_t> {
     status_field(thread, "PPid:")
 }
 
-fn status_field(thread: pid_t, name: &str) -> Option<pid_t> {
+pub(super) fn status_field(thread: pid_t, name: &str) -> Option<pid_t> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }

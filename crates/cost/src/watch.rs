@@ -70,6 +70,36 @@ impl Watch {
         self.processes.insert(root, WatchedProcess { threads: 1, ..WatchedProcess::default() });
     }
 
+    /// A thread of a process that runs already.
+    pub(super) fn attached(&mut self, process: pid_t, thread: pid_t) {
+        self.threads.insert(thread, WatchedThread { process, begun: None });
+        self.processes.entry(process).or_default().threads += 1;
+    }
+
+    /// Counts from here on.
+    pub(super) fn restart(&mut self) {
+        self.counts = Counts::default();
+        self.begun_ns = wall_ns().saturating_sub(TICK_NS);
+        for (process, of) in &mut self.processes {
+            of.space = AddressSpace {
+                pages: Pages::read(*process).unwrap_or_default(),
+                faults: Faults::read(*process).unwrap_or_default(),
+                is_forked: false,
+            };
+        }
+    }
+
+    /// What was counted, while the processes run on.
+    pub(super) fn counted(&mut self) -> Counts {
+        for (process, of) in self.processes.clone() {
+            if let Some((pages, faults)) = Pages::read(process).zip(Faults::read(process)) {
+                let kept = if of.shares { 0 } else { pages.since(of.space.pages) };
+                self.end_space(of.space, (pages, kept), faults, of.shares);
+            }
+        }
+        std::mem::take(&mut self.counts)
+    }
+
     pub(super) fn is_known(&self, thread: pid_t) -> bool {
         self.threads.contains_key(&thread)
     }
@@ -132,7 +162,7 @@ impl Watch {
             is_forked: false,
         };
         if let Some((pages, faults)) = before {
-            self.end_space(space, pages, faults, shares);
+            self.end_space(space, (pages, 0), faults, shares);
         }
     }
 
@@ -156,12 +186,19 @@ impl Watch {
         if let Some(of) = self.processes.remove(&thread)
             && let Some((pages, faults)) = of.at_end
         {
-            self.end_space(of.space, pages, faults, of.shares);
+            self.end_space(of.space, (pages, 0), faults, of.shares);
         }
     }
 
-    /// The faults of an address space. Those of a shared one have no pages of their own.
-    fn end_space(&mut self, space: AddressSpace, pages: Pages, faults: Faults, shares: bool) {
+    /// The faults of an address space, of whose new pages `kept` stay. Those of a shared one have
+    /// no pages of their own.
+    fn end_space(
+        &mut self,
+        space: AddressSpace,
+        (pages, kept): (Pages, u64),
+        faults: Faults,
+        shares: bool,
+    ) {
         let end = if shares { Pages::default() } else { pages };
         let mut freed = 0;
         for (kind, count, pages) in space.faults(end, faults) {
@@ -172,7 +209,7 @@ impl Watch {
             };
         }
         // Each page of its own is freed once.
-        self.counts.add_many(Operation::Free, freed, 0);
+        self.counts.add_many(Operation::Free, freed.saturating_sub(kept), 0);
     }
 
     pub(super) fn enters(&mut self, thread: pid_t, number: i64, arguments: [u64; 6]) {
@@ -277,6 +314,7 @@ impl Watch {
                 self.counts.add(Operation::Entry, 0);
             }
             CallKind::Sized(operation) => self.counts.add(operation, argument(1)),
+            CallKind::Returned(operation) => self.counts.add(operation, bytes),
             CallKind::Futex => self.counts.add(
                 match is_futex_wait(argument(1)) {
                     true => Operation::FutexWait,

@@ -52,6 +52,11 @@ impl Faults {
 }
 
 impl Pages {
+    /// Small pages of its own that an address space has more than before.
+    pub(super) fn since(self, before: Self) -> u64 {
+        (self.anonymous + self.copied).saturating_sub(before.anonymous + before.copied)
+    }
+
     pub(super) fn read(thread: pid_t) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{thread}/smaps")).ok()?;
         Some(Self::parse(&text, page_size() as u64))

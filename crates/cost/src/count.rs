@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is behind a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Place {
+pub enum Place {
     File,
     Pipe,
     UnixSocket,
@@ -18,7 +18,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::File => "file",
             Self::Pipe => "pipe",
@@ -32,7 +32,7 @@ impl Place {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum FaultKind {
+pub enum FaultKind {
     Anonymous,
     Huge,
     Cow,
@@ -44,7 +44,7 @@ pub(crate) enum FaultKind {
 /// resident memory, of a mapping its length; of a poll it is the number of descriptors, of faults
 /// of cached files that of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Operation {
+pub enum Operation {
     Read(Place),
     Write(Place),
     /// With its close.
@@ -56,7 +56,7 @@ pub(crate) enum Operation {
     Stat,
     Fstat,
     Seek,
-    /// Names of a folder.
+    /// Names of a folder, by their bytes.
     List,
     Delete,
     Lock,
@@ -91,7 +91,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    pub(crate) fn words(self) -> String {
+    pub fn words(self) -> String {
         let fixed = match self {
             Self::Read(place) => return format!("read, {}", place.word()),
             Self::Write(place) => return format!("write, {}", place.word()),
@@ -140,7 +140,7 @@ impl Operation {
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Wait {
+pub enum Wait {
     File,
     Socket,
     Pipe,
@@ -152,7 +152,7 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::File => "file",
             Self::Socket => "socket",
@@ -166,31 +166,31 @@ impl Wait {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) count: u64,
+pub struct Tally {
+    pub count: u64,
     /// The sum of sizes.
-    pub(crate) size: u64,
+    pub size: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// By operation and class of size: 0, or the number of its binary digits.
-    pub(crate) operations: BTreeMap<(Operation, u32), Tally>,
-    pub(crate) calls: BTreeMap<String, u64>,
+    pub operations: BTreeMap<(Operation, u32), Tally>,
+    pub calls: BTreeMap<String, u64>,
     /// Calls and nanoseconds.
-    pub(crate) waits: BTreeMap<Wait, (u64, u64)>,
-    pub(crate) uncounted: BTreeSet<&'static str>,
+    pub waits: BTreeMap<Wait, (u64, u64)>,
+    pub uncounted: BTreeSet<&'static str>,
     /// The time of the shortest call: what stopping takes.
-    pub(crate) stop_ns: u64,
+    pub stop_ns: u64,
 }
 
 impl Counts {
-    pub(crate) fn add(&mut self, operation: Operation, size: u64) {
+    pub fn add(&mut self, operation: Operation, size: u64) {
         self.add_many(operation, 1, size);
     }
 
     /// So many operations, of this size together.
-    pub(crate) fn add_many(&mut self, operation: Operation, count: u64, size: u64) {
+    pub fn add_many(&mut self, operation: Operation, count: u64, size: u64) {
         if count == 0 {
             return;
         }
@@ -201,7 +201,7 @@ impl Counts {
     }
 
     /// Of all sizes.
-    pub(crate) fn number(&self, operation: Operation) -> u64 {
+    pub fn number(&self, operation: Operation) -> u64 {
         let of_it = self.operations.iter().filter(|((one, _), _)| *one == operation);
         of_it.map(|(_, tally)| tally.count).sum()
     }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use fathom_analysis::statistics::median;
-use fathom_record::{Cost, CostPrice, CostTerm, CostTime, CostWait, CostWhatIf, Record};
+use fathom_record::{
+    Cost, CostPrice, CostService, CostTerm, CostTime, CostWait, CostWhatIf, Record,
+};
 
 use super::count::{Counts, Operation, Tally};
 use super::price::Prices;
-use super::table::{Alternative, Row, row};
+use super::service::ServiceCounts;
+use super::table::{Alternative, Point, Row, row};
+use super::used::ServiceUse;
 
 /// A gain of less is none.
 const GAIN_MIN: f64 = 0.2;
@@ -19,23 +23,22 @@ const NORMAL_95: f64 = 1.96;
 
 /// What was counted in one run.
 #[derive(Clone, Debug)]
-pub(crate) struct Counted {
-    pub(crate) counts: Counts,
-    pub(crate) wall_ns: f64,
+pub struct Counted {
+    pub counts: Counts,
+    pub wall_ns: f64,
 }
 
 /// What a run took that was not counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timed {
-    pub(crate) wall_ns: f64,
-    pub(crate) user_ns: f64,
-    pub(crate) system_ns: f64,
-    pub(crate) switches: u64,
+pub struct Timed {
+    pub wall_ns: f64,
+    pub user_ns: f64,
+    pub system_ns: f64,
+    pub switches: u64,
 }
 
 /// `known`: results of this host.
-pub(crate) fn cost(counted: &Counted, runs: &[Timed], known: &[Record]) -> Cost {
-    let prices = Prices(known);
+pub fn cost(counted: &Counted, runs: &[Timed], known: &[Record]) -> Cost {
     let all = |value: fn(&Timed) -> f64| -> Vec<f64> { runs.iter().map(value).collect() };
     let wall_ns = median(&all(|it| it.wall_ns)).unwrap_or_default();
     let [user, system] = [mean(&all(|it| it.user_ns)), mean(&all(|it| it.system_ns))];
@@ -45,10 +48,65 @@ pub(crate) fn cost(counted: &Counted, runs: &[Timed], known: &[Record]) -> Cost 
     // Counting itself makes a run switch.
     let switches = all(|it| it.switches as f64);
     let switches = median(&switches).unwrap_or_default().round() as u64;
+    let slowdown = counted.wall_ns / wall_ns;
+    let measured = Cost { wall_ns, user, system, slowdown, ..Cost::default() };
+    priced(measured, &counted.counts, switches, known)
+}
+
+/// A window of a service that was not counted.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceWindow {
+    pub completed: u64,
+    pub wall_ns: f64,
+    /// CPU time of all its threads; its division into user and system time is that of `used`.
+    pub cpu_ns: f64,
+    pub used: ServiceUse,
+    /// CPUs that it can use.
+    pub cpus: f64,
+}
+
+/// Of all requests that were completed while they were counted. `throughput`: that of the same load
+/// before, by which the ceiling is judged; `known`: results of this host.
+pub fn service_cost(
+    counted: &ServiceCounts,
+    plain: &ServiceWindow,
+    (server, throughput): (&str, f64),
+    known: &[Record],
+) -> Cost {
+    let scale = counted.completed as f64 / plain.completed.max(1) as f64;
+    let ServiceUse { user_ns, system_ns, switches } = plain.used;
+    let share = system_ns / (user_ns + system_ns).max(1.0);
+    // Ticks are samples of the time.
+    let ticks = plain.cpu_ns / TICK_NS;
+    let half = TICK_NS * (1.0 + NORMAL_95 * (share * (1.0 - share) * ticks).sqrt());
+    let time = |ns: f64| {
+        CostTime::new(ns, (ns - half).max(0.0), (ns + half).min(plain.cpu_ns)).times(scale)
+    };
+    let measured = Cost {
+        // What the requests took without counting.
+        wall_ns: scale * plain.wall_ns,
+        user: time(plain.cpu_ns * (1.0 - share)),
+        system: time(plain.cpu_ns * share),
+        slowdown: counted.wall_ns / (scale * plain.wall_ns),
+        service: Some(CostService {
+            server: server.to_owned(),
+            requests: counted.completed,
+            cpus: plain.cpus,
+            throughput,
+        }),
+        ..Cost::default()
+    };
+    priced(measured, &counted.counts, (scale * switches as f64).round() as u64, known)
+}
+
+/// Measured times, with what was counted and its prices.
+fn priced(measured: Cost, counts: &Counts, switches: u64, known: &[Record]) -> Cost {
+    let (prices, system) = (Prices(known), measured.system);
+    let works = measured.service.as_ref().map_or(1, |service| service.requests).max(1) as f64;
     let mut missing = Vec::new();
-    let mut terms: Vec<CostTerm> = merged(&counted.counts, switches)
+    let mut terms: Vec<CostTerm> = merged(counts, switches)
         .into_iter()
-        .map(|(operation, tally)| term(operation, tally, &prices, &mut missing))
+        .map(|(operation, tally)| term(operation, (tally, works), &prices, &mut missing))
         .collect();
     let size = |term: &CostTerm| term.time.map_or(-1.0, |time| time.ns);
     terms.sort_by(|a, b| size(b).total_cmp(&size(a)).then(b.count.cmp(&a.count)));
@@ -56,17 +114,14 @@ pub(crate) fn cost(counted: &Counted, runs: &[Timed], known: &[Record]) -> Cost 
     missing.dedup();
     let expected = CostTime::sum(terms.iter().filter_map(|term| term.time));
     Cost {
-        wall_ns,
-        user,
-        system,
         expected,
         unexplained: system.without(expected),
-        slowdown: counted.wall_ns / wall_ns,
         terms,
-        waits: waits(&counted.counts),
-        calls: counted.counts.calls.clone(),
+        waits: waits(counts),
+        calls: counts.calls.clone(),
         missing,
-        uncounted: counted.counts.uncounted.iter().map(|it| (*it).to_owned()).collect(),
+        uncounted: counts.uncounted.iter().map(|it| (*it).to_owned()).collect(),
+        ..measured
     }
 }
 
@@ -107,9 +162,10 @@ fn merged(counts: &Counts, switches: u64) -> Vec<(Operation, Tally)> {
     all.into_iter().map(|((operation, _), tally)| (operation, tally)).collect()
 }
 
+/// `works`: the command, or the requests of a service, whose bytes are apart.
 fn term(
     operation: Operation,
-    tally: Tally,
+    (tally, works): (Tally, f64),
     prices: &Prices<'_>,
     missing: &mut Vec<String>,
 ) -> CostTerm {
@@ -125,7 +181,7 @@ fn term(
     match prices.price(row, size) {
         Ok(price) => CostTerm {
             time: Some(price.time.times(count)),
-            what_if: what_if(row, tally, &price, prices),
+            what_if: what_if(row, (tally, works), &price, prices),
             price: Some(price),
             ..plain
         },
@@ -137,7 +193,12 @@ fn term(
 }
 
 /// What was measured here at another parameter, where it is a gain.
-fn what_if(row: &Row, tally: Tally, price: &CostPrice, prices: &Prices<'_>) -> Option<CostWhatIf> {
+fn what_if(
+    row: &Row,
+    (tally, works): (Tally, f64),
+    price: &CostPrice,
+    prices: &Prices<'_>,
+) -> Option<CostWhatIf> {
     let count = tally.count as f64;
     let with = |parts, times: f64| -> Option<(CostTime, Vec<String>)> {
         let CostPrice { time: CostTime { ns, low_ns, high_ns }, from } = prices.sum(parts).ok()?;
@@ -146,12 +207,14 @@ fn what_if(row: &Row, tally: Tally, price: &CostPrice, prices: &Prices<'_>) -> O
     };
     let (change, (time, from)) = match row.alternative? {
         Alternative::Blocks => {
-            let bytes = tally.size as f64;
-            let of_all = |size: f64, parts| Some((size, with(parts, (bytes / size).ceil())?));
-            let larger = row.points.iter().filter(|point| point.size > bytes / count);
+            let bytes = tally.size as f64 / works;
+            let of_all =
+                |size: f64, parts| Some((size, with(parts, works * (bytes / size).ceil())?));
+            let larger = |point: &&Point| (bytes * works / count..=bytes).contains(&point.size);
+            let larger = row.points.iter().filter(larger);
             let all = larger.filter_map(|point| of_all(point.size, point.parts));
             let best = all.min_by(|(_, (a, _)), (_, (b, _))| a.ns.total_cmp(&b.ns));
-            let (size, of_size) = best.filter(|(size, _)| bytes >= *size)?;
+            let (size, of_size) = best?;
             let size = fathom_record::quantity::binary_size(size as i64);
             (format!("in {size}"), of_size)
         }
@@ -182,7 +245,7 @@ mod tests {
     use fathom_record::{Params, Unit};
 
     use super::*;
-    use crate::cost::count::{FaultKind, Place, Wait};
+    use crate::count::{FaultKind, Place, Wait};
 
     fn known() -> Vec<Record> {
         let time = |metric: &str, params: Params, ns: f64| {
@@ -210,7 +273,7 @@ mod tests {
         counts.add_many(Operation::Read(Place::File), 1000, 512_000);
         counts.add_many(Operation::Fault(FaultKind::Anonymous), 5120, 0);
         counts.add_many(Operation::Connect, 10, 0);
-        counts.add_many(Operation::List, 3, 0);
+        counts.add_many(Operation::Other, 3, 0);
         counts.add_many(Operation::Stat, 2, 0);
         counts.waits.insert(Wait::Pipe, (10, 60_000));
         counts.stop_ns = 2_000;
@@ -268,6 +331,31 @@ mod tests {
         assert!((system.high_ns - 1e6 - unseen).abs() < 1.0, "{system:?}");
         assert!((7e6 - user.low_ns - unseen).abs() < 1.0 && user.high_ns == 7e6, "{user:?}");
         assert!(undivided(times, 20.0)[1].high_ns > 7e6, "of twenty processes nothing is known");
+    }
+
+    #[test]
+    fn cost_of_a_service_is_of_the_requests_that_were_counted() {
+        let Counted { counts, .. } = counted();
+        let counted = ServiceCounts { counts, completed: 100, wall_ns: 1e9 };
+        let used = ServiceUse { user_ns: 1e8, system_ns: 3e8, switches: 4000 };
+        let (completed, wall_ns, cpu_ns, cpus) = (400, 2e9, 8e8, 1.0);
+        let plain = ServiceWindow { completed, wall_ns, cpu_ns, used, cpus };
+        let cost = service_cost(&counted, &plain, ("x (PID 1)", 210.0), &known());
+        // A quarter of 0.6 s; ± a tick and that of 200 samples.
+        assert_eq!((cost.system.ns, cost.user.ns, cost.wall_ns), (1.5e8, 5e7, 5e8));
+        let half = 1e6 * (1.0 + 1.96 * 37.5_f64.sqrt());
+        assert!((cost.system.half_width_ns() - half).abs() < 1.0, "{:?}", cost.system);
+        assert_eq!(cost.slowdown, 2.0);
+        let switches = cost.terms.iter().find(|it| it.operation == "context switch");
+        assert_eq!(switches.map(|it| it.count), Some(1000), "as many as without counting");
+        let service = cost.service.clone().expect("a service");
+        assert_eq!((service.requests, service.throughput), (100, 210.0));
+        let read = cost.terms.iter().find(|it| it.operation == "read, file").expect("reads");
+        let change = read.what_if.as_ref().map(|other| other.change.as_str());
+        assert_eq!(change, Some("in 4 KiB"), "a request has 5 KiB");
+        let demand_s = (cost.user.ns + cost.expected.ns) / 100.0 / 1e9;
+        let ceiling = cost.ceiling().expect("a ceiling");
+        assert!((ceiling * demand_s - 1.0).abs() < 1e-9, "{ceiling}");
     }
 
     #[test]

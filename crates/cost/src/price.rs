@@ -103,8 +103,8 @@ mod tests {
     use fathom_record::{Cause, Params, State, Verdict};
 
     use super::*;
-    use crate::cost::count::{Operation, Place};
-    use crate::cost::table::{TABLE, row};
+    use crate::count::{Operation, Place};
+    use crate::table::{TABLE, row};
 
     fn time(metric: &str, params: &Params, ns: f64) -> Record {
         Record::fixture(metric, Unit::Nanoseconds).of_case(params).within(ns, 0.1 * ns)

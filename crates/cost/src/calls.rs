@@ -33,6 +33,8 @@ pub(super) enum CallKind {
     },
     /// The second argument is the number of bytes.
     Sized(Operation),
+    /// The result is the number of bytes.
+    Returned(Operation),
     Futex,
     /// Waits for time to pass.
     Sleep,
@@ -55,7 +57,8 @@ pub(super) enum CallKind {
 
 use CallKind::{
     Between, Close, CloseRange, Create, Delete, Exec, File, Futex, Many, Open, Plain, Read,
-    ReadMessages, Replace, Ring, Sized, Sleep, Socket, StatAt, WaitChild, Write, WriteMessages,
+    ReadMessages, Replace, Returned, Ring, Sized, Sleep, Socket, StatAt, WaitChild, Write,
+    WriteMessages,
 };
 use Operation::{Entry, Other};
 
@@ -115,7 +118,7 @@ const ALL: &[(i64, &str, CallKind)] = calls! {
     "chdir" SYS_chdir = Plain(Operation::Stat);
     "fchdir" SYS_fchdir = Plain(Entry);
     "lseek" SYS_lseek = Plain(Operation::Seek);
-    "getdents64" SYS_getdents64 = Plain(Operation::List);
+    "getdents64" SYS_getdents64 = Returned(Operation::List);
     "unlinkat" SYS_unlinkat = Delete { path: 1 };
     "flock" SYS_flock = File(Operation::Lock);
     "fsync" SYS_fsync = File(Operation::Sync);
@@ -236,7 +239,7 @@ const OLD: &[(i64, &str, CallKind)] = calls! {
     "lstat" SYS_lstat = Plain(Operation::Stat);
     "access" SYS_access = Plain(Operation::Stat);
     "readlink" SYS_readlink = Plain(Operation::Stat);
-    "getdents" SYS_getdents = Plain(Operation::List);
+    "getdents" SYS_getdents = Returned(Operation::List);
     "unlink" SYS_unlink = Delete { path: 0 };
     "poll" SYS_poll = Many { operation: Operation::Poll, count: 1 };
     "select" SYS_select = Many { operation: Operation::Select, count: 0 };
