@@ -19,7 +19,7 @@ use fathom_metric::Entry;
 #[test]
 fn every_case_makes_its_checks_and_leaves_no_file() {
     let Some(place) = smoke::test_folder() else { return };
-    let probes: [(&dyn Probe, &[&str]); 8] = [
+    let probes: [(&dyn Probe, &[&str]); 9] = [
         (&read_throughput::ReadThroughput, &["in memory", "content", "bytes"]),
         (&write_throughput::WriteThroughput, &["content", "last pass"]),
         (&read_latency::ReadLatency, &["in memory", "content"]),
