@@ -96,20 +96,22 @@ build() { # architecture, folder for the bill
     "rust=$("$rustc" --version | cut -d' ' -f2)"
 }
 
-# CPU time of all children so far.
-children_s() {
-  # In a pipeline they would be those of a subshell.
+# Sets `children_s` to the CPU time of all children so far: a subshell would have its own.
+count_children() {
   times >"$CARGO_TARGET_DIR/dist/times"
-  tail -n 1 "$CARGO_TARGET_DIR/dist/times" | tr ms '  ' | awk '{ printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }'
+  children_s=$(tail -n 1 "$CARGO_TARGET_DIR/dist/times" | tr ms '  ' |
+    awk '{ printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }')
 }
 
 for arch; do
   select_tools "$arch" || continue
   materials=$CARGO_TARGET_DIR/dist/$arch
   mkdir -p "$materials"
-  begun=$SECONDS used=$(children_s)
+  count_children
+  begun=$SECONDS used=$children_s
   build "$arch" "$materials"
-  echo "$((SECONDS - begun)) $(($(children_s) - used))" >"$materials/seconds"
+  count_children
+  echo "$((SECONDS - begun)) $((children_s - used))" >"$materials/seconds"
   scripts/package.sh "$program" "$arch" "$runnable" "$materials" dist
   echo "sections of the program of $arch of at least 64 KiB:"
   size -A -d "$program" |

@@ -211,9 +211,14 @@ struct Said {
 
 pub(crate) fn run(root: &Path, program: &str, only: &str) -> Result<bool> {
     let program = std::fs::canonicalize(program).with_context(|| program.to_owned())?;
-    let mut all = Vec::new();
-    for one in ALL.iter().filter(|one| one.name.contains(only)) {
-        let said = compare(one, &program).with_context(|| one.name)?;
+    let (mut all, mut plain) = (Vec::new(), None);
+    for (at, one) in ALL.iter().filter(|one| one.name.contains(only)).enumerate() {
+        // Each run without a sabotage is compared with two.
+        if at % 2 == 0 {
+            plain = Some(Plain::run(&program)?);
+        }
+        let Some(plain) = &plain else { continue };
+        let said = plain.compare(one).with_context(|| one.name)?;
         let word = match &said.is_right {
             Ok(true) => "named first, and nothing else".to_owned(),
             Ok(false) => format!("not so; others: {}", said.others.join(", ")),
@@ -238,56 +243,68 @@ pub(crate) fn run(root: &Path, program: &str, only: &str) -> Result<bool> {
     Ok(missed.is_empty())
 }
 
-/// Makes both runs and compares them.
-fn compare(one: &Difference, program: &Path) -> Result<Said> {
-    let folder = tempfile::tempdir_in("/var/tmp")?;
-    let store = folder.path().join("fathom.db").display().to_string();
-    let fathom = |second: &Second, words: &[&str]| {
+/// A run without a sabotage, and its store.
+struct Plain<'p> {
+    program: &'p Path,
+    folder: tempfile::TempDir,
+}
+
+impl<'p> Plain<'p> {
+    fn run(program: &'p Path) -> Result<Self> {
+        let plain = Self { program, folder: tempfile::tempdir_in("/var/tmp")? };
+        println!("without a sabotage");
+        plain.measure(&Second::default(), "a")?;
+        Ok(plain)
+    }
+
+    fn fathom(&self, second: &Second, words: &[&str]) -> Command {
         let mut line: Vec<String> = second.before.clone();
-        line.push(program.display().to_string());
+        line.push(self.program.display().to_string());
         line.extend(words.iter().map(|it| (*it).to_owned()));
         let mut command = Command::new(&line[0]);
-        command.args(&line[1..]).current_dir(&folder).stdin(Stdio::null());
-        command.env("FATHOM_STORE", &store).env("COLUMNS", "100");
-        command.env("FATHOM_FOLDER", folder.path());
+        command.args(&line[1..]).current_dir(&self.folder).stdin(Stdio::null());
+        command.env("FATHOM_STORE", self.folder.path().join("fathom.db")).env("COLUMNS", "100");
+        command.env("FATHOM_FOLDER", self.folder.path());
         command.envs(second.environment.iter().map(|(name, value)| (name, value)));
         command.stderr(Stdio::null());
         command
-    };
-    let plain = Second::default();
-    println!("{}: without", one.name);
-    let ran = fathom(&plain, &["run", "--quick", "--label", "a"]).stdout(Stdio::null()).status();
-    ensure!(ran?.success(), "the first run failed");
-    println!("{}: with", one.name);
-    let mut second = Second::default();
-    let none = |why: String| Said {
-        name: one.name,
-        is_right: Err(why),
-        others: Vec::new(),
-        screen: String::new(),
-    };
-    let guard = match (one.start)(&mut second) {
-        Ok(guard) => guard,
-        Err(why) => return Ok(none(format!("{why:#}"))),
-    };
-    let ran = fathom(&second, &["run", "--quick", "--label", "b"]).stdout(Stdio::null()).status();
-    drop(guard);
-    ensure!(ran?.success(), "the second run failed");
-    let compared = |words: &[&str]| -> Result<String> {
-        let output = fathom(&plain, &[&["compare", "a", "b"], words].concat()).output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    let (screen, json) = (compared(&[])?, compared(&["--json"])?);
-    let json: Value = serde_json::from_str(&json).context("compare --json")?;
-    let first: Vec<&str> = screen.lines().take(FIRST_LINES).collect();
-    let is_said = one.words.iter().any(|word| first.iter().any(|line| line.contains(word)));
-    let others = named_besides(&json, one.classes);
-    Ok(Said {
-        name: one.name,
-        is_right: Ok(is_said && others.is_empty()),
-        others,
-        screen: first.join("\n"),
-    })
+    }
+
+    fn measure(&self, how: &Second, label: &str) -> Result<()> {
+        let mut command = self.fathom(how, &["run", "--quick", "--label", label]);
+        let status = command.stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "the run with the label {label} failed: {status}");
+        Ok(())
+    }
+
+    /// Makes a run under a sabotage and compares both.
+    fn compare(&self, one: &Difference) -> Result<Said> {
+        println!("{}", one.name);
+        let mut second = Second::default();
+        let said =
+            Said { name: one.name, is_right: Ok(false), others: Vec::new(), screen: String::new() };
+        let guard = match (one.start)(&mut second) {
+            Ok(guard) => guard,
+            Err(why) => return Ok(Said { is_right: Err(format!("{why:#}")), ..said }),
+        };
+        let ran = self.measure(&second, one.name);
+        drop(guard);
+        if let Err(why) = ran {
+            return Ok(Said { is_right: Err(format!("{why:#}")), ..said });
+        }
+        let compared = |words: &[&str]| -> Result<String> {
+            let words = [&["compare", "a", one.name], words].concat();
+            let output = self.fathom(&Second::default(), &words).output()?;
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let (screen, json) = (compared(&[])?, compared(&["--json"])?);
+        let json: Value = serde_json::from_str(&json).context("compare --json")?;
+        let first: Vec<&str> = screen.lines().take(FIRST_LINES).collect();
+        let is_said = one.words.iter().any(|word| first.iter().any(|line| line.contains(word)));
+        let others = named_besides(&json, one.classes);
+        let is_right = Ok(is_said && others.is_empty());
+        Ok(Said { is_right, others, screen: first.join("\n"), ..said })
+    }
 }
 
 /// What a comparison names of other classes: those that moved, and cases that differ net of theirs.
