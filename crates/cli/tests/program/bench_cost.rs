@@ -30,7 +30,7 @@ fn command_is_counted_and_missing_prices_are_named() {
     assert!(cost.missing.contains(&"file.path{call=open_close}".to_owned()), "{cost:?}");
     let screen = env.run(&line);
     assert_status(&screen, 0);
-    let parts = ["expected system time", "unexplained", "without a price", "add --measure"];
+    let parts = ["rice is known", "measured system time", "without a price", "add --measure"];
     assert_contains(&unwrapped_stdout(&screen), &parts);
     assert_contains(&unwrapped_stdout(&screen), &["not counted: vDSO calls"]);
     let shown = env.run(&["show", "latest:bench"]);

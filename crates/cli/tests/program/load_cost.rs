@@ -63,7 +63,7 @@ fn operations_of_a_request_are_counted_exactly() {
         assert!(off <= 2 * CLIENTS, "{operation}: {count} of {}", service.requests);
     }
     let shown = unwrapped_stdout(&env.run(&["show", "latest:load"]));
-    let parts = ["A request takes", "kernel time of a request, 2 clients", "unexplained"];
+    let parts = ["A request takes", "kernel time of a request, 2 clients", "measured system time"];
     assert_contains(&shown, &parts);
     assert_contains(&shown, &["price metrics missing: add --measure", "counting: "]);
     assert_free(server, &address);

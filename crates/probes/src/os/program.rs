@@ -85,7 +85,7 @@ global_asm!(
     getpid = const libc::SYS_getpid,
     write = const libc::SYS_write,
     exit_group = const libc::SYS_exit_group,
-    report_bytes = const size_of::<Report>(),
+    report_bytes = const size_of::<ProgramReport>(),
     status = const EXIT_STATUS,
 );
 

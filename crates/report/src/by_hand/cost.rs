@@ -64,7 +64,7 @@ pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
         let better = better.unwrap_or_default();
         format!("{} should take {}{better}", term.operation, time(expected.ns))
     });
-    let largest = largest.unwrap_or_else(|| "no price is known".to_owned());
+    let largest = largest.unwrap_or_else(|| "no price is known (--measure)".to_owned());
     if let Some(service) = &cost.service {
         let kernel = match cost.user.ns >= DOMINATES * cpu_ns {
             true => {
@@ -72,11 +72,14 @@ pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
             }
             false => format!("{} of it in the kernel", share(cost.system.ns)),
         };
-        let [cpu, expected] = [cpu_ns, cost.expected.ns].map(time);
-        let half = half(cost.expected);
+        // Without a price nothing is expected.
+        let expected = match first.is_some() {
+            true => format!(", expected {} ± {}", time(cost.expected.ns), half(cost.expected)),
+            false => String::new(),
+        };
         return format!(
-            "A request takes {cpu} of CPU time of {}, {kernel} ({system}, expected {expected} ± \
-             {half}); {largest}.",
+            "A request takes {} of CPU time of {}, {kernel} ({system}{expected}); {largest}.",
+            time(cpu_ns),
             service.server
         );
     }
@@ -89,10 +92,13 @@ pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
             format!("{name}: waits{what}; it is on a CPU for {on_cpu} of {wall}, and {largest}.")
         }
         _ if cost.system.half_width_ns() > UNDIVIDED * cpu_ns => {
-            let (cpu, expected) = (time(cpu_ns), time(cost.expected.ns));
+            let cpu = time(cpu_ns);
+            let expected = match first.is_some() {
+                true => format!("; it should take {} itself", time(cost.expected.ns)),
+                false => String::new(),
+            };
             format!(
-                "{name}: {cpu} of CPU time, too short for the kernel to divide it; it should take \
-                 {expected} itself. {}",
+                "{name}: {cpu} of CPU time, too short for the kernel to divide it{expected}. {}",
                 capitalised(&format!("{largest}."))
             )
         }
@@ -139,9 +145,13 @@ pub(super) fn group(name: &str, record: &Record, width: usize) -> String {
         let [_, _, each, sum, half] = line("", CostTime::sum(small.iter().map(|(_, of)| *of)));
         lines.push([name, count(number), each, sum, half]);
     }
-    lines.push(line("expected system time", cost.expected));
+    if !priced.is_empty() {
+        lines.push(line("expected system time", cost.expected));
+    }
     lines.push(line("measured system time", cost.system));
-    lines.push(line("unexplained", cost.unexplained));
+    if !priced.is_empty() {
+        lines.push(line("unexplained", cost.unexplained));
+    }
     let cells = |at: usize| lines.iter().map(move |line| line[at].clone());
     let columns = [
         Column::words(&format!("kernel time of {name}"), cells(0)),
