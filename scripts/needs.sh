@@ -66,6 +66,7 @@ dist       git                                  git
 dist       python3                              python3
 lab-dist   mmdebstrap                           mmdebstrap
 lab-dist   podman                               podman
+lab-dist   runc                                 runc
 lab-dist   ssh-keygen                           openssh-client
 lab-dist   jq                                   jq
 dist-aarch64      aarch64-linux-gnu-gcc                     gcc-aarch64-linux-gnu
