@@ -90,6 +90,22 @@ try_signature() {
   say "the sums by \`ssh-keygen -Y\` with a new key: signed, verified; a changed file is refused; all files have their sums"
 }
 
+# What a program consists of, by the crates whose code it is; generic code counts where it is written.
+parts() { # unstripped program
+  nm -S -C "$1" | python3 -c '
+import collections, re, sys
+sizes = collections.Counter()
+for line in sys.stdin:
+    words = line.rstrip().split(" ", 3)
+    if len(words) == 4 and words[2] in "tTwW":
+        crate = re.match(r"[<&\s]*(?:mut )?(?:dyn )?([a-z_0-9]+)::", words[3])
+        sizes[crate.group(1) if crate else "C, assembler, closures"] += int(words[1], 16)
+print("| crate | KiB of code |\n|---|--:|")
+for crate, size in sizes.most_common(16):
+    print(f"| {crate} | {size // 1024} |")
+'
+}
+
 for suite; do part "$suite" try_suite "$suite"; done
 part image try_image
 part signature try_signature
@@ -118,6 +134,13 @@ part signature try_signature
   done
   echo
   cat "$results"
+  unstripped=target/$machine-unknown-linux-gnu/dist/fathom
+  if [ -e "$unstripped" ]; then
+    echo
+    echo "What the program of $machine consists of:"
+    echo
+    parts "$unstripped"
+  fi
   echo
   echo '```text'
   cat dist/*-SHA256SUMS
