@@ -189,7 +189,7 @@ pub struct LoadOptions {
     #[arg(long, conflicts_with_all = ["make", "find_max", "share"])]
     pub cost: bool,
     /// Measure the prices that have no result yet first (`fathom run`).
-    #[arg(long, requires = "cost")]
+    #[arg(long, requires = "cost", conflicts_with_all = ["make", "find_max", "share"])]
     pub measure: bool,
     /// Exit with 3 if a step meets a condition, such as p99>50ms, errors>0.1% or throughput<500,
     /// with 5 if its interval includes the limit; several are separated by commas.
