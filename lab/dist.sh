@@ -92,7 +92,7 @@ try_signature() {
 
 # What a program consists of, by the crates whose code it is; generic code counts where it is written.
 parts() { # unstripped program
-  nm -S -C "$1" | python3 -c '
+  nm -S --size-sort -C "$1" | python3 -c '
 import collections, re, sys
 sizes = collections.Counter()
 for line in sys.stdin:
