@@ -88,7 +88,7 @@ const ALL: [Difference; 11] = [
         },
     },
     Difference {
-        name: "a device of 4 MB/s",
+        name: "a device of 4 MB a second",
         words: &["device", "file"],
         classes: &["device", "file system"],
         start: |second| {
@@ -127,7 +127,7 @@ const ALL: [Difference; 11] = [
         start: |second| in_group(second, "memory", &[("memory.limit_in_bytes", 512 << 20)]),
     },
     Difference {
-        name: "loopback at 1 Gbit/s",
+        name: "loopback at 1 Gbit a second",
         words: &["network"],
         classes: &["network stack", "two CPUs"],
         start: |_| {
