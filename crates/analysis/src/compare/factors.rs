@@ -12,11 +12,9 @@ use super::comparison::{Compared, ComparisonCase, EFFECT_MIN, Factor, slowness};
 use super::sides::{RESAMPLES, RowSides};
 use crate::statistics::{median, standard_deviation, student_limit, student_tails};
 
-/// With fewer cases a class has no factor.
+/// With fewer cases or visits a class has no factor.
 const CASES_MIN: usize = 4;
-/// Degrees of freedom of a class whose cases were all measured in the same visits: nothing shows
-/// how much visits disagree, which is taken to be [`SCATTER_MAX`] times what processes do.
-const FREEDOM_OF_ONE_VISIT: f64 = 5.0;
+const VISITS_MIN: usize = 2;
 /// A class is *unchanged* if the 90 % interval of its factor is within this of 1.
 const UNCHANGED: f64 = 0.02;
 /// The share of comparisons in which a class that did not move is named.
@@ -76,7 +74,7 @@ fn factor(class: &'static str, votes: &[Vote<'_>], rows: &[Compared]) -> Option<
         |it: &&Vote<'_>| (it.slower - middle).abs() <= BESIDE * spread.hypot(it.error.max(least));
     let near: Vec<&Vote<'_>> = votes.iter().filter(is_near).collect();
     let estimate = estimate(&near, &weight)?;
-    if near.len() < CASES_MIN {
+    if near.len() < CASES_MIN || estimate.visits < VISITS_MIN {
         return None;
     }
     let Estimated { slower, error, freedom, visits } = estimate;
@@ -155,14 +153,9 @@ fn estimate(votes: &[&Vote<'_>], weight: &dyn Fn(&Vote<'_>) -> f64) -> Option<Es
     let freedom = square / expected.iter().map(|it| it * it).sum::<f64>() - 1.0;
     let freedom = if freedom.is_finite() { freedom.max(0.0) } else { 0.0 };
     let disagree = if disagree.is_finite() { disagree } else { 1.0 };
+    let times = (PRIOR + freedom * disagree) / (PRIOR + freedom);
     // Of a sum of what is known and an estimate (Satterthwaite).
-    let (times, freedom) = match visits.len() {
-        1 => (SCATTER_MAX.powi(2), FREEDOM_OF_ONE_VISIT),
-        _ => (
-            (PRIOR + freedom * disagree) / (PRIOR + freedom),
-            (PRIOR + freedom * disagree).powi(2) / (freedom * disagree.powi(2)),
-        ),
-    };
+    let freedom = (PRIOR + freedom * disagree).powi(2) / (freedom * disagree.powi(2));
     // What runs of A differ in is common to all visits.
     let of_runs = (drawn(votes) - by_processes).max(0.0);
     let error = (by_processes * times + of_runs).sqrt();

@@ -58,11 +58,15 @@ fn history_says_what_else_moved_at_its_change() {
     let of = |number: usize, slower: f64, metric: &str| {
         let mut document = run(number, 100.0 * slower * (1.0 + 0.0005 * number as f64));
         let template = document.records[0].clone();
-        let record = |call| {
-            let params = Params::one("call", call);
-            fathom_record::Record { metric: MetricId::new(metric), params, ..template.clone() }
+        let record = |metric: &str, params: Params| {
+            let (visit, metric) = (format!("run/{metric}"), MetricId::new(metric));
+            fathom_record::Record { metric, params, visit, ..template.clone() }
         };
-        document.records = CALLS.into_iter().map(record).collect();
+        let calls = CALLS.into_iter().map(|call| record(metric, Params::one("call", call)));
+        // A class has cases of several visits.
+        let others = ["os.poll", "os.select", "os.epoll"].into_iter();
+        let others = others.map(|other| record(other, Params::one("fds", 10)));
+        document.records = calls.chain(others).collect();
         document
     };
     for number in 1..=10 {
