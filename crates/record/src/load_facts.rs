@@ -10,6 +10,8 @@ pub const LONGEST_RESPONSE: &str = "longest response";
 pub const LONGEST_IN_FLIGHT: &str = "longest in flight at the end";
 /// Of an open loop.
 pub const WAITING: &str = "waiting at the end";
+/// Begins the reason of a step of which requests that were due were left undone.
+pub const NOT_SUSTAINED: &str = "not sustained";
 pub const SENT_LATE: &str = "sent late, p99.9";
 /// How long the name of the server took to resolve.
 pub const RESOLVE: &str = "resolve";

@@ -246,28 +246,37 @@ fn of_busy(document: &Document, valid: usize) -> String {
 
 /// `those: memory.bandwidth 13, file.read.throughput 9, 24 results of 5 other metrics`.
 fn noisiest(records: &[Record]) -> String {
-    let noisy = records.iter().filter(|record| record.verdict.state == State::Noisy);
-    let mut metrics = grouped(noisy.map(|record| (record.metric.as_str(), record)));
-    metrics.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
+    let metrics = noisy_by_metric(records);
     match metrics.as_slice() {
         [(_, cases)] if cases.len() == 1 => return format!("it, {}", cases[0].name()),
         [(one, _)] => return format!("those, all of {one}"),
         _ => {}
     }
-    let (named, others) = metrics.split_at(metrics.len().min(NAMED));
-    let count =
-        |of: &[(&str, Vec<&Record>)]| of.iter().map(|(_, cases)| cases.len()).sum::<usize>();
+    format!("those: {}", by_metric(&metrics, NAMED))
+}
+
+/// `memory.bandwidth 13, os.pipe.rtt, 24 results of 5 other metrics`: the first ones of these with
+/// their counts.
+pub(crate) fn by_metric(metrics: &[(&str, Vec<&Record>)], most: usize) -> String {
+    let (named, others) = metrics.split_at(metrics.len().min(most));
     let name = |(metric, cases): &(&str, Vec<&Record>)| match cases.len() {
         1 => (*metric).to_owned(),
         several => glued(&format!("{metric} {several}")),
     };
     let mut parts: Vec<String> = named.iter().map(name).collect();
-    let others = (!others.is_empty()).then(|| {
-        let results = counted(count(others), "result");
-        format!("{results} of {}", counted(others.len(), "other metric"))
-    });
-    parts.extend(others);
-    format!("those: {}", parts.join(", "))
+    let rest: usize = others.iter().map(|(_, cases)| cases.len()).sum();
+    parts.extend((rest > 0).then(|| {
+        format!("{} of {}", counted(rest, "result"), counted(others.len(), "other metric"))
+    }));
+    parts.join(", ")
+}
+
+/// The noisy results by metric, those with most first.
+pub(crate) fn noisy_by_metric(records: &[Record]) -> Vec<(&str, Vec<&Record>)> {
+    let noisy = records.iter().filter(|record| record.verdict.state == State::Noisy);
+    let mut metrics = grouped(noisy.map(|record| (record.metric.as_str(), record)));
+    metrics.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
+    metrics
 }
 
 fn did_not_fit(run: &Run) -> Option<String> {

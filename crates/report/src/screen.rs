@@ -3,11 +3,11 @@
 
 use fathom_record::{Document, Params, Record, Run, State, matches};
 
+use crate::answer::{by_metric, noisy_by_metric};
 use crate::by_hand;
 use crate::case::counted;
 use crate::closing::{closing, kept};
 use crate::core_state::busy;
-use crate::distinct::grouped;
 use crate::layout::Layout;
 use crate::opening::{labelled, opening};
 use crate::overview::{self, cases_in_overview, overview};
@@ -108,25 +108,12 @@ pub fn noisy(document: &Document, layout: &Layout) -> String {
     if records.is_empty() {
         return head;
     }
-    head += &labelled("metrics", &by_metric(&records), layout.width);
+    head +=
+        &labelled("metrics", &by_metric(&noisy_by_metric(&records), METRICS_NAMED), layout.width);
     head += &overview::next(document, layout.width);
     let mut table = Table::new(Layout { all: true, ..*layout }).on(&document.host);
     let [header, rows] = [table.header(), table.rows(&records)];
     format!("{head}\n{header}{rows}{}", table.foot()) + &about(document, layout.width)
-}
-
-/// `memory.latency 45, memory.bandwidth 10`: the metrics of these records with their counts.
-fn by_metric(records: &[Record]) -> String {
-    let mut metrics = grouped(records.iter().map(|it| (it.metric.as_str(), ())));
-    metrics.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
-    let (named, others) = metrics.split_at(metrics.len().min(METRICS_NAMED));
-    let mut words: Vec<String> =
-        named.iter().map(|(metric, all)| glued(&format!("{metric} {}", all.len()))).collect();
-    let rest: usize = others.iter().map(|(_, all)| all.len()).sum();
-    words.extend((rest > 0).then(|| {
-        format!("{} of {}", counted(rest, "result"), counted(others.len(), "other metric"))
-    }));
-    words.join(", ")
 }
 
 /// Where and how it was measured: below the numbers, which are wanted first.

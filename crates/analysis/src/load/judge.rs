@@ -3,6 +3,7 @@
 
 mod open_loop;
 
+use fathom_record::load_facts::NOT_SUSTAINED;
 use fathom_record::quantity::{counted, percent};
 use fathom_record::{Cause, Reason, Remedy, State, Verdict};
 
@@ -327,7 +328,7 @@ fn contended(text: &str) -> Reason {
 /// What a late client is due to: others that took the CPU, or itself.
 fn late_client(step: &MeasuredStep, what: &str) -> Reason {
     // What was sent late was done all the same, if nothing was left at the end of a window.
-    let lacks = if step.undrained > 0 { "not sustained" } else { "response times not known" };
+    let lacks = if step.undrained > 0 { NOT_SUSTAINED } else { "response times not known" };
     if let Some(by) = step.taken_by_others() {
         let start = if step.is_open { format!("{lacks}: ") } else { String::new() };
         return contended(&format!("{start}{by}; {what}"));

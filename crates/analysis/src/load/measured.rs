@@ -284,8 +284,10 @@ impl MeasuredStep {
     pub fn taken_by_others(&self) -> Option<String> {
         let own: Vec<f64> = self.by_sweep.iter().map(|sweep| sweep.client_waiting).collect();
         let waiting = statistics::mean(&own)?;
-        let has_waited = waiting > WAITING_MIN;
-        if let Some(by) = self.contention().filter(|_| has_waited && self.busiest() <= BUSY_MAX) {
+        if self.busiest() > BUSY_MAX {
+            return None;
+        }
+        if let Some(by) = self.contention().filter(|_| waiting > WAITING_MIN) {
             return Some(by);
         }
         // One that is seldom due is late by a wait that is short beside the window.

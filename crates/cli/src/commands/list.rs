@@ -124,7 +124,7 @@ const TOPICS: &[(&[&str], &str)] = &[
         &["huge", "hugepage", "hugepages", "thp"],
         "`fathom show memory.latency.tlb_miss`: what huge pages save in each random access; \
          `fathom show memory.fault`: what they save in page faults; `fathom bench 'CMD' \
-         'GLIBC_TUNABLES=glibc.malloc.hugetlb=1 CMD'`: what they save in a program",
+         'env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 CMD'`: what they save in a program",
     ),
     (
         &["copy", "rsync", "scp", "backup"],

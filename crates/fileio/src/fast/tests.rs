@@ -22,6 +22,16 @@ fn sparse(data: usize, length: usize) -> (tempfile::NamedTempFile, PathInfoSourc
     (file, source)
 }
 
+fn reader<'r>(
+    source: &'r PathInfoSource,
+    options: &'r FastOptions<'r>,
+    clock: &'r Clock,
+    pool: &'r MemoryPool,
+    total: FastOutcome,
+) -> FastReader<'r> {
+    FastReader { source, options, clock, look: None, pool, total }
+}
+
 #[test]
 fn fastest_is_a_trial_from_the_same_source() {
     let (_file, source) = sparse(1, 1);
@@ -46,14 +56,8 @@ fn fastest_is_a_trial_from_the_same_source() {
     // From memory, a trial whose threads shared a CPU is compared by its CPU time.
     assert_eq!(FastPart { cpu_ns: 1, ..parts[0].clone() }.best_rate(), 3e11);
     let total = FastOutcome { parts, ..FastOutcome::default() };
-    let mut reader = FastReader {
-        source: &source,
-        options: &options,
-        clock: &clock,
-        look: None,
-        pool: &MemoryPool::default(),
-        total,
-    };
+    let pool = MemoryPool::default();
+    let mut reader = reader(&source, &options, &clock, &pool, total);
     assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Pread)));
     assert_eq!(reader.fastest(DataSource::Device), Some(method(Way::Direct)));
     assert_eq!(reader.fastest(DataSource::Unknown), None);
@@ -73,8 +77,8 @@ fn stretches_of_one_method_and_source_are_one_part() {
     let (options, clock) = (options(None, None), fathom_lab::clock());
     let total = FastOutcome::default();
     let (source, options, clock) = (&source, &options, &clock);
-    let mut reader =
-        FastReader { source, options, clock, look: None, pool: &MemoryPool::default(), total };
+    let pool = MemoryPool::default();
+    let mut reader = reader(source, options, clock, &pool, total);
     let method = |way| ReadMethod { way, threads: 1, block: 4096 };
     let (pread, map) = (method(Way::Pread), method(Way::Map));
     let (memory, half, end) = (DataSource::Memory, MIB as u64 / 2, MIB as u64);
@@ -99,8 +103,8 @@ fn trials_from_memory_are_spread_over_the_file() {
     let (options, clock) = (options(None, None), fathom_lab::clock());
     let total = FastOutcome::default();
     let (source, options, clock) = (&source, &options, &clock);
-    let mut reader =
-        FastReader { source, options, clock, look: None, pool: &MemoryPool::default(), total };
+    let pool = MemoryPool::default();
+    let mut reader = reader(source, options, clock, &pool, total);
     let found = methods(source, options, DataSource::Memory);
     let left = reader.trials(0..length + 5, DataSource::Memory, &found).unwrap().unwrap();
     let span = length / TRIAL_SPANS;
@@ -128,14 +132,8 @@ fn pieces_are_read_from_their_sources() {
         let options = FastOptions { stop: &stop, ..options(way, None) };
         let clock = fathom_lab::clock();
         let total = FastOutcome::default();
-        let mut reader = FastReader {
-            source: &source,
-            options: &options,
-            clock: &clock,
-            look: None,
-            pool: &MemoryPool::default(),
-            total,
-        };
+        let pool = MemoryPool::default();
+        let mut reader = reader(&source, &options, &clock, &pool, total);
         let piece = |from: usize, to: usize, of| ((from * MIB) as u64..(to * MIB) as u64, of);
         let (memory, device) = (DataSource::Memory, DataSource::Device);
         let pieces = vec![piece(0, 1, memory), piece(1, 3, device), piece(3, 4, memory)];

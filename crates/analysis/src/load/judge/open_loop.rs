@@ -1,6 +1,7 @@
 //! The judgement of an open loop: whether the rate is sustained, and if not, whether the server or
 //! the generator was the limit.
 
+use fathom_record::load_facts::NOT_SUSTAINED;
 use fathom_record::quantity::{counted, quantity};
 use fathom_record::{Cause, Reason, Remedy, Unit};
 
@@ -64,9 +65,9 @@ pub(super) fn not_sustained(step: &MeasuredStep) -> Option<Reason> {
         }
         // The server waited for a CPU.
         if let Some(by) = step.contention() {
-            return contended(&format!("not sustained: {by}; {waiting}"));
+            return contended(&format!("{NOT_SUSTAINED}: {by}; {waiting}"));
         }
-        let text = format!("not sustained, the server or the network was the limit: {waiting}");
+        let text = format!("{NOT_SUSTAINED}, the server or the network was the limit: {waiting}");
         Reason::new(Cause::NotAsAsked, text).with_remedy(Remedy::LowerRate)
     })
 }

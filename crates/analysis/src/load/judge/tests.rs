@@ -217,27 +217,30 @@ fn rare_delays_of_the_generator_are_noisy_and_frequent_ones_a_limit() {
 /// A generator with little to do waits a short time beside the window, and is late all the same.
 #[test]
 fn others_that_took_the_cpus_of_a_seldom_due_generator_are_the_cause() {
-    let with = |waiting: f64, others: f64| {
+    let with = |share: f64, waiting: f64, others: f64| {
         let mut step = MeasuredStep::open_loop(100);
         for _ in 0..SWEEPS {
             let late = (0..4_000).map(|at| if at < 50 { 2e6 } else { 1e4 }).collect();
-            let mut window = LoadWindow { sent_late: Some(late), ..window([400; SLOTS]) };
+            let cpu_ns = (share * 100.0) as u64;
+            let threads = vec![LoadThread { cpu_ns, wait_ns: 0, wall_ns: 100 }];
+            let mut window = LoadWindow { sent_late: Some(late), threads, ..window([400; SLOTS]) };
             window.slots.iter_mut().for_each(|slot| slot.times = (0..400).map(|_| 3e6).collect());
             step.add(&window);
         }
         for sweep in &mut step.by_sweep {
-            (sweep.client_share, sweep.client_waiting) = (0.06, waiting);
+            (sweep.client_share, sweep.client_waiting) = (share, waiting);
             sweep.others = Some(others);
         }
         let verdict = judge_step(&step, &StepAsked::default()).verdict;
         (verdict.reasons[0].cause, verdict.reasons[0].text.clone())
     };
-    let (cause, text) = with(0.02, 1.9);
+    let (cause, text) = with(0.06, 0.02, 1.9);
     let expected = "response times not known: other processes or the kernel used 1.9 CPUs, the \
                     generator waited for one in 25 % of the time in which it had work; requests";
     assert!(cause == Cause::Contention && text.starts_with(expected), "{text}");
-    for (waiting, others) in [(0.01, 1.9), (0.02, 0.5)] {
-        assert_eq!(with(waiting, others).0, Cause::LoadGenerator);
+    // It hardly waited, others took little, or it was busy itself.
+    for (share, waiting, others) in [(0.06, 0.01, 1.9), (0.06, 0.02, 0.5), (0.95, 0.3, 1.9)] {
+        assert_eq!(with(share, waiting, others).0, Cause::LoadGenerator);
     }
 }
 

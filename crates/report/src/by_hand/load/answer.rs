@@ -14,6 +14,8 @@ use crate::case::counted;
 use crate::findings::sentence;
 use crate::wrap::glued;
 
+const FIND_MAX: &str = "`--find-max` finds the highest rate";
+
 /// The answer of a load, for each of its cases.
 pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
     let of = |metric: &'static str| {
@@ -36,8 +38,8 @@ pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
             answer.next.extend(limit.next.filter(|next| !answer.next.contains(next)));
         }
         answer.doubt = answer.doubt.or_else(|| doubt(&rates));
-        if !rates.is_empty() && of(MAX_RATE).next().is_none() {
-            answer.next.push("`--find-max` finds the highest rate".to_owned());
+        if !rates.is_empty() && !answer.next.iter().any(|it| it == FIND_MAX) {
+            answer.next.push(FIND_MAX.to_owned());
         }
         let counted = of(SYSTEM).find(|one| case_of(one) == params);
         let counted = counted.and_then(|one| one.cost.as_ref());
@@ -157,7 +159,7 @@ fn doubt(steps: &[&Record]) -> Option<String> {
     steps
         .iter()
         .all(is_known)
-        .then(|| format!("The rates stand; the longest response times are the generator's: {why}."))
+        .then(|| format!("The rates stand; response times are in part the generator's: {why}."))
 }
 
 #[cfg(test)]
@@ -184,6 +186,10 @@ mod tests {
         let text = "Completed !1500 of 2000 requests/s; whether the server sustains more, or how \
                     fast it answers, is not known: others used 1.3 CPUs.";
         assert_eq!(sustained(&[&slow], &[]).as_deref(), Some(text));
+        let mut left = others.clone();
+        left.verdict.reasons[0].text = "not sustained: others used 1.3 CPUs; 35 waiting".to_owned();
+        let text = sustained(&[&left], &[]).unwrap();
+        assert!(text.contains("whether the server sustains more"), "{text}");
         let server = step(Cause::NotAsAsked);
         for of_server in [&[&server][..], &[&others, &server]] {
             assert_eq!(sustained(of_server, &[]).as_deref(), Some("No rate was sustained."));
@@ -195,8 +201,8 @@ mod tests {
         let verdict = |state, cause| Verdict::because(state, cause, "sent late: p99.9 3 ms");
         let step = |verdict| Record { verdict, ..Record::default() };
         let late = step(verdict(State::Noisy, Cause::LoadGenerator));
-        let text = "The rates stand; the longest response times are the generator's: sent late: \
-                    p99.9 3 ms.";
+        let text = "The rates stand; response times are in part the generator's: sent late: p99.9 \
+                    3 ms.";
         assert_eq!(doubt(&[&late, &step(Verdict::default())]).as_deref(), Some(text));
         let other = step(verdict(State::Noisy, Cause::Contention));
         let invalid = step(verdict(State::Invalid, Cause::LoadGenerator));

@@ -1,8 +1,8 @@
 //! The steps of an open loop, one row for each rate, and what a closed loop beside it hides.
 
 use fathom_record::load_facts::{
-    CLIENT_CPU, DISK, ERRORS, RATE, RESPONSES, RESULT, SENT_LATE, SERVER_CPU, WAITING, WITHIN,
-    is_of_window, of_window,
+    CLIENT_CPU, DISK, ERRORS, NOT_SUSTAINED, RATE, RESPONSES, RESULT, SENT_LATE, SERVER_CPU,
+    WAITING, WITHIN, is_of_window, of_window,
 };
 use fathom_record::quantity::{bare, percent, quantity};
 use fathom_record::{Cause, Params, Record, State, Unit};
@@ -163,10 +163,12 @@ pub(super) fn is_of_others(step: &Record) -> bool {
     matches!(cause, Some(Cause::Contention | Cause::LoadGenerator))
 }
 
-/// Whether as many requests were completed as were due, but for the scatter of arrivals.
+/// Whether as many requests were completed as were due, but for the scatter of arrivals, and none
+/// was left.
 pub(super) fn was_completed(step: &Record) -> bool {
     const LEAST: f64 = 0.95;
-    step.summary.as_ref().is_some_and(|it| it.median >= LEAST * rate_of(step))
+    let is_left = step.verdict.reasons.iter().any(|it| it.text.starts_with(NOT_SUSTAINED));
+    !is_left && step.summary.as_ref().is_some_and(|it| it.median >= LEAST * rate_of(step))
 }
 
 /// `up to 400 requests/s; not 800, 1000`.
