@@ -232,7 +232,7 @@ impl<'s> Service<'s> {
         let mut begun = None;
         loop {
             match self.phase.load(Ordering::Acquire) {
-                COUNTING if begun.is_none() => {
+                COUNTING if begun.is_none() && self.trace.watch.sees_all() => {
                     self.trace.watch.restart();
                     begun = Some(now());
                 }

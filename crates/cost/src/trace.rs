@@ -154,6 +154,7 @@ impl Trace {
             }
             return Ok(());
         }
+        self.watch.stopped(thread);
         match event {
             libc::PTRACE_EVENT_FORK => self.announce(thread, Birth::Fork),
             libc::PTRACE_EVENT_VFORK => self.announce(thread, Birth::Vfork),

@@ -1,6 +1,6 @@
 //! Counting at the stops of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
@@ -58,6 +58,8 @@ pub(super) enum Birth {
 pub(super) struct Watch {
     threads: BTreeMap<pid_t, WatchedThread>,
     processes: BTreeMap<pid_t, WatchedProcess>,
+    /// Attached threads before their first stop: of a call that they are in, nothing is seen.
+    unseen: BTreeSet<pid_t>,
     pub(super) counts: Counts,
     /// By the clock of file systems, which lags by up to a tick.
     begun_ns: u64,
@@ -74,6 +76,16 @@ impl Watch {
     pub(super) fn attached(&mut self, process: pid_t, thread: pid_t) {
         self.threads.insert(thread, WatchedThread { process, begun: None });
         self.processes.entry(process).or_default().threads += 1;
+        self.unseen.insert(thread);
+    }
+
+    pub(super) fn stopped(&mut self, thread: pid_t) {
+        self.unseen.remove(&thread);
+    }
+
+    /// Whether the next call of each thread is seen.
+    pub(super) fn sees_all(&self) -> bool {
+        self.unseen.iter().all(|thread| !self.is_known(*thread))
     }
 
     /// Counts from here on.

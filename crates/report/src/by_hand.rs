@@ -146,11 +146,11 @@ pub(crate) fn number_sentence(record: &Record, host: &Host) -> String {
     sentence + &copy_time(record).map_or(String::new(), |time| format!(" {time}."))
 }
 
-/// `100 GB take 2 min 54 s at this rate`, of what is not only in memory.
+/// `100 GB take 2 min 54 s at this rate`, of what is not only in memory, as far as is known.
 fn copy_time(record: &Record) -> Option<String> {
     const BYTES: f64 = 100e9;
-    let is_warm = record.params.text("state") == Some("warm");
-    let is_rate = record.unit == Unit::BytesPerSecond && !is_warm;
+    let is_cached = matches!(record.params.text("state"), Some("warm" | "unknown"));
+    let is_rate = record.unit == Unit::BytesPerSecond && !is_cached;
     let is_rate = is_rate && record.verdict.state == State::Valid;
     let rate = record.shown_summary().filter(|_| is_rate)?.median;
     let take = duration(1e9 * BYTES / rate);

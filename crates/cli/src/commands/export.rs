@@ -30,7 +30,9 @@ pub(super) fn document_file(path: Option<&Path>, force: bool) -> anyhow::Result<
         usage_error!("--output -: `--json` prints the run to standard output");
     }
     let check = |path| output_file::check(path, force, &REPLACEABLE);
-    Ok(path.map(check).transpose()?.flatten())
+    let file = path.map(check).transpose()?.flatten();
+    file.as_deref().map_or(Ok(()), output_file::check_place)?;
+    Ok(file)
 }
 
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {

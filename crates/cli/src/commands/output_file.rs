@@ -49,6 +49,15 @@ pub(super) fn check(
     refused(&format!("{}; name another, or replace it with --force", replaceable.refusal))
 }
 
+/// Checks that a file can be made in the folder of this one, from which it is renamed.
+pub(super) fn check_place(path: &Path) -> anyhow::Result<()> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let rights = Access::WRITE_OK | Access::EXEC_OK;
+    accessat(CWD, folder.unwrap_or(Path::new(".")), rights, AtFlags::EACCESS)
+        .map_err(|error| refusal(path, &write_cause(path, error)))
+}
+
 /// Checks that these files may be written in a folder that is made for them. Their names follow
 /// from another one, so that neither they nor the folder may be symlinks.
 pub(super) fn check_folder<'n>(

@@ -357,5 +357,7 @@ fn document_is_written_beside_the_table() {
     assert_status(&env.exec("file read data -o -"), 2);
     // Refused before anything is written.
     assert_failure(&env.exec("file write new --block 64K --count 1 -o data"), &["file exists"]);
+    let line = "file write new --block 64K --count 1 -o none/x.json";
+    assert_failure(&env.exec(line), &["none/x.json", "mkdir -p"]);
     assert!(!env.file("new").exists());
 }
