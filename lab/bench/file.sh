@@ -46,7 +46,16 @@ whole_processes() { # suffix of the names
   if has b3sum b3sum; then beside "b3sum$1" b3sum "$file"; fi
   if [ -n "${BEFORE:-}" ]; then beside "before$1" "$BEFORE" file fast "$file"; fi
   beside "dd-1M$1" dd if="$file" of=/dev/null bs=1M
-  if [ -x "$folder/pread" ]; then beside "pread-$(nproc)$1" "$folder/pread" "$file" "$(nproc)"; fi
+  if [ -x "$folder/pread" ]; then
+    beside "pread-$(nproc)$1" "$folder/pread" "$file" "$(nproc)"
+    # From the look at residency to the last byte summed: without the facts of the host and the store.
+    name="file.warm{read,pread-$(nproc)$1}"
+    ours() { read_alone "$name"; }
+    part "$name" in_turn ours theirs
+  fi
+}
+read_alone() { # name
+  "${fast[@]}" "$file" --json | value | awk -v name="$1" '{ print name, $1 / 1e9 }'
 }
 whole_processes ""
 large=$file file=$folder/small-pieces
@@ -77,19 +86,20 @@ calls_ours() {
 }
 calls_peer() {
   for block in 1 4096; do
-    "${on[@]}" "$folder/calls" "$file" $block 500000 | awk -v b=$block '{ print "file.calls{ns," b "}", $1 }'
+    "${on[@]}" "$folder/calls" "$file" $block 500000 2> "$errors" | awk -v b=$block '{ print "file.calls{ns," b "}", $1 }'
   done
 }
 if has cc build-essential; then
-  cc -O2 -o "$folder/calls" "$here/peers/calls.c"
+  cc -O3 -o "$folder/calls" "$here/peers/calls.c"
   on=(taskset -c "$cpu")
   part calls in_turn calls_ours calls_peer
 fi
 
 # Cold: both sides are measured again at their best setting of a sweep.
 cold_cell() { # way threads block depth
-  "$fathom" file read "$file" --way "$1" --threads "$2" --block "$3" --depth "$4" --json | value |
-    awk '{ print $1 / 1e9 }'
+  local cell=(--way "$1" --threads "$2" --block "$3")
+  if [ "$1" = ring ]; then cell+=(--depth "$4"); fi
+  "$fathom" file read "$file" "${cell[@]}" --json | value | awk '{ print $1 / 1e9 }'
 }
 fio_cell() { # block depth [bytes]
   fio --name=cold --filename="$file" --rw=read --direct=1 --ioengine=io_uring --fixedbufs=1 \
