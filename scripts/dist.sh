@@ -35,6 +35,8 @@ export LC_ALL=C TZ=UTC
 export GIT_CEILING_DIRECTORIES=${root%/*}
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.toml)}"
 export SOURCE_DATE_EPOCH
+# Extensions of SQLite that no statement uses.
+export LIBSQLITE3_FLAGS="-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 rm -rf dist
@@ -74,6 +76,11 @@ build() { # architecture, folder for the bill
     "--remap-path-prefix=$CARGO_TARGET_DIR=/target"
     "--remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rust"
   )
+  # Equal functions once (generic code of types of one shape) and relocations as a bitmap, where the
+  # linker of the toolchain can.
+  if [ -x "$sysroot/lib/rustlib/$target/bin/rust-lld" ]; then
+    flags+=(-Clink-arg=-Wl,--icf=all -Clink-arg=-Wl,-z,pack-relative-relocs)
+  fi
   CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}") RUSTC=$rustc \
     "$cargo" build --profile dist --locked --package fathom --target "$target"
   program=$2/fathom runnable=$program

@@ -8,6 +8,7 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
 
 use crate::ParseError;
+use crate::json_place::JsonPlace;
 use crate::name::title;
 
 /// Objects and lists of a file, and elements of all: each takes up to 700 and 160 bytes.
@@ -56,20 +57,14 @@ pub(crate) fn read<T: DeserializeOwned>(
         return Err(ParseError::new(line, "trailing characters: more than one JSON document"));
     }
     let quoted = quoted(text, &words);
-    let mut deserializer = serde_json::Deserializer::from_str(&quoted);
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let field = match error.path().to_string().as_str() {
-            "." | "?" => String::new(),
-            path => format!(", field `{path}`"),
-        };
-        located(error.inner(), text, before, &field)
+    serde_json::from_str(&quoted).map_err(|error| {
+        let what = JsonPlace::default().describe(&error, quoted.as_bytes());
+        located(&error, text, before, what)
     })
 }
 
-fn located(error: &serde_json::Error, text: &str, before: usize, field: &str) -> ParseError {
-    let (line, column) = (error.line(), error.column());
-    let what = error.to_string();
-    let what = what.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&what);
+fn located(error: &serde_json::Error, text: &str, before: usize, what: String) -> ParseError {
+    let line = error.line();
     let of_line = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim();
     let what = match () {
         () if error.is_eof() => "the file ends too early".to_owned(),
@@ -77,7 +72,7 @@ fn located(error: &serde_json::Error, text: &str, before: usize, field: &str) ->
         () if error.is_syntax() && of_line.starts_with(|c: char| c.is_alphabetic()) => {
             format!("text within the JSON, `{of_line}`: write the JSON to a file of its own")
         }
-        () => format!("{what}{field}"),
+        () => what,
     };
     ParseError::new(line + before, what)
 }

@@ -15,6 +15,7 @@ mod hyperfine;
 mod iperf3;
 mod jmh;
 mod json;
+mod json_place;
 mod k6;
 mod name;
 mod oha;
@@ -26,6 +27,7 @@ mod unit;
 
 pub use document::{Conflict, DocumentAbout, DocumentSource, document};
 pub use error::ParseError;
+pub use json_place::JsonPlace;
 pub use parsed::Parsed;
 pub use text::decoded;
 pub use tool::Format;

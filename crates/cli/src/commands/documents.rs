@@ -4,12 +4,13 @@
 //! its size and in the numbers of its texts and elements, of which each takes more memory than in
 //! the file.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
 use anyhow::{anyhow, bail, ensure};
+use fathom_import::JsonPlace;
 use fathom_record::{Document, Record, Run, SCHEMA_VERSION, is_hidden, label};
 use jiff::Timestamp;
 use jiff::fmt::temporal::Pieces;
@@ -58,10 +59,14 @@ fn each_limited(
     each: &mut dyn FnMut(Document) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let left = Cell::new(Left::with_bytes(limit));
-    let limited = BufReader::new(Limited { inner: reader, left: &left, limit });
+    let followed = RefCell::new(Followed::default());
+    let limited = Limited { inner: reader, left: &left, limit, followed: &followed };
+    let limited = BufReader::new(limited);
     let mut is_empty = true;
-    for document in serde_json::Deserializer::from_reader(limited).into_iter::<Tracked>() {
-        let Tracked(mut document) = document.map_err(|error| {
+    for document in serde_json::Deserializer::from_reader(limited).into_iter::<FirstFieldChecked>()
+    {
+        let FirstFieldChecked(mut document) = document.map_err(|error| {
+            let error = followed.take().describe(&error);
             anyhow!("{name} is not a run of `fathom export` or `fathom run --json`: {error}")
         })?;
         validate(&document, name)?;
@@ -171,11 +176,35 @@ impl Left {
     }
 }
 
+/// The bytes that were read last, and where they begin: an error is within them.
+#[derive(Default)]
+struct Followed {
+    place: JsonPlace,
+    last: Vec<u8>,
+}
+
+impl Followed {
+    fn follow(&mut self, bytes: &[u8]) {
+        self.place.advance(&self.last);
+        self.last.clear();
+        self.last.extend_from_slice(bytes);
+    }
+
+    fn describe(self, error: &serde_json::Error) -> String {
+        let text = self.place.describe(error, &self.last);
+        match (error.line(), error.column()) {
+            (0, _) => text,
+            (line, column) => format!("{text} at line {line} column {column}"),
+        }
+    }
+}
+
 /// A reader that fails after a document of a certain size. The caller may begin another one.
 struct Limited<'l, R> {
     inner: R,
     left: &'l Cell<Left>,
     limit: u64,
+    followed: &'l RefCell<Followed>,
 }
 
 impl<R: Read> Read for Limited<'_, R> {
@@ -200,24 +229,8 @@ impl<R: Read> Read for Limited<'_, R> {
         left.quotes = left.quotes.saturating_sub(count_of(b'"'));
         left.commas = left.commas.saturating_sub(count_of(b','));
         self.left.set(left);
+        self.followed.borrow_mut().follow(&buffer[..count]);
         Ok(count)
-    }
-}
-
-/// A document whose errors have line, column and field.
-struct Tracked(Document);
-
-impl<'de> Deserialize<'de> for Tracked {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let checked: Result<FirstFieldChecked, _> = serde_path_to_error::deserialize(deserializer);
-        checked.map(|FirstFieldChecked(document)| Self(document)).map_err(|error| {
-            let field = error.path().to_string();
-            let text = error.into_inner().to_string();
-            match field.as_str() {
-                "." | "?" => D::Error::custom(text),
-                field => D::Error::custom(format!("{text}, field `{field}`")),
-            }
-        })
     }
 }
 
@@ -436,6 +449,7 @@ mod tests {
                 inner: endless,
                 left: &Cell::new(Left::with_bytes(BYTES_MAX)),
                 limit: BYTES_MAX,
+                followed: &RefCell::default(),
             };
             let error = io::copy(&mut limited, &mut io::sink()).unwrap_err().to_string();
             assert!(error.contains(why) && count.get() < BYTES_MAX / 4, "{error}");
