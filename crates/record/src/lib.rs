@@ -70,7 +70,7 @@ pub use record::{Record, Value};
 pub use remedy::Remedy;
 pub use run::{
     ClockOffset, Document, Effort, FarHost, IMPORT, KINDS, LabelError, REPORTED_MIN, Reference,
-    ReferenceBasis, Run, RunState, Tool, kind, label, name,
+    ReferenceBasis, Run, RunHead, RunState, Tool, kind, label, name,
 };
 pub use sample::{Check, DeviceTime, Disturbance, FarEnd, Sample};
 pub use second::{Phase, Second};
