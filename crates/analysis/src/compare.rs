@@ -16,7 +16,7 @@ mod split;
 mod weigh;
 
 pub(crate) use core_speed::{RunRecord, stratum_of};
-pub(crate) use weigh::{changed_word, word_of};
+pub(crate) use weigh::{word_for, word_of};
 
 pub use comparison::{
     Compared, Comparison, ComparisonAnswer, ComparisonCase, ComparisonSide, ComparisonWord, Factor,

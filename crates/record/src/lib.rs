@@ -49,7 +49,7 @@ pub mod system_error;
 pub mod typical;
 pub mod verdict;
 
-pub use causes::causes;
+pub use causes::{causes, first_causes};
 pub use condition::Condition;
 pub use cost::{Cost, CostPrice, CostService, CostTerm, CostTime, CostWait, CostWhatIf};
 pub use counter::{Counter, Counters};

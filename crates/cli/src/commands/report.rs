@@ -179,7 +179,7 @@ fn fleet(arguments: &ReportArguments) -> anyhow::Result<(String, String)> {
 /// The data of the page of many hosts, and how many they are.
 pub(super) fn fleet_data(name: &str, runs: &[Document]) -> (String, usize) {
     let runs: Vec<&Document> = runs.iter().collect();
-    let judgement = judge(&runs, &group::noise_limits());
+    let judgement = judge(&runs.iter().copied().collect(), &group::noise_limits());
     (fathom_report::fleet::data(name, &runs, &judgement), judgement.hosts)
 }
 
