@@ -16,7 +16,7 @@ mod split;
 mod weigh;
 
 pub(crate) use core_speed::{RunRecord, stratum_of};
-pub(crate) use weigh::{changed_word, word_of};
+pub(crate) use weigh::{word_for, word_of};
 
 pub use comparison::{
     Compared, Comparison, ComparisonAnswer, ComparisonCase, ComparisonSide, ComparisonWord, Factor,
@@ -141,7 +141,7 @@ fn doubt<'a>(
 /// In what the other runs of A differ from the newest of them.
 fn within(newest: &Document, others: &[&Document]) -> Vec<Difference> {
     let mut all: Vec<Difference> = Vec::new();
-    for difference in others.iter().flat_map(|other| of_runs(other, newest)) {
+    for difference in others.iter().flat_map(|other| of_runs(*other, newest)) {
         if !all.contains(&difference) {
             all.push(difference);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::host::{BufferSizes, DirtyLimits, NetworkLink, performance_parameters};
 use fathom_record::quantity::binary_size;
-use fathom_record::{Document, Host, Protocol};
+use fathom_record::{Document, Host, Protocol, RunHead};
 use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -17,17 +17,18 @@ pub struct Difference {
 }
 
 /// Recorded facts of the machine and the run that differ.
-pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
-    let mut all = between_hosts(&a.host, &b.host);
-    all.extend(between(run(a), run(b)));
+pub fn differences<'a>(a: impl Into<RunHead<'a>>, b: impl Into<RunHead<'a>>) -> Vec<Difference> {
+    let (a, b) = (a.into(), b.into());
+    let mut all = between_hosts(a.host, b.host);
+    all.extend(between(facts_of_run(a), facts_of_run(b)));
     // Runs without files have none.
     let folders = a.run.folder.as_ref().zip(b.run.folder.as_ref()).filter(|(a, b)| a != b);
     all.extend(
         folders.map(|(a, b)| difference("folder of test files", Some(a.clone()), Some(b.clone()))),
     );
-    let names: BTreeSet<&str> = a.far.iter().chain(&b.far).map(|far| far.name.as_str()).collect();
+    let names: BTreeSet<&str> = a.far.iter().chain(b.far).map(|far| far.name.as_str()).collect();
     for name in names {
-        let of = |run: &'_ Document| run.far.iter().position(|far| far.name == name);
+        let of = |run: RunHead<'_>| run.far.iter().position(|far| far.name == name);
         let what = format!("far end {name}");
         match (of(a), of(b)) {
             (Some(in_a), Some(in_b)) => {
@@ -214,9 +215,7 @@ fn offloads(host: &Host) -> Option<String> {
     (!states.is_empty()).then(|| states.join(", "))
 }
 
-fn run(document: &Document) -> Vec<DifferenceFact> {
-    let run = &document.run;
-    let tool = &document.tool;
+fn facts_of_run(RunHead { run, tool, .. }: RunHead<'_>) -> Vec<DifferenceFact> {
     let protocol = match run.protocol {
         Protocol::Median => "median",
         Protocol::Trimmed => "trimmed",

@@ -16,6 +16,7 @@ pub mod names;
 mod numbers;
 pub mod pairs;
 mod rows;
+mod runs;
 mod series;
 mod strips;
 mod tournament;
@@ -31,6 +32,7 @@ pub use matrices::Matrix;
 use matrices::matrices;
 pub use numbers::OddNumber;
 pub use rows::{FleetCase, FleetSubject};
+pub use runs::FleetRuns;
 pub use strips::{Drawing, Strip, strips};
 pub use tournament::{TournamentRound, WHOLE_MAX, tournament};
 pub use uniform::{Missed, Uniform};
@@ -38,11 +40,12 @@ pub use uniform::{Missed, Uniform};
 use std::collections::BTreeMap;
 
 use fathom_record::quantity::counted;
-use fathom_record::{Cause, Counts, Document, Host, State, causes};
+use fathom_record::{Cause, Counts, Host, State, first_causes};
 use serde::Serialize;
 
 use self::facts::{Facts, UsualFacts, dividing, facts_of, odd_facts, usual_facts};
 use self::numbers::{Abstained, Numbers};
+use self::runs::{FleetEntry, FleetRun};
 
 /// Fewer hosts do not judge each other.
 pub const HOSTS_MIN: usize = 5;
@@ -154,12 +157,17 @@ impl Judgement {
 struct FleetMember<'a> {
     name: String,
     /// The newest first.
-    runs: Vec<&'a Document>,
+    runs: Vec<&'a FleetRun>,
 }
 
 impl<'a> FleetMember<'a> {
+    /// Of all its runs.
+    fn entries(&self) -> impl Iterator<Item = &'a FleetEntry> {
+        self.runs.iter().flat_map(|run| &run.entries)
+    }
+
     fn host(&self) -> &'a Host {
-        &self.runs[0].host
+        &self.runs[0].head.host
     }
 }
 
@@ -173,7 +181,7 @@ struct Fleet<'a> {
 }
 
 impl<'a> Fleet<'a> {
-    fn from_runs(runs: &[&'a Document]) -> Self {
+    fn from_runs(runs: impl IntoIterator<Item = &'a FleetRun>) -> Self {
         let members = members(runs);
         let groups = groups::groups(&members);
         let mut facts: Vec<Facts> = vec![Facts::new(); members.len()];
@@ -221,12 +229,13 @@ impl<'a> Fleet<'a> {
                 odd_hosts.push(OddHost { host: here[at].name.clone(), numbers, conduct, facts });
             }
         }
-        let records = || here.iter().flat_map(|it| &it.runs).flat_map(|run| &run.records);
+        let entries = || here.iter().flat_map(|it| it.entries());
+        let noisy = entries().filter(|entry| entry.state == State::Noisy);
         Group {
             hardware: hardware.clone(),
             hosts: here.iter().map(|it| it.name.clone()).collect(),
-            records: Counts::from_states(records().map(|record| record.verdict.state)),
-            noise: causes(records(), State::Noisy),
+            records: Counts::from_states(entries().map(|entry| entry.state)),
+            noise: first_causes(noisy.filter_map(|entry| entry.cause)),
             odd: odd_hosts,
             not_judged: self.not_judged(of, abstained),
             uniform: uniform::uniform(&rows, &here),
@@ -257,10 +266,10 @@ impl<'a> Fleet<'a> {
 /// Judges the hosts of these runs by each other. Several runs of a host are one: of each case its
 /// newest. Clones, which share an id, are distinguished by their names.
 #[must_use]
-pub fn judge(runs: &[&Document], limits: &FleetLimits) -> Judgement {
-    let fleet = Fleet::from_runs(runs);
+pub fn judge(runs: &FleetRuns, limits: &FleetLimits) -> Judgement {
+    let fleet = Fleet::from_runs(&runs.runs);
     let groups = fleet.groups.iter().map(|group| fleet.judged(group, limits)).collect();
-    Judgement { hosts: fleet.members.len(), groups, between: matrices(runs) }
+    Judgement { hosts: fleet.members.len(), groups, between: matrices(&runs.runs) }
 }
 
 /// What distinguishes hosts.
@@ -268,18 +277,18 @@ fn key(host: &Host) -> (&str, &str) {
     (host.identity(), &host.name)
 }
 
-fn members<'a>(all: &[&'a Document]) -> Vec<FleetMember<'a>> {
-    let mut hosts: BTreeMap<(&str, &str), Vec<&'a Document>> = BTreeMap::new();
+fn members<'a>(all: impl IntoIterator<Item = &'a FleetRun>) -> Vec<FleetMember<'a>> {
+    let mut hosts: BTreeMap<(&str, &str), Vec<&'a FleetRun>> = BTreeMap::new();
     for run in all {
-        hosts.entry(key(&run.host)).or_default().push(run);
+        hosts.entry(key(&run.head.host)).or_default().push(run);
     }
-    let newest_first = |mut runs: Vec<&'a Document>| {
-        runs.sort_by(|a, b| b.run.id.cmp(&a.run.id));
+    let newest_first = |mut runs: Vec<&'a FleetRun>| {
+        runs.sort_by(|a, b| b.head.run.id.cmp(&a.head.run.id));
         runs
     };
-    let runs: Vec<Vec<&Document>> = hosts.into_values().map(newest_first).collect();
-    let names: Vec<String> =
-        runs.iter().map(|it| it[0].host.label(runs.iter().map(|other| &other[0].host))).collect();
+    let runs: Vec<Vec<&FleetRun>> = hosts.into_values().map(newest_first).collect();
+    let hosts = || runs.iter().map(|it| &it[0].head.host);
+    let names: Vec<String> = hosts().map(|it| it.label(hosts())).collect();
     let mut members: Vec<FleetMember<'_>> =
         names.into_iter().zip(runs).map(|(name, runs)| FleetMember { name, runs }).collect();
     members.sort_by(|a, b| names::order(&a.name).cmp(&names::order(&b.name)));

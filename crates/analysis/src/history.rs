@@ -10,12 +10,12 @@ use std::thread;
 
 use fathom_record::host::name_with_id;
 use fathom_record::{
-    Better, Document, Effort, Headline, Host, Outline, Params, Record, State, Stratum, Unit,
+    Better, Effort, Headline, Host, Outline, Params, Record, RunHead, State, Stratum, Unit,
 };
 use serde::Serialize;
 
 use crate::differences::{Difference, differences};
-use crate::statistics::{ChangePoint, Strictness, change_points, change_points_unless, mean};
+use crate::statistics::{Candidates, ChangePoint, Strictness, mean};
 
 /// A change point has p ≤ 0.01, an effect of at least 1 % as in a comparison, and at least three
 /// runs on each side.
@@ -132,34 +132,33 @@ pub fn history(
     let with_it: Vec<&Outline> = runs.iter().filter(has_it).collect();
     let hosts = newest_hosts(runs);
     let label = |host: &Host| host.label(hosts.values().copied());
-    let elsewhere = with_it.iter().map(|run| run.document.host.identity());
+    let elsewhere = with_it.iter().map(|run| run.host.identity());
     let elsewhere: BTreeSet<&str> = elsewhere.filter(|id| *id != host).collect();
     let other_hosts: BTreeSet<String> = elsewhere.iter().map(|id| label(hosts[id])).collect();
-    let is_ours = |run: &Outline| run.document.host.identity() == host;
+    let is_ours = |run: &Outline| run.host.identity() == host;
     let of_host = runs.iter().filter(|run| is_ours(run)).count();
     let ours = with_it.iter().copied().filter(|run| is_ours(run));
     let without = of_host - ours.clone().count();
-    let (imposed, ours): (Vec<&Outline>, Vec<&Outline>) =
-        ours.partition(|one| is_imposed(&one.document));
+    let (imposed, ours): (Vec<&Outline>, Vec<&Outline>) = ours.partition(|one| is_imposed(one));
     // Two far hosts are two series even if they have one name.
     let mut numbers: BTreeMap<(&Params, &str, &str), usize> = BTreeMap::new();
     let mut cases: Vec<HistoryCase<'_>> = Vec::new();
     let mut emulated: Vec<String> = Vec::new();
     for run in &ours {
         for headline in run.headlines.iter().filter(|one| selects(&one.params)) {
-            if run.document.is_emulated(&headline.params) {
-                emulated.push(run.document.run.id.clone());
+            if RunHead::from(*run).is_emulated(&headline.params) {
+                emulated.push(run.run.id.clone());
                 continue;
             }
-            let far = run.document.far_host(&headline.params).map_or("", Host::identity);
+            let far = RunHead::from(*run).far_host(&headline.params).map_or("", Host::identity);
             // Interval and drift depend on the effort, and so may the value.
-            let key = (&*headline.params, far, run.document.run.effort.word());
+            let key = (&*headline.params, far, run.run.effort.word());
             let number = *numbers.entry(key).or_insert(cases.len());
             match cases.get_mut(number) {
                 // A record in another unit is another quantity.
                 Some(case) if case[0].1.unit != headline.unit => {}
-                Some(case) => case.push((&run.document, headline)),
-                None => cases.push(vec![(&run.document, headline)]),
+                Some(case) => case.push((run, headline)),
+                None => cases.push(vec![(run, headline)]),
             }
         }
     }
@@ -169,7 +168,7 @@ pub fn history(
         host: hosts.get(host).map_or_else(|| host.to_owned(), |host| label(host)),
         host_id: host.to_owned(),
         series: all_series(&cases),
-        imposed: imposed.into_iter().map(|one| one.document.run.id.clone()).collect(),
+        imposed: imposed.into_iter().map(|one| one.run.id.clone()).collect(),
         emulated,
         without,
         other_hosts: other_hosts.into_iter().collect(),
@@ -203,11 +202,11 @@ impl History {
 
 /// Each host as recorded by its newest run, by identity: it may have been renamed.
 fn newest_hosts(runs: &[Outline]) -> BTreeMap<&str, &Host> {
-    runs.iter().map(|run| (run.document.host.identity(), &run.document.host)).collect()
+    runs.iter().map(|run| (run.host.identity(), &*run.host)).collect()
 }
 
 /// A case in the runs that have it, oldest first.
-type HistoryCase<'a> = Vec<(&'a Document, &'a Headline)>;
+type HistoryCase<'a> = Vec<(&'a Outline, &'a Headline)>;
 
 /// The series of all cases, in parallel: of thousands of runs each takes a while.
 fn all_series(cases: &[HistoryCase<'_>]) -> Vec<HistorySeries> {
@@ -233,12 +232,12 @@ fn all_series(cases: &[HistoryCase<'_>]) -> Vec<HistorySeries> {
     })
 }
 
-fn is_imposed(document: &Document) -> bool {
-    !document.run.imposed.is_empty()
+fn is_imposed(outline: &Outline) -> bool {
+    !outline.run.imposed.is_empty()
 }
 
 /// One case, from at least one headline, oldest first.
-fn series(case: &[(&Document, &Headline)]) -> HistorySeries {
+fn series(case: &[(&Outline, &Headline)]) -> HistorySeries {
     let first = case[0].1;
     // One stratum per series: a change of stratum is no change of the metric.
     let valued: Vec<&Headline> =
@@ -251,14 +250,14 @@ fn series(case: &[(&Document, &Headline)]) -> HistorySeries {
     let points: Vec<HistoryPoint> =
         case.iter().map(|(run, headline)| point(run, headline, stratum)).collect();
     let compared = HistoryCompared::from_case(case, &points, is_found);
-    let found = compared.changes();
-    let all = change_points(&compared.values(), &STRICTNESS).len();
-    let explained = all.saturating_sub(found.len());
+    let (found, explained) = compared.changes();
     let mut changes: Vec<Change> =
         found.into_iter().map(|found| change(&found, &compared, case, false)).collect();
     changes.extend(slow_for_good(case, &points, is_found));
     let (params, unit, better) = (Params::clone(&first.params), first.unit, first.better);
-    let far = case[0].0.far_host(&params).map(|far| name_with_id(&far.name, far.id.as_deref()));
+    let far = RunHead::from(case[0].0)
+        .far_host(&params)
+        .map(|far| name_with_id(&far.name, far.id.as_deref()));
     let effort = case[0].0.run.effort;
     let others = Vec::new();
     HistorySeries { params, far, unit, better, effort, stratum, points, changes, explained, others }
@@ -283,14 +282,14 @@ const ONE_SPEED: f64 = 0.05;
 
 impl HistoryCompared {
     /// The points that are not slow.
-    fn from_case(case: &[(&Document, &Headline)], points: &[HistoryPoint], is_found: bool) -> Self {
+    fn from_case(case: &[(&Outline, &Headline)], points: &[HistoryPoint], is_found: bool) -> Self {
         let usable = |at: &usize| !points[*at].cut_short && !points[*at].slow;
         Self::at((0..case.len()).filter(usable), case, is_found)
     }
 
     fn at(
         indices: impl Iterator<Item = usize>,
-        case: &[(&Document, &Headline)],
+        case: &[(&Outline, &Headline)],
         is_found: bool,
     ) -> Self {
         let comparable = |at: usize| {
@@ -305,9 +304,15 @@ impl HistoryCompared {
         self.values.iter().map(|one| one.value).collect()
     }
 
-    fn changes(&self) -> Vec<ChangePoint> {
+    /// The changes, and how many others the core frequency explains.
+    fn changes(&self) -> (Vec<ChangePoint>, usize) {
         let is_explained = |change: &ChangePoint, ends: [usize; 3]| self.is_explained(change, ends);
-        change_points_unless(&self.values(), &STRICTNESS, &is_explained)
+        let values = self.values();
+        let candidates = Candidates::of_series(&values, &STRICTNESS);
+        let (found, all) =
+            (candidates.confirmed(&is_explained), candidates.confirmed(&|_, _| false).len());
+        let explained = all.saturating_sub(found.len());
+        (found, explained)
     }
 
     /// Whether the core frequency wandered between both segments, and explains the change up to
@@ -335,7 +340,7 @@ impl HistoryCompared {
 /// A change at which a core became slow and stayed so: the newest runs of a series are of another
 /// state. Slow spells that ended are left out.
 fn slow_for_good(
-    case: &[(&Document, &Headline)],
+    case: &[(&Outline, &Headline)],
     points: &[HistoryPoint],
     is_found: bool,
 ) -> Option<Change> {
@@ -345,14 +350,14 @@ fn slow_for_good(
     let usable = |at: &usize| !points[*at].cut_short && (*at > last_fast || !points[*at].slow);
     let compared = HistoryCompared::at((0..case.len()).filter(usable), case, true);
     let is_newest = |found: &ChangePoint| compared.values[found.index].at > last_fast;
-    let found = compared.changes().into_iter().find(is_newest)?;
+    let found = compared.changes().0.into_iter().find(is_newest)?;
     Some(change(&found, &compared, case, true))
 }
 
 fn change(
     found: &ChangePoint,
     compared: &HistoryCompared,
-    case: &[(&Document, &Headline)],
+    case: &[(&Outline, &Headline)],
     as_found: bool,
 ) -> Change {
     let of = |index: usize| case[compared.values[index].at];
@@ -371,7 +376,7 @@ fn change(
     }
 }
 
-fn point(document: &Document, headline: &Headline, stratum: Stratum) -> HistoryPoint {
+fn point(Outline { run, .. }: &Outline, headline: &Headline, stratum: Stratum) -> HistoryPoint {
     let is_found = stratum == Stratum::AsFound;
     // An interrupted case has too few processes to compare.
     let whole = |value: Option<f64>| value.filter(|_| !headline.cut_short);
@@ -380,9 +385,9 @@ fn point(document: &Document, headline: &Headline, stratum: Stratum) -> HistoryP
     let (value, interval) = headline.in_stratum(is_found || slow).unzip();
     HistoryPoint {
         slow,
-        run: document.run.id.clone(),
-        label: document.run.label.clone(),
-        started: document.run.started.clone(),
+        run: run.id.clone(),
+        label: run.label.clone(),
+        started: run.started.clone(),
         value: whole(value),
         interval: interval.flatten().filter(|_| !headline.cut_short),
         bound: whole(headline.bound),

@@ -38,7 +38,7 @@ mod within_run;
 pub use bootstrap::{Ratio, ratio_of_medians, ratio_to_runs};
 pub(crate) use bootstrap::{Z_90, Z_95, index};
 pub use bound::difference_bound;
-pub use change_points::{ChangePoint, Strictness, change_points, change_points_unless};
+pub use change_points::{Candidates, ChangePoint, Strictness, change_points};
 pub use clusters::clusters;
 pub use concordance::concordance;
 pub use dip::dip;

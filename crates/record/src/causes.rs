@@ -10,12 +10,14 @@ pub fn causes<'r>(
     records: impl IntoIterator<Item = &'r Record>,
     state: State,
 ) -> Vec<(Cause, usize)> {
+    let of_state = records.into_iter().filter(|record| record.verdict.state == state);
+    first_causes(of_state.filter_map(|record| Some(record.verdict.reasons.first()?.cause)))
+}
+
+/// How many there are of each cause, the most frequent first.
+pub fn first_causes(all: impl Iterator<Item = Cause>) -> Vec<(Cause, usize)> {
     let mut causes = BTreeMap::new();
-    for record in records.into_iter().filter(|record| record.verdict.state == state) {
-        if let Some(reason) = record.verdict.reasons.first() {
-            *causes.entry(reason.cause).or_insert(0) += 1;
-        }
-    }
+    all.for_each(|cause| *causes.entry(cause).or_insert(0) += 1);
     let mut causes: Vec<(Cause, usize)> = causes.into_iter().collect();
     causes.sort_by_key(|(_, count)| Reverse(*count));
     causes

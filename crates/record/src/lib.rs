@@ -49,7 +49,7 @@ pub mod system_error;
 pub mod typical;
 pub mod verdict;
 
-pub use causes::causes;
+pub use causes::{causes, first_causes};
 pub use condition::Condition;
 pub use cost::{Cost, CostPrice, CostService, CostTerm, CostTime, CostWait, CostWhatIf};
 pub use counter::{Counter, Counters};
@@ -70,7 +70,7 @@ pub use record::{Record, Value};
 pub use remedy::Remedy;
 pub use run::{
     ClockOffset, Document, Effort, FarHost, IMPORT, KINDS, LabelError, REPORTED_MIN, Reference,
-    ReferenceBasis, Run, RunState, Tool, kind, label, name,
+    ReferenceBasis, Run, RunHead, RunState, Tool, kind, label, name,
 };
 pub use sample::{Check, DeviceTime, Disturbance, FarEnd, Sample};
 pub use second::{Phase, Second};

@@ -4,16 +4,25 @@
 use std::sync::Arc;
 
 use crate::{
-    Better, Cause, Document, Interval, MetricId, Params, Protocol, Record, State, Stratum, Summary,
-    Unit,
+    Better, Cause, Document, FarHost, Host, Interval, MetricId, Params, Protocol, Record, Run,
+    RunHead, State, Stratum, Summary, Tool, Unit,
 };
 
-/// A run with headlines in place of records.
+/// A run with headlines in place of records. What thousands of runs have in common is shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
-    /// The run, host and tool, without records. From a store without the sources of facts.
-    pub document: Document,
+    pub tool: Arc<Tool>,
+    pub run: Run,
+    /// From a store without the sources of facts, and without the uptime.
+    pub host: Arc<Host>,
+    pub far: Arc<Vec<FarHost>>,
     pub headlines: Vec<Headline>,
+}
+
+impl<'a> From<&'a Outline> for RunHead<'a> {
+    fn from(Outline { tool, run, host, far, .. }: &'a Outline) -> Self {
+        Self { tool, run, host, far }
+    }
 }
 
 /// The main number of a record.
@@ -56,12 +65,8 @@ impl Headline {
 impl From<&Document> for Outline {
     fn from(document: &Document) -> Self {
         let headlines = document.records.iter().map(Headline::from).collect();
-        let (tool, run, host) =
-            (document.tool.clone(), document.run.clone(), document.host.clone());
-        let far = document.far.clone();
-        let schema = document.schema;
-        let head = Document { schema, tool, run, host, far, records: Vec::new() };
-        Self { document: head, headlines }
+        let Document { tool, run, host, far, .. } = document.clone();
+        Self { tool: tool.into(), run, host: host.into(), far: far.into(), headlines }
     }
 }
 

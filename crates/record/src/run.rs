@@ -30,13 +30,40 @@ impl Document {
     /// The far host of a case, named by its parameter `to`; `None` without a far end, or if both
     /// ends are on this host.
     pub fn far_host(&self, params: &Params) -> Option<&Host> {
-        let to = params.text("to")?;
-        self.far.iter().find(|far| far.name == to).map(|far| &far.host)
+        RunHead::from(self).far_host(params)
     }
 
     /// Whether the CPU of an end of a case is emulated.
     pub fn is_emulated(&self, params: &Params) -> bool {
+        RunHead::from(self).is_emulated(params)
+    }
+}
+
+/// A run, or an [outline](crate::Outline) of one, without its results.
+#[derive(Clone, Copy, Debug)]
+pub struct RunHead<'a> {
+    pub tool: &'a Tool,
+    pub run: &'a Run,
+    pub host: &'a Host,
+    pub far: &'a [FarHost],
+}
+
+impl<'a> RunHead<'a> {
+    /// As [`Document::far_host`].
+    pub fn far_host(self, params: &Params) -> Option<&'a Host> {
+        let to = params.text("to")?;
+        self.far.iter().find(|far| far.name == to).map(|far| &far.host)
+    }
+
+    /// As [`Document::is_emulated`].
+    pub fn is_emulated(self, params: &Params) -> bool {
         self.host.is_emulated() || self.far_host(params).is_some_and(Host::is_emulated)
+    }
+}
+
+impl<'a> From<&'a Document> for RunHead<'a> {
+    fn from(Document { tool, run, host, far, .. }: &'a Document) -> Self {
+        Self { tool, run, host, far }
     }
 }
 

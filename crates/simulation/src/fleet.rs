@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use fathom_analysis::fleet::pairs::{self, Directed};
-use fathom_analysis::fleet::{FleetLimits, Judgement, judge, judge_host, tournament};
+use fathom_analysis::fleet::{FleetLimits, FleetRuns, Judgement, judge, judge_host, tournament};
 use fathom_analysis::statistics::{median, median_interval};
 use fathom_record::{Basis, Better, Document, Interval, MetricId, Params, Record, Summary, Unit};
 
@@ -245,8 +245,7 @@ fn judge_fleet(
     [found, healthy, abstained]: &mut [ChanceRate; 3],
 ) {
     let fleet = world.fleet(source);
-    let Judgement { groups, .. } =
-        judge(&fleet.iter().collect::<Vec<_>>(), &FleetLimits::default());
+    let Judgement { groups, .. } = judge(&fleet.iter().collect(), &FleetLimits::default());
     let odd: Vec<&str> = groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str()).collect();
     let is_slow = |host: &&str| world.has_slow() && *host == "node0";
     found.count(odd.iter().any(is_slow));
@@ -260,7 +259,7 @@ fn judge_fleet(
 /// Counts checks in which the slow host, and a healthy one, is named.
 fn check_hosts(world: &FleetWorld, source: &mut Source, named: &mut [ChanceRate; 2]) {
     let fleet = world.fleet(source);
-    let group: Vec<&Document> = fleet.iter().collect();
+    let group: FleetRuns = fleet.iter().collect();
     for (host, rate) in fleet.iter().zip(named) {
         rate.count(!judge_host(host, &group, &FleetLimits::default()).odd.numbers.is_empty());
     }

@@ -55,7 +55,7 @@ use sqlite::Sqlite;
 pub use address::Address;
 pub use cases::{CaseSearch, StoredCase};
 pub use error::StoreError;
-pub use listing::{Filter, RunTrend};
+pub use listing::{Filter, HostName, RunTrend};
 pub use place::Place;
 pub use prune::{Keep, OldRun};
 pub use read::RunRow;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fathom_record::{KINDS, Params};
 
-use crate::column::{IS_SELECTION, bytes, parse, text};
+use crate::column::{IS_SELECTION, bytes, optional, parse, text};
 use crate::database::{DatabaseRow, DatabaseValue};
 use crate::{RunRow, Store, StoreError};
 
@@ -33,6 +33,20 @@ pub struct RunTrend {
     pub unit: String,
     /// By the id of the run.
     pub values: BTreeMap<String, f64>,
+}
+
+/// A name that runs of a host have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostName {
+    pub id: Option<String>,
+    pub name: String,
+}
+
+impl HostName {
+    /// The host's [`identity`](fathom_record::Host::identity).
+    pub fn identity(&self) -> &str {
+        self.id.as_deref().unwrap_or(&self.name)
+    }
 }
 
 impl Filter {
@@ -126,9 +140,14 @@ impl Store {
 
     /// The hosts by their identity, with the name in their last run.
     pub fn hosts(&self) -> Result<BTreeMap<String, String>, StoreError> {
-        let query = "SELECT coalesce(host_id, host_name), host_name, max(number) FROM run
-            GROUP BY 1, 2 ORDER BY 3";
-        Ok(self.texts(query, |row| (text(row, 0), text(row, 1)))?.into_iter().collect())
+        let names = self.host_names()?.into_iter();
+        Ok(names.map(|it| (it.identity().to_owned(), it.name)).collect())
+    }
+
+    /// Each name of each host, that of the last run last. Reads the first columns only.
+    pub fn host_names(&self) -> Result<Vec<HostName>, StoreError> {
+        let query = "SELECT host_id, host_name, max(number) FROM run GROUP BY 1, 2 ORDER BY 3";
+        self.texts(query, |row| HostName { id: optional(row, 0), name: text(row, 1) })
     }
 
     /// The metrics that have records, in alphabetical order. Each is found by the index, however

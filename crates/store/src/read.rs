@@ -1,18 +1,22 @@
 //! Reading: the list of runs, whole runs, and outlines of many runs. Everything read is checked.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+use std::hash::BuildHasherDefault;
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 use fathom_record::{
-    Counts, Document, Effort, Outline, Params, Record, Run, RunState, SCHEMA_VERSION, State,
+    Counts, Document, Effort, FarHost, Host, Outline, Params, Record, Run, RunState,
+    SCHEMA_VERSION, State, Tool,
 };
+use serde::de::DeserializeOwned;
 
 use crate::column::{bytes, optional, parse, parse_word, text};
-use crate::database::{Database, DatabaseAccess, DatabaseRow, DatabaseValue, values};
+use crate::database::{DatabaseAccess, DatabaseRow, DatabaseValue, values};
 use crate::headline::{self, Cases};
 use crate::liveness::{Owner, PROC};
 use crate::raw_record::{self, KEY_COLUMNS, WITH_SAMPLES, WITHOUT_SAMPLES};
@@ -43,9 +47,6 @@ pub struct RunRow {
 
 /// Runs that could be read, and the damage in the others.
 pub(crate) type Readable<T> = (Vec<T>, Vec<StoreError>);
-
-/// The number of a run's row, and the run without its records.
-type ReadHead = (i64, Result<Document, StoreError>);
 
 /// Conditions for the runs with records of a metric, and for those records.
 const OF_METRIC: [&str; 2] = [
@@ -145,10 +146,16 @@ impl Store {
     ) -> Result<Readable<Outline>, StoreError> {
         let mut cases = Cases::new();
         let read = |row: &dyn DatabaseRow| headline::read(row, &mut cases);
-        let outline = |document, headlines| Outline { document, headlines };
+        let outline = |run, SharedFacts { tool, host, far }, headlines| Outline {
+            tool,
+            run,
+            host,
+            far,
+            headlines,
+        };
         let columns = [headline::COLUMNS, headline::JOIN];
-        let part = HeadPart::WithoutOrigins;
-        Ok(without_damaged(self.read_runs(part, conditions, arguments, columns, read, outline)?))
+        let known = Known { is_lasting: true, ..Known::default() };
+        Ok(without_damaged(self.read_runs(known, conditions, arguments, columns, read, outline)?))
     }
 
     pub(crate) fn documents(
@@ -157,39 +164,40 @@ impl Store {
         arguments: &[DatabaseValue<'_>],
         with_samples: bool,
     ) -> Result<Vec<Result<Document, StoreError>>, StoreError> {
-        let document = |document, records| Document { records, ..document };
         let columns = match with_samples {
             true => with_samples_join(WITH_SAMPLES),
             false => [WITHOUT_SAMPLES, ""],
         };
         let read = raw_record::read;
-        self.read_runs(HeadPart::Whole, conditions, arguments, columns, read, document)
+        self.read_runs(Known::default(), conditions, arguments, columns, read, document)
     }
 
     /// The runs that meet one condition, oldest first, with their records that meet another, in the
     /// order stored. `read` gets [`KEY_COLUMNS`] and `columns`, which `join` may provide.
     pub(crate) fn read_runs<T, R>(
         &self,
-        part: HeadPart,
+        mut known: Known,
         [of_runs, of_records]: [&str; 2],
         arguments: &[DatabaseValue<'_>],
         [columns, join]: [&str; 2],
         mut read: impl FnMut(&dyn DatabaseRow) -> Result<T, StoreError>,
-        combine: impl Fn(Document, Vec<T>) -> R,
+        combine: impl Fn(Run, SharedFacts, Vec<T>) -> R,
     ) -> Result<Vec<Result<R, StoreError>>, StoreError> {
         // CROSS, so that SQLite looks up records by run and metric instead of scanning all.
         let query = format!(
             "SELECT {KEY_COLUMNS}, {columns} FROM run CROSS JOIN record ON record.run = run.number
              {join} WHERE {of_runs} AND {of_records}"
         );
+        let heads_query = heads_query(of_runs);
         let mut by_run = HashMap::<i64, BTreeMap<i64, _>>::new();
         self.database.foresee(|| {
-            let _ = head_texts(&*self.database, of_runs, arguments);
+            let _ = self.database.execute(&heads_query, arguments);
             let _ = self.database.execute(&query, arguments);
         })?;
         // One snapshot for all tables, whatever is written meanwhile.
         let heads = self.database.transaction(DatabaseAccess::Read, || {
-            let heads = head_texts(&*self.database, of_runs, arguments)?;
+            let head = |row: &dyn DatabaseRow| Head::read(row, &mut known);
+            let heads = self.database.rows(&heads_query, arguments, head)?;
             self.database.query(&query, arguments, &mut |row| {
                 by_run.entry(number(row, 0)?).or_default().insert(number(row, 2)?, read(row));
                 Ok(ControlFlow::Continue(()))
@@ -197,15 +205,22 @@ impl Store {
             Ok(heads)
         })?;
         self.database.forget(&query, arguments);
-        self.database.forget(&heads_query(of_runs), arguments);
-        let runs = heads_of(&heads, part, self.database.is_shared()).into_iter();
-        drop(heads);
-        let runs = runs.map(|(number, document)| {
-            let records = by_run.remove(&number).unwrap_or_default().into_values();
-            Ok(combine(document?, records.collect::<Result<_, _>>()?))
+        self.database.forget(&heads_query, arguments);
+        let runs = runs_of(&heads, self.database.is_shared());
+        let runs = heads.into_iter().zip(runs).map(|(head, run)| {
+            let records = by_run.remove(&head.number).unwrap_or_default().into_values();
+            let (run, (_, shared)) = (run?, head.texts?);
+            Ok(combine(run, shared, records.collect::<Result<_, _>>()?))
         });
         Ok(runs.collect())
     }
+}
+
+/// A whole run.
+pub(crate) fn document(run: Run, shared: SharedFacts, records: Vec<Record>) -> Document {
+    let SharedFacts { tool, host, far } = shared;
+    let (tool, host) = (Arc::unwrap_or_clone(tool), Arc::unwrap_or_clone(host));
+    Document { schema: SCHEMA_VERSION, tool, run, host, far: Arc::unwrap_or_clone(far), records }
 }
 
 pub(crate) fn with_samples_join(columns: &str) -> [&str; 2] {
@@ -223,61 +238,127 @@ pub(crate) fn without_damaged<R>(runs: Vec<Result<R, StoreError>>) -> Readable<R
     (readable, damaged)
 }
 
-/// What is read of the row of a run.
-#[derive(Clone, Copy)]
-pub(crate) enum HeadPart {
-    Whole,
-    /// Without the sources of the facts of its host, half of its text: outlines are of thousands of
-    /// runs.
-    WithoutOrigins,
-}
-
-/// The row of a run before its JSON is parsed.
-struct HeadTexts {
+/// The row of a run of which only what is its own is still to be parsed: an outline is of
+/// thousands of runs, and they are of few hosts.
+struct Head {
     number: i64,
     id: String,
     owner: Owner,
-    /// Tool, body, host and far hosts.
-    texts: [Vec<u8>; 4],
-    crc: i64,
+    /// The run as JSON.
+    texts: Result<(Vec<u8>, SharedFacts), StoreError>,
 }
 
-/// The runs that meet a condition, oldest first.
-fn head_texts(
-    database: &dyn Database,
-    condition: &str,
-    arguments: &[DatabaseValue<'_>],
-) -> Result<Vec<HeadTexts>, StoreError> {
-    database.rows(&heads_query(condition), arguments, |row| {
-        let texts = [5, 6, 7, 8].map(|column| bytes(row, column).to_owned());
-        let (number, crc) = (number(row, 0)?, number(row, 9)?);
-        Ok(HeadTexts { number, id: text(row, 1), owner: owner(row, 2, 10)?, texts, crc })
-    })
+impl Head {
+    fn read(row: &dyn DatabaseRow, known: &mut Known) -> Result<Self, StoreError> {
+        let (id, texts) = (text(row, 1), [5, 6, 7, 8].map(|column| bytes(row, column)));
+        let texts = match i64::from(run_crc(texts)) == number(row, 9)? {
+            true => known.parsed(texts).map_err(|error| damaged_head(&id, error)),
+            false => Err(damaged_head(&id, "checksum mismatch")),
+        };
+        Ok(Self { number: number(row, 0)?, id, owner: owner(row, 2, 10)?, texts })
+    }
+
+    fn run(&self, is_shared: bool) -> Result<Run, StoreError> {
+        let (body, _) = self.texts.as_ref().map_err(StoreError::clone)?;
+        let run: Run = parse(body).map_err(|error| damaged_head(&self.id, error))?;
+        Ok(Run { state: current_state(run.state, &self.owner, is_shared), ..run })
+    }
+}
+
+fn damaged_head(run: &str, reason: impl Display) -> StoreError {
+    StoreError::damaged(run, "the row of the run", reason.to_string())
+}
+
+/// What runs have in common.
+pub(crate) struct SharedFacts {
+    tool: Arc<Tool>,
+    host: Arc<Host>,
+    far: Arc<Vec<FarHost>>,
+}
+
+/// All that is known of it, parsed once.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// Hosts without their uptime and the sources of their facts.
+    is_lasting: bool,
+    tools: Distinct<Tool>,
+    hosts: Distinct<Host>,
+    far: Distinct<Vec<FarHost>>,
+}
+
+impl Known {
+    fn parsed(
+        &mut self,
+        [tool, body, host, far]: [&[u8]; 4],
+    ) -> serde_json::Result<(Vec<u8>, SharedFacts)> {
+        let host = if self.is_lasting { lasting(host) } else { [host, b""] };
+        let tool = self.tools.parsed([tool, b""])?;
+        let (host, far) = (self.hosts.parsed(host)?, self.far.parsed([far, b""])?);
+        Ok((body.to_owned(), SharedFacts { tool, host, far }))
+    }
+}
+
+/// Values by the beginning of their JSON. Of a text of kilobytes a CRC is a hash in no time.
+struct Distinct<T>(HashMap<Vec<u8>, Arc<T>, BuildHasherDefault<crc32fast::Hasher>>);
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self(HashMap::default())
+    }
+}
+
+impl<T: DeserializeOwned> Distinct<T> {
+    fn parsed(&mut self, [text, end]: [&[u8]; 2]) -> serde_json::Result<Arc<T>> {
+        if let Some(known) = self.0.get(text) {
+            return Ok(Arc::clone(known));
+        }
+        let value = Arc::new(parse(&[text, end].concat())?);
+        self.0.insert(text.to_owned(), Arc::clone(&value));
+        Ok(value)
+    }
+}
+
+/// The JSON of a host up to its uptime, which no two runs share, and the sources of its facts, half
+/// of its text, and an end for it. All of it where these are not its last parts: a number, and a
+/// list of texts, in which no quotation mark is without a backslash before it.
+fn lasting(host: &[u8]) -> [&[u8]; 2] {
+    const UPTIME: &[u8] = b",\"uptime_s\":";
+    const ORIGINS: &[u8] = b",\"origins\":{";
+    let is_number = |byte: &&u8| !matches!(byte, b',' | b'"' | b'{' | b'}');
+    let are_last = |at: &usize| {
+        let rest = &host[at + UPTIME.len()..];
+        let rest = &rest[rest.iter().take_while(is_number).count()..];
+        rest.starts_with(ORIGINS)
+            && rest.ends_with(b"}}")
+            && memchr::memchr_iter(b'}', rest).count() == 2
+    };
+    match memchr::memmem::find(host, UPTIME).filter(are_last) {
+        Some(at) => [&host[..at], b",\"uptime_s\":null,\"origins\":{}}"],
+        None => [host, b""],
+    }
 }
 
 /// Those of many runs are parsed by all CPUs.
-fn heads_of(rows: &[HeadTexts], part: HeadPart, is_shared: bool) -> Vec<ReadHead> {
+fn runs_of(heads: &[Head], is_shared: bool) -> Vec<Result<Run, StoreError>> {
     /// So many take as long as a thread.
     const SHARE_MIN: usize = 100;
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let share = rows.len().div_ceil(threads).max(SHARE_MIN);
-    let of = |rows: &[HeadTexts]| -> Vec<ReadHead> {
-        rows.iter().map(|row| (row.number, head(row, part, is_shared))).collect()
-    };
+    let share = heads.len().div_ceil(threads).max(SHARE_MIN);
+    let of = |heads: &[Head]| heads.iter().map(|head| head.run(is_shared)).collect::<Vec<_>>();
     thread::scope(|scope| {
-        let mut shares = rows.chunks(share);
+        let mut shares = heads.chunks(share);
         let own = shares.next().unwrap_or_default();
         let others: Vec<_> = shares
-            .map(|rows| (rows, thread::Builder::new().spawn_scoped(scope, move || of(rows))))
+            .map(|heads| (heads, thread::Builder::new().spawn_scoped(scope, move || of(heads))))
             .collect();
         let mut all = of(own);
-        for (rows, thread) in others {
+        for (heads, thread) in others {
             // Without a thread for it, a share is parsed here.
-            let heads = thread.map_or_else(
-                |_| of(rows),
+            let runs = thread.map_or_else(
+                |_| of(heads),
                 |thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
             );
-            all.extend(heads);
+            all.extend(runs);
         }
         all
     })
@@ -288,39 +369,6 @@ fn heads_query(condition: &str) -> String {
         "SELECT number, id, pid, pid_start_ticks, boot_id, tool, body, host, far, crc, pid_namespace
          FROM run WHERE {condition} ORDER BY number"
     )
-}
-
-fn head(row: &HeadTexts, part: HeadPart, is_shared: bool) -> Result<Document, StoreError> {
-    let HeadTexts { id, owner, crc, .. } = row;
-    let texts = row.texts.each_ref().map(Vec::as_slice);
-    let decode = || {
-        let [tool, body, host, far] = texts;
-        let run: Run = parse(body)?;
-        let run = Run { state: current_state(run.state, owner, is_shared), ..run };
-        let host = match part {
-            HeadPart::Whole => parse(host)?,
-            HeadPart::WithoutOrigins => parse(&without_origins(host))?,
-        };
-        let (tool, far) = (parse(tool)?, parse(far)?);
-        Ok(Document { schema: SCHEMA_VERSION, tool, run, host, far, records: Vec::new() })
-    };
-    let damaged = |reason| StoreError::damaged(id, "the row of the run", reason);
-    match i64::from(run_crc(texts)) == *crc {
-        true => decode().map_err(|error: serde_json::Error| damaged(error.to_string())),
-        false => Err(damaged("checksum mismatch".to_owned())),
-    }
-}
-
-/// The JSON of a host with no origins, where they are its last part: a list of texts, in which no
-/// quotation mark is without a backslash before it.
-fn without_origins(host: &[u8]) -> Cow<'_, [u8]> {
-    const ORIGINS: &[u8] = b",\"origins\":{";
-    let at = host.windows(ORIGINS.len()).position(|part| part == ORIGINS);
-    let is_last = |at: &usize| host[at + ORIGINS.len()..].iter().filter(|it| **it == b'}').count();
-    match at.filter(|at| is_last(at) == 2 && host.ends_with(b"}}")) {
-        Some(at) => [&host[..at + ORIGINS.len()], b"}}"].concat().into(),
-        None => host.into(),
-    }
 }
 
 /// CRC-32 of the texts of a run's row, each followed by a zero byte, which JSON never contains.
@@ -391,22 +439,28 @@ pub(crate) fn current_state(state: RunState, owner: &Owner, is_shared: bool) -> 
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::Host;
-
     use super::*;
 
     #[test]
-    fn origins_are_cut_only_where_they_are_the_last_part() {
-        let mut host = Host { name: "a,\"origins\":{}}".to_owned(), ..Host::default() };
+    fn host_is_cut_only_where_uptime_and_origins_are_its_last_parts() {
+        let mut host = Host { name: "a,\"uptime_s\":1}}".to_owned(), ..Host::default() };
         host.origin("cpu.model", "/proc/cpuinfo");
         host.origin("kernel", "uname");
-        let text = serde_json::to_vec(&host).unwrap();
-        let bare = without_origins(&text);
-        assert!(bare.len() < text.len());
+        let text = |uptime_s| serde_json::to_vec(&Host { uptime_s, ..host.clone() }).unwrap();
+        let texts = [None, Some(86_400.25), Some(1e-7)].map(text);
+        let mut hosts = Distinct::<Host>::default();
+        let parsed = texts.each_ref().map(|text| hosts.parsed(lasting(text)).unwrap());
+        assert_eq!(hosts.0.len(), 1, "one host is parsed once, however long it is up");
         host.origins.clear();
-        assert_eq!(parse::<Host>(&bare).unwrap(), host);
-        for other in [r#"{"a":1,"origins":{"b":"c"},"d":{}}"#, r#"{"origins":{"b":"}"}}"#, "{}"] {
-            assert_eq!(without_origins(other.as_bytes()), other.as_bytes());
+        assert!(parsed.iter().all(|it| **it == host));
+        for other in [
+            r#"{"a":1,"uptime_s":2,"origins":{"b":"c"},"d":{}}"#,
+            r#"{"uptime_s":2,"origins":{"b":"}"}}"#,
+            r#"{"a":1,"uptime_s":"2","origins":{"b":"c"}}"#,
+            r#"{"a":{"b":1,"uptime_s":2},"origins":{}}"#,
+            "{}",
+        ] {
+            assert_eq!(lasting(other.as_bytes()), [other.as_bytes(), b""], "{other}");
         }
     }
 }

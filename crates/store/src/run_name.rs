@@ -123,10 +123,16 @@ impl Store {
     /// Identity and name of this host, if it has results in the store, else of that of the last
     /// run with results.
     pub fn host_or_last(&self, host: &str) -> Result<Option<(String, String)>, StoreError> {
-        let query = format!(
-            "SELECT coalesce(host_id, host_name), host_name FROM run WHERE {HAS_RECORDS}
-             ORDER BY coalesce(host_id, host_name) = ?1 DESC, number DESC LIMIT 1"
-        );
+        // Two searches that end at the first run: one that sorts reads all.
+        let newest = |of: &str, rank: u32| {
+            format!(
+                "SELECT * FROM (SELECT coalesce(host_id, host_name) AS host, host_name,
+                    {rank} AS rank FROM run WHERE {of} AND {HAS_RECORDS}
+                    ORDER BY number DESC LIMIT 1) AS newest{rank}"
+            )
+        };
+        let own = newest("coalesce(host_id, host_name) = ?1", 0);
+        let query = format!("{own} UNION ALL {} ORDER BY rank LIMIT 1", newest("true", 1));
         self.database.first(&query, values![host], |row| Ok((text(row, 0), text(row, 1))))
     }
 

@@ -16,6 +16,10 @@ pub(crate) struct RunRecord<'a> {
 }
 
 impl RunRecord<'_> {
+    pub(crate) fn stratum(&self) -> Option<Stratum> {
+        self.record.summary.as_ref().map(|summary| summary.stratum)
+    }
+
     /// The estimate of a stratum; the headline if there are no visits.
     pub(crate) fn estimate(&self, stratum: Stratum) -> Option<Estimate> {
         let summary = self.record.summary.as_ref()?;
@@ -41,14 +45,16 @@ impl RunRecord<'_> {
 /// change.
 const AS_FAST: f64 = 0.005;
 
-/// The stratum in which the last is compared with the others.
-pub(crate) fn stratum_of(all: &[RunRecord<'_>]) -> Stratum {
-    let of = |one: &RunRecord<'_>| one.record.summary.as_ref().map(|summary| summary.stratum);
-    let first = all.first().and_then(of).unwrap_or_default();
-    let are_alike = all.iter().all(|one| of(one) == Some(first));
-    let met_one_speed = all.last().is_some_and(|b| {
-        all.iter().all(|a| !have_one_core(a.run, b.run) || met_one_speed(a.run, b.run))
-    });
+/// The stratum in which the last is compared with the others: of each its own and its run.
+pub(crate) fn stratum_of<'a>(
+    all: impl Iterator<Item = (Option<Stratum>, &'a Document)>,
+) -> Stratum {
+    let all: Vec<_> = all.collect();
+    let first = all.first().and_then(|(stratum, _)| *stratum).unwrap_or_default();
+    let are_alike = all.iter().all(|(stratum, _)| *stratum == Some(first));
+    let met_one_speed = all
+        .last()
+        .is_some_and(|(_, b)| all.iter().all(|(_, a)| !have_one_core(a, b) || met_one_speed(a, b)));
     if are_alike && met_one_speed { first } else { Stratum::AsFound }
 }
 

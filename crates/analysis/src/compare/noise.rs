@@ -47,8 +47,8 @@ impl Noise {
         let is_own = |id: &str| a.iter().chain([b]).any(|own| own.run.id == id);
         let alike: Vec<&Outline> = history
             .iter()
-            .filter(|one| !is_own(&one.document.run.id))
-            .filter(|one| differences(&one.document, b).is_empty())
+            .filter(|one| !is_own(&one.run.id))
+            .filter(|one| differences(*one, b).is_empty())
             .collect();
         // The change in question is between the newest run of A and B.
         let newest = a.iter().map(|run| run.run.id.as_str()).max().unwrap_or("");
@@ -61,7 +61,7 @@ impl Noise {
                     let Some(value) = value.filter(|value| *value > 0.0) else { continue };
                     let params = Params::clone(&headline.params);
                     let case = (headline.metric.clone(), params, is_found);
-                    let run = outline.document.run.id.as_str();
+                    let run = outline.run.id.as_str();
                     headlines.entry(case).or_default().push((run, value));
                 }
             }

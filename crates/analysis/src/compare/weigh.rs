@@ -1,6 +1,6 @@
 //! The verdict on one case of a comparison.
 
-use fathom_record::{Better, Estimate, NotSelected, Record, State, Unit};
+use fathom_record::{Better, Estimate, NotSelected, State, Unit};
 
 use super::comparison::{
     Compared, ComparisonWord, EFFECT_MIN, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Share,
@@ -33,7 +33,7 @@ pub(super) fn weigh(
 ) -> Option<(Compared, RowSides)> {
     let first = a.first()?.record;
     let all: Vec<RunRecord<'_>> = a.iter().copied().chain([b]).collect();
-    let stratum = stratum_of(&all);
+    let stratum = stratum_of(all.iter().map(|one| (one.stratum(), one.run)));
     let sides: Option<Vec<_>> = a.iter().map(|one| one.estimate(stratum)).collect();
     let (sides, of_b) = (sides?, b.estimate(stratum)?);
     let runs: Vec<Vec<f64>> = sides.iter().map(|side| side.process_medians.clone()).collect();
@@ -67,7 +67,7 @@ pub(super) fn weigh(
         }
         match (unchanged_within, is_changed) {
             (Some(_), _) => ComparisonWord::Unchanged,
-            (None, true) => changed_word(ratio.ratio > 1.0, few, record),
+            (None, true) => word_for(ratio.ratio > 1.0, few, record.better, record.unit),
             (None, false) => ComparisonWord::Inconclusive,
         }
     });
@@ -165,7 +165,7 @@ fn between(runs: &[Vec<f64>]) -> Option<f64> {
 pub(crate) fn word_of(
     ratio: &Ratio,
     hosts: usize,
-    record: &Record,
+    (better, unit): (Better, Unit),
     limit: Option<f64>,
 ) -> (ComparisonWord, Option<f64>) {
     let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
@@ -176,17 +176,13 @@ pub(crate) fn word_of(
     match margins.iter().copied().find(|margin| is_equal(ratio, *margin)) {
         Some(margin) => (ComparisonWord::Unchanged, Some(margin)),
         None if is_changed => {
-            (changed_word(ratio.ratio > 1.0, hosts < PROCESSES_MIN, record), None)
+            (word_for(ratio.ratio > 1.0, hosts < PROCESSES_MIN, better, unit), None)
         }
         None => (ComparisonWord::Inconclusive, None),
     }
 }
 
-pub(crate) fn changed_word(grew: bool, few: bool, record: &Record) -> ComparisonWord {
-    word_for(grew, few, record.better, record.unit)
-}
-
-pub(super) fn word_for(grew: bool, few: bool, better: Better, unit: Unit) -> ComparisonWord {
+pub(crate) fn word_for(grew: bool, few: bool, better: Better, unit: Unit) -> ComparisonWord {
     let speed = match unit {
         Unit::Nanoseconds | Unit::BytesPerSecond | Unit::PerSecond | Unit::Hertz => true,
         Unit::Bytes | Unit::Ratio => false,

@@ -1,17 +1,17 @@
 //! Two groups of hosts side by side: each as a whole, and the hosts that are in both.
 
 use fathom_record::quantity::counted;
-use fathom_record::{Document, RunState, State};
+use fathom_record::{RunState, State};
 use serde::Serialize;
 
 use super::facts::{Facts, dividing};
 use super::rows::{AnalysisRow, cases, rows};
 use super::series::{FALSE_DISCOVERY_RATE, SeriesSide as Number};
-use super::{Fleet, FleetLimits, FleetMember, FleetSubject, key, names};
+use super::{Fleet, FleetLimits, FleetMember, FleetRuns, FleetSubject, key, names};
 use crate::classes::class;
 use crate::compare::{
-    Compared, Comparison, ComparisonSide, ComparisonWord, NotComparable, Share, changed_word,
-    of_rows, word_of,
+    Compared, Comparison, ComparisonSide, ComparisonWord, NotComparable, Share, of_rows, word_for,
+    word_of,
 };
 use crate::differences::Difference;
 use crate::statistics::{
@@ -62,12 +62,12 @@ type Twin = [usize; 2];
 /// Compares two groups, which are called `names`.
 #[must_use]
 pub fn compare_groups(
-    (a, b): (&[&Document], &[&Document]),
+    (a, b): (&FleetRuns, &FleetRuns),
     names: [&str; 2],
     limits: &FleetLimits,
     seed: u64,
 ) -> GroupComparison {
-    let (in_a, in_b) = (Fleet::from_runs(a), Fleet::from_runs(b));
+    let (in_a, in_b) = (Fleet::from_runs(&a.runs), Fleet::from_runs(&b.runs));
     let all: Vec<&FleetMember<'_>> = in_a.members.iter().chain(&in_b.members).collect();
     let is_in_a = |at: usize| at < in_a.members.len();
     let twin = |at: usize| {
@@ -110,18 +110,18 @@ fn facts<'f>(fleet: &'f Fleet<'_>) -> Vec<&'f Facts> {
 fn side(name: &str, fleet: &Fleet<'_>) -> ComparisonSide {
     let hosts = fleet.members.len();
     let runs = || fleet.members.iter().flat_map(|member| &member.runs);
-    let records = || runs().flat_map(|run| &run.records);
+    let entries = || fleet.members.iter().flat_map(|member| member.entries());
     let folded = names::fold(fleet.members.iter().map(|member| member.name.as_str()));
     ComparisonSide {
         id: name.to_owned(),
         label: None,
-        started: runs().map(|run| run.run.started.clone()).max().unwrap_or_default(),
+        started: runs().map(|run| run.head.run.started.clone()).max().unwrap_or_default(),
         host: format!("{}: {folded}", counted(hosts, "host")),
         state: RunState::Complete,
-        records: records().count(),
-        planned: runs().map(|run| run.run.planned).sum(),
-        valid: records().filter(|it| it.verdict.state == State::Valid).count(),
-        in_part: records().filter(|it| it.verdict.is_cut_short()).count(),
+        records: entries().count(),
+        planned: runs().map(|run| run.head.run.planned).sum(),
+        valid: entries().filter(|it| it.state == State::Valid).count(),
+        in_part: entries().filter(|it| it.is_cut_short).count(),
         noisy: None,
     }
 }
@@ -155,12 +155,13 @@ fn of_row(
         true => (ratio_of_medians(&a, &b, seed), mann_whitney(&a, &b).map(|test| test.p)),
         false => of_twins(&pairs, seed).unzip(),
     };
-    let first = row.found[0].1.record;
+    let first = &row.found[0].entry.case;
     let few = a.len().min(b.len());
     let limit = limits.get(first.metric.as_str()).copied();
+    let of = (first.better, first.unit);
     let (word, unchanged_within) = ratio
         .as_ref()
-        .map_or((ComparisonWord::Inconclusive, None), |it| word_of(it, few, first, limit));
+        .map_or((ComparisonWord::Inconclusive, None), |it| word_of(it, few, of, limit));
     Ok(Compared {
         metric: first.metric.clone(),
         params: first.params.clone(),
@@ -229,12 +230,12 @@ fn host(rows: &[AnalysisRow<'_>], twin: Twin, members: [&FleetMember<'_>; 2]) ->
     for row in rows {
         let Some([a, b]) = pairs(row, &[twin]).pop() else { continue };
         let (effect, own) = (b.ln - a.ln, a.own.hypot(b.own));
-        let record = row.found[0].1.record;
-        slower.extend(record.better.improves(true).map(|up| if up { -effect } else { effect }));
+        let case = &row.found[0].entry.case;
+        slower.extend(case.better.improves(true).map(|up| if up { -effect } else { effect }));
         let is_large = effect.exp_m1().abs() > row.effect_min;
         let freedom = row.processes(twin).saturating_sub(1).max(1) as f64;
         let p = student_tails(effect / own, freedom).filter(|_| is_large).unwrap_or(1.0);
-        let word = changed_word(effect > 0.0, false, record);
+        let word = word_for(effect > 0.0, false, case.better, case.unit);
         tested.push((CaseChange { subject: row.subject.clone(), ratio: effect.exp(), word }, p));
     }
     let cases = tested.len();
@@ -244,7 +245,7 @@ fn host(rows: &[AnalysisRow<'_>], twin: Twin, members: [&FleetMember<'_>; 2]) ->
     changed.sort_by(|x, y| y.ratio.ln().abs().total_cmp(&x.ratio.ln().abs()));
     HostChange {
         host: members[1].name.clone(),
-        runs: members.map(|member| member.runs[0].run.id.clone()),
+        runs: members.map(|member| member.runs[0].head.run.id.clone()),
         cases,
         changed,
         slower: median(&slower).map(f64::exp),

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Cause, Document, State};
+use fathom_record::{Cause, State};
 use serde::Serialize;
 
-use super::rows::{FleetFound, FleetSubject, subject};
+use super::rows::{FleetFound, FleetSubject};
+use super::runs::FleetRun;
 use super::series::{SeriesSide, Test, discoveries, tests};
 use super::{FleetMember, HOSTS_MIN};
 use crate::statistics::median;
@@ -74,18 +75,18 @@ type CauseOfCase = (Option<Cause>, FleetSubject);
 fn without_number(cases: &[FleetFound<'_>], members: usize) -> Vec<Vec<OddConduct>> {
     let mut found: Vec<BTreeMap<State, Vec<CauseOfCase>>> = vec![BTreeMap::new(); members];
     for case in cases {
-        let have = case.iter().filter(|(_, one)| one.record.verdict.shows_number()).count();
+        let have = case.iter().filter(|one| one.entry.state.shows_number()).count();
         let others = case.len().saturating_sub(1);
         if others + 1 < HOSTS_MIN || 100 * have < USUAL_PERCENT * others {
             continue;
         }
-        for (member, one) in case {
-            let verdict = &one.record.verdict;
-            let cause = verdict.reasons.first().map(|reason| reason.cause);
+        for one in case {
+            let entry = one.entry;
             // What ended early says nothing of the host; what lacks an input follows another case.
-            let is_of_host = !verdict.is_cut_short() && cause != Some(Cause::MissingInput);
-            if !verdict.shows_number() && is_of_host {
-                found[*member].entry(verdict.state).or_default().push((cause, subject(*one)));
+            let is_of_host = !entry.is_cut_short && entry.cause != Some(Cause::MissingInput);
+            if !entry.state.shows_number() && is_of_host {
+                let states = &mut found[one.member];
+                states.entry(entry.state).or_default().push((entry.cause, entry.case.subject()));
             }
         }
     }
@@ -110,11 +111,11 @@ fn most_frequent(causes: impl Iterator<Item = Cause>) -> Option<Cause> {
 
 /// Noisy cases, cases with a number, and the cause.
 fn share(cases: &[FleetFound<'_>], member: usize) -> (usize, usize, Option<Cause>) {
-    let own = cases.iter().filter_map(|case| case.iter().find(|(of, _)| *of == member));
-    let shown = own.map(|(_, one)| &one.record.verdict).filter(|verdict| verdict.shows_number());
-    let shown: Vec<_> = shown.collect();
-    let noisy: Vec<_> = shown.iter().filter(|verdict| verdict.state == State::Noisy).collect();
-    let causes = noisy.iter().filter_map(|verdict| Some(verdict.reasons.first()?.cause));
+    let own = cases.iter().filter_map(|case| case.iter().find(|one| one.member == member));
+    let shown: Vec<_> =
+        own.map(|one| one.entry).filter(|entry| entry.state.shows_number()).collect();
+    let noisy: Vec<_> = shown.iter().filter(|entry| entry.state == State::Noisy).collect();
+    let causes = noisy.iter().filter_map(|entry| entry.cause);
     (noisy.len(), shown.len(), most_frequent(causes))
 }
 
@@ -144,11 +145,13 @@ fn noisy_members(shares: &[(usize, usize, Option<Cause>)]) -> Vec<(usize, OddCon
 
 /// Of runs that were to measure the same.
 fn slow_members(here: &[&FleetMember<'_>]) -> Vec<(usize, OddConduct)> {
-    let asked = |run: &&Document| (run.run.planned, run.run.effort, run.run.asked.clone());
-    let first = here.iter().map(|it| asked(&it.runs[0])).collect::<Vec<_>>();
+    let asked = |FleetRun { head, .. }: &FleetRun| {
+        (head.run.planned, head.run.effort, head.run.asked.clone())
+    };
+    let first = here.iter().map(|it| asked(it.runs[0])).collect::<Vec<_>>();
     let time = |(member, it): (usize, &&FleetMember<'_>)| {
         let alike = first.iter().filter(|other| **other == first[member]).count();
-        let ns = it.runs[0].run.duration_ns.filter(|ns| *ns > 0.0 && alike >= HOSTS_MIN)?;
+        let ns = it.runs[0].head.run.duration_ns.filter(|ns| *ns > 0.0 && alike >= HOSTS_MIN)?;
         Some(SeriesSide { member, ln: ns.ln(), own: 0.0 })
     };
     let sides: Vec<SeriesSide> = here.iter().enumerate().filter_map(time).collect();

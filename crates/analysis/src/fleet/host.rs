@@ -4,12 +4,12 @@ use fathom_record::Document;
 use serde::Serialize;
 
 use super::numbers::{self, Numbers};
-use super::rows::{self, subject};
+use super::rows;
 use super::{
-    Fleet, FleetLimits, HOSTS_MIN, Hardware, NotJudged, OddConduct, OddHost, conduct, key,
-    odd_facts,
+    Fleet, FleetLimits, FleetRuns, HOSTS_MIN, Hardware, NotJudged, OddConduct, OddHost, conduct,
+    key, odd_facts,
 };
-use crate::compare::{ComparisonWord, RunRecord};
+use crate::compare::ComparisonWord;
 
 /// A host beside its group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -72,10 +72,11 @@ impl HostJudgement {
 /// # Panics
 /// Never: the run is a member of the group.
 #[must_use]
-pub fn judge_host(run: &Document, runs: &[&Document], limits: &FleetLimits) -> HostJudgement {
+pub fn judge_host(run: &Document, runs: &FleetRuns, limits: &FleetLimits) -> HostJudgement {
     let own = key(&run.host);
-    let others = runs.iter().copied().filter(|other| key(&other.host) != own);
-    let fleet = Fleet::from_runs(&others.chain([run]).collect::<Vec<_>>());
+    let others = runs.runs.iter().filter(|other| key(&other.head.host) != own);
+    let itself: FleetRuns = [run].into_iter().collect();
+    let fleet = Fleet::from_runs(others.chain(&itself.runs));
     let is_own = |member: &usize| key(fleet.members[*member].host()) == own;
     let find =
         |(at, (_, of)): (usize, &(Hardware, Vec<usize>))| Some((at, of.iter().position(is_own)?));
@@ -92,7 +93,7 @@ pub fn judge_host(run: &Document, runs: &[&Document], limits: &FleetLimits) -> H
     let is_whole = not_judged.iter().all(|it| it.subject.is_some());
     let has = |row: &&rows::AnalysisRow<'_>| {
         row.sides.len() >= HOSTS_MIN
-            && run.records.iter().any(|record| subject(RunRecord { record, run }) == row.subject)
+            && itself.runs[0].entries.iter().any(|entry| entry.case.subject() == row.subject)
     };
     let is_judged = |row: &&&rows::AnalysisRow<'_>| {
         let is_of_row = |it: &NotJudged| it.subject.as_ref() == Some(&row.subject);

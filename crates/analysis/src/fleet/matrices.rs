@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_record::{Better, Document, Host, MetricId, Params, Record, Unit};
+use fathom_record::host::name_with_id;
+use fathom_record::{Better, MetricId, Params, Unit};
 use serde::Serialize;
 
 use super::pairs::{self, Directed, Pairs};
+use super::runs::{FleetEntry, FleetRun};
 use super::{BETWEEN, HOSTS_MIN, key, names};
 
 /// One case between all hosts.
@@ -27,46 +29,52 @@ pub struct Matrix {
     pub pairs: Pairs,
 }
 
-type MatrixEnds<'a> = [&'a Host; 2];
+/// Identity and name of two hosts.
+type MatrixEnds<'a> = [(&'a str, &'a str); 2];
 
 /// The matrices of metrics that at least five hosts have measured between each other, or fewer that
 /// have measured to each other: those are not judged.
-pub(super) fn matrices(runs: &[&Document]) -> Vec<Matrix> {
+pub(super) fn matrices(runs: &[FleetRun]) -> Vec<Matrix> {
     BETWEEN.iter().filter_map(|metric| matrix(metric, runs)).collect()
 }
 
-fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
-    let mut newest_first = runs.to_vec();
-    newest_first.sort_by(|a, b| b.run.id.cmp(&a.run.id));
-    let mut cases: BTreeMap<Params, Vec<(MatrixEnds<'_>, &Record)>> = BTreeMap::new();
+fn matrix(metric: &str, runs: &[FleetRun]) -> Option<Matrix> {
+    let mut newest_first: Vec<&FleetRun> = runs.iter().collect();
+    newest_first.sort_by(|a, b| b.head.run.id.cmp(&a.head.run.id));
+    let mut cases: BTreeMap<Params, Vec<(MatrixEnds<'_>, &FleetEntry)>> = BTreeMap::new();
     for run in newest_first {
-        for record in run.records.iter().filter(|record| record.metric.as_str() == metric) {
-            let Some((params, ends)) = ends(run, record) else { continue };
-            cases.entry(params).or_default().push((ends, record));
+        for entry in run.entries.iter().filter(|entry| entry.case.metric.as_str() == metric) {
+            let Some((params, ends)) = ends(run, entry) else { continue };
+            cases.entry(params).or_default().push((ends, entry));
         }
     }
     let (params, found) = cases.into_iter().rev().max_by_key(|(_, found)| found.len())?;
     let ends = found.iter().flat_map(|(ends, _)| ends.iter().copied());
-    let hosts: BTreeMap<(&str, &str), &Host> = ends.map(|host| (key(host), host)).collect();
-    let calls = |run: &&&Document| !run.far.is_empty();
-    let callers: BTreeSet<_> = runs.iter().filter(calls).map(|run| key(&run.host)).collect();
-    let is_mutual = |ends: &MatrixEnds<'_>| ends.iter().all(|end| callers.contains(&key(end)));
+    let hosts: BTreeSet<(&str, &str)> = ends.collect();
+    let callers = runs.iter().filter(|run| run.calls).map(|run| key(&run.head.host));
+    let callers: BTreeSet<_> = callers.collect();
+    let is_mutual = |ends: &MatrixEnds<'_>| ends.iter().all(|end| callers.contains(end));
     let are_among_each_other = found.iter().any(|(ends, _)| is_mutual(ends));
     if hosts.len() < HOSTS_MIN && !are_among_each_other {
         return None;
     }
+    // As people tell hosts of one name apart.
+    let label = |&(identity, name): &(&str, &str)| {
+        let is_unique = hosts.iter().filter(|(_, other)| *other == name).count() == 1;
+        name_with_id(name, Some(identity).filter(|id| !is_unique && *id != name))
+    };
     let mut named: Vec<(String, (&str, &str))> =
-        hosts.iter().map(|(key, host)| (host.label(hosts.values().copied()), *key)).collect();
+        hosts.iter().map(|host| (label(host), *host)).collect();
     named.sort_by(|a, b| names::order(&a.0).cmp(&names::order(&b.0)));
     let index: BTreeMap<(&str, &str), usize> =
         named.iter().enumerate().map(|(at, (_, key))| (*key, at)).collect();
     let mut numbers: BTreeMap<(usize, usize), Directed> = BTreeMap::new();
     let mut measured: BTreeSet<(usize, usize)> = BTreeSet::new();
-    for ([from, to], record) in &found {
-        let (from, to) = (index[&key(from)], index[&key(to)]);
+    for ([from, to], entry) in &found {
+        let (from, to) = (index[from], index[to]);
         measured.insert((from, to));
         // The newest valid one counts, or that of the end named first; else the least noisy.
-        if let Some(number) = Directed::between(from, to, record) {
+        if let Some(number) = entry.link.as_deref().map(|link| link.with_ends(from, to)) {
             let known = numbers.entry((from, to)).or_insert(number);
             if known.is_noisy && number.is_better(known) {
                 *known = number;
@@ -84,11 +92,11 @@ fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
         return None;
     }
     Some(Matrix {
-        metric: first.metric.clone(),
+        metric: first.case.metric.clone(),
         params,
-        unit: first.unit,
-        better: first.better,
-        pairs: pairs::judge(named.len(), &directed, first.better),
+        unit: first.case.unit,
+        better: first.case.better,
+        pairs: pairs::judge(named.len(), &directed, first.case.better),
         noisy: directed.iter().filter(|one| one.is_noisy).count(),
         not_valid,
         numbers: directed.iter().map(|one| (one.from, one.to, one.value())).collect(),
@@ -98,14 +106,14 @@ fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
 
 /// The hosts from and to which a record is, and its other parameters. What goes both ways at once
 /// has no direction.
-fn ends<'a>(run: &'a Document, record: &Record) -> Option<(Params, MatrixEnds<'a>)> {
-    let far = run.far_host(&record.params).filter(|far| key(far) != key(&run.host))?;
-    let mut params = record.params.clone();
+fn ends<'a>(run: &'a FleetRun, entry: &'a FleetEntry) -> Option<(Params, MatrixEnds<'a>)> {
+    let (own, far) = (key(&run.head.host), entry.case.far.as_ref()?.key());
+    let mut params = Some(entry.case.params.clone()).filter(|_| far != own)?;
     params.0.remove("to");
     let direction = params.0.remove("direction").map(|it| it.to_string());
     match direction.as_deref() {
-        None | Some("send") => Some((params, [&run.host, far])),
-        Some("receive") => Some((params, [far, &run.host])),
+        None | Some("send") => Some((params, [own, far])),
+        Some("receive") => Some((params, [far, own])),
         Some(_) => None,
     }
 }

@@ -10,7 +10,7 @@ use super::series::{
     Bimodal, FEW_MEMBERS, SeriesSide, Test, are_many, bimodal, discoveries, discoveries_of, priors,
     tests,
 };
-use crate::compare::{ComparisonWord, changed_word};
+use crate::compare::{ComparisonWord, word_for};
 
 /// A number in which a host differs from its group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -151,7 +151,7 @@ fn is_doubted(rows: &[AnalysisRow<'_>], subject: &FleetSubject, member: usize) -
     };
     let unfiltered = rows.iter().filter(|row| row.stratum == Stratum::AsFound);
     let mut runs = unfiltered.filter(is_of).flat_map(|row| &row.found);
-    runs.any(|(of, one)| *of == member && one.run.run.verdict.state != State::Valid)
+    runs.any(|one| one.member == member && one.run.head.run.verdict.state != State::Valid)
 }
 
 fn abstained(subject: &FleetSubject, found: &Bimodal, of: usize) -> Abstained {
@@ -166,10 +166,10 @@ fn odd_number(
     p_adjusted: f64,
 ) -> OddNumber {
     let case = rows.iter().find(|row| row.subject == *subject);
-    let first = case.map(|row| row.found[0].1.record);
+    let first = case.map(|row| &row.found[0].entry.case);
     let side = sides.iter().find(|side| side.member == member && first.is_some());
     let word = match first {
-        Some(record) => changed_word(effect > 0.0, false, record),
+        Some(case) => word_for(effect > 0.0, false, case.better, case.unit),
         None if effect > 0.0 => ComparisonWord::Slower,
         None => ComparisonWord::Faster,
     };
@@ -177,7 +177,7 @@ fn odd_number(
         subject: subject.clone(),
         value: side.map(|side| side.ln.exp()),
         usual: side.map(|side| (side.ln - effect).exp()),
-        unit: first.map(|record| record.unit),
+        unit: first.map(|case| case.unit),
         ratio: effect.exp(),
         z,
         p_adjusted,

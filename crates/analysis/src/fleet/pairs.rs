@@ -10,8 +10,7 @@ use std::collections::BTreeSet;
 use fathom_record::{Better, Protocol, Record, State};
 use serde::Serialize;
 
-use super::rows;
-use super::series::{SeriesSide, Test, are_many, bimodal, discoveries, tests};
+use super::series::{SeriesSide, Test, are_many, bimodal, discoveries, logarithm, tests};
 use crate::statistics::{median, qn};
 
 /// Smaller effects are not odd.
@@ -57,10 +56,15 @@ impl Directed {
     pub fn between(from: usize, to: usize, record: &Record) -> Option<Self> {
         let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
         let value = record.number(Protocol::Median)?;
-        let (_, own) = rows::logarithm(value, summary.interval, &summary.process_medians)?;
+        let (_, own) = logarithm(value, summary.interval, &summary.process_medians)?;
         let is_noisy = record.verdict.state == State::Noisy;
         let own = if is_noisy { NOISY_WIDER * own } else { own };
         Some(Self { is_noisy, ..Self::new(from, to, value, own)? })
+    }
+
+    /// The number between two others.
+    pub(super) fn with_ends(self, from: usize, to: usize) -> Self {
+        Self { from, to, ..self }
     }
 
     /// Whether it says more of its link than another number.

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::host::name_with_id;
-use fathom_record::{Better, Host, Interval, MetricId, Params, Protocol, State, Stratum, Unit};
+use fathom_record::{Better, MetricId, Params, State, Stratum, Unit};
 use serde::Serialize;
 
+use super::runs::{EntryCase, FleetEntry, FleetRun};
 use super::series::{SeriesSide, spread};
 use super::{BETWEEN, FleetLimits, FleetMember, key};
-use crate::compare::{RunRecord, stratum_of};
-use crate::display_value::DisplayValue;
-use crate::statistics::{median_interval, standard_error};
+use crate::compare::stratum_of;
 
 /// Smaller effects are not odd.
 pub(super) const EFFECT_MIN: f64 = 0.03;
@@ -28,6 +27,13 @@ pub struct FleetSubject {
     /// How many cases together; absent for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cases: Option<usize>,
+}
+
+impl EntryCase {
+    pub(super) fn subject(&self) -> FleetSubject {
+        let far = self.far.as_ref().map(|far| name_with_id(&far.name, far.id.as_deref()));
+        FleetSubject { metric: self.metric.clone(), params: self.params.clone(), far, cases: None }
+    }
 }
 
 /// A case of the group.
@@ -55,7 +61,7 @@ pub(super) type FleetJudged = (FleetSubject, Vec<SeriesSide>, f64);
 /// One case of all members that have a valid number.
 pub(super) struct AnalysisRow<'a> {
     pub(super) subject: FleetSubject,
-    pub(super) found: Vec<(usize, RunRecord<'a>)>,
+    pub(super) found: FleetFound<'a>,
     pub(super) sides: Vec<SeriesSide>,
     pub(super) stratum: Stratum,
     pub(super) effect_min: f64,
@@ -64,14 +70,14 @@ pub(super) struct AnalysisRow<'a> {
 
 impl AnalysisRow<'_> {
     pub(super) fn better(&self) -> Better {
-        self.found[0].1.record.better
+        self.found[0].entry.case.better
     }
 
     /// The fewest processes behind the numbers of some members.
     pub(super) fn processes(&self, members: [usize; 2]) -> usize {
-        let found = self.found.iter().filter(|(member, _)| members.contains(member));
-        let counts = found.filter_map(|(_, one)| one.estimate(self.stratum));
-        counts.map(|it| it.process_medians.len()).min().unwrap_or(0)
+        let found = self.found.iter().filter(|one| members.contains(&one.member));
+        let counts = found.filter_map(|one| one.entry.number(self.stratum));
+        counts.map(|it| it.processes as usize).min().unwrap_or(0)
     }
 
     /// Of the valid numbers.
@@ -80,7 +86,7 @@ impl AnalysisRow<'_> {
     }
 
     pub(super) fn case(&self) -> FleetCase {
-        let first = self.found[0].1.record;
+        let first = &self.found[0].entry.case;
         let spread = spread(&self.sides);
         FleetCase {
             metric: first.metric.clone(),
@@ -96,30 +102,38 @@ impl AnalysisRow<'_> {
     }
 }
 
-/// The records of one case by member, in any state.
-pub(super) type FleetFound<'a> = Vec<(usize, RunRecord<'a>)>;
+/// The record of a case of a member, in any state.
+#[derive(Clone, Copy)]
+pub(super) struct MemberEntry<'a> {
+    pub(super) member: usize,
+    pub(super) entry: &'a FleetEntry,
+    pub(super) run: &'a FleetRun,
+}
+
+/// Those of one case.
+pub(super) type FleetFound<'a> = Vec<MemberEntry<'a>>;
 
 /// All cases. Of a host with several runs the newest that has the case. Numbers to two
 /// far hosts are two cases, though both may have one name; to hosts that measure to others
 /// themselves they are no cases of a host: hosts and links are taken apart.
 pub(super) fn cases<'a>(members: &[&FleetMember<'a>]) -> Vec<FleetFound<'a>> {
     let mut cases: BTreeMap<(&MetricId, &Params, &str), FleetFound<'a>> = BTreeMap::new();
-    let calls = |member: &&&FleetMember<'_>| member.runs.iter().any(|run| !run.far.is_empty());
+    let calls = |member: &&&FleetMember<'_>| member.runs.iter().any(|run| run.calls);
     let callers: BTreeSet<(&str, &str)> =
         members.iter().filter(calls).map(|member| key(member.host())).collect();
     for (index, member) in members.iter().enumerate() {
         for run in &member.runs {
-            for record in run.records.iter().rev() {
-                let far = run.far_host(&record.params);
-                let is_between = far.is_some_and(|far| callers.contains(&key(far)))
-                    && BETWEEN.contains(&record.metric.as_str());
+            for entry in run.entries.iter().rev() {
+                let case = &*entry.case;
+                let is_between = case.far.as_ref().is_some_and(|far| callers.contains(&far.key()))
+                    && BETWEEN.contains(&case.metric.as_str());
                 if is_between {
                     continue;
                 }
-                let far = far.map_or("", Host::identity);
-                let found = cases.entry((&record.metric, &record.params, far)).or_default();
-                if found.last().is_none_or(|(last, _)| *last != index) {
-                    found.push((index, RunRecord { record, run }));
+                let key = (&case.metric, &case.params, case.far_identity());
+                let found = cases.entry(key).or_default();
+                if found.last().is_none_or(|last| last.member != index) {
+                    found.push(MemberEntry { member: index, entry, run });
                 }
             }
         }
@@ -130,21 +144,11 @@ pub(super) fn cases<'a>(members: &[&FleetMember<'a>]) -> Vec<FleetFound<'a>> {
 /// The rows of all cases.
 pub(super) fn rows<'a>(cases: &[FleetFound<'a>], limits: &FleetLimits) -> Vec<AnalysisRow<'a>> {
     let row = |found: &FleetFound<'a>| {
-        let limit = limits.get(found[0].1.record.metric.as_str()).copied().unwrap_or(0.0);
-        row(subject(found[0].1), found.clone(), EFFECT_MIN.max(limit))
+        let case = &found[0].entry.case;
+        let limit = limits.get(case.metric.as_str()).copied().unwrap_or(0.0);
+        row(case.subject(), found.clone(), EFFECT_MIN.max(limit))
     };
     cases.iter().filter_map(row).collect()
-}
-
-pub(super) fn subject(one: RunRecord<'_>) -> FleetSubject {
-    let RunRecord { record, run } = one;
-    let far = run.far_host(&record.params);
-    FleetSubject {
-        metric: record.metric.clone(),
-        params: record.params.clone(),
-        far: far.map(|far| name_with_id(&far.name, far.id.as_deref())),
-        cases: None,
-    }
 }
 
 /// `None` if no host has a number.
@@ -153,39 +157,20 @@ fn row(
     mut found: FleetFound<'_>,
     effect_min: f64,
 ) -> Option<AnalysisRow<'_>> {
-    found.retain(|(_, one)| {
-        let is_number = matches!(
-            DisplayValue::from_record(one.record, Protocol::Median),
-            DisplayValue::Number(_)
-        );
-        is_number && !one.record.verdict.is_emulated() && one.record.on_cliff().is_none()
-    });
+    found.retain(|one| one.entry.is_number);
     let of_all = found.len();
-    found.retain(|(_, one)| one.record.verdict.state == State::Valid);
+    found.retain(|one| one.entry.state == State::Valid);
     let noisy = of_all - found.len();
-    let first = found.first()?.1.record;
-    found.retain(|(_, one)| (one.record.unit, one.record.better) == (first.unit, first.better));
-    let stratum = stratum_of(&found.iter().map(|(_, one)| *one).collect::<Vec<_>>());
-    let side = |(member, one): &(usize, RunRecord<'_>)| {
-        let it = one.estimate(stratum)?;
-        let (ln, own) = logarithm(it.median, it.interval, &it.process_medians)?;
-        Some(SeriesSide { member: *member, ln, own })
+    let first = &found.first()?.entry.case;
+    let is_alike = |one: &MemberEntry<'_>| {
+        (one.entry.case.unit, one.entry.case.better) == (first.unit, first.better)
+    };
+    found.retain(is_alike);
+    let stratum = stratum_of(found.iter().map(|one| (one.entry.stratum, &one.run.head)));
+    let side = |one: &MemberEntry<'_>| {
+        let (ln, own) = one.entry.number(stratum)?.ln?;
+        Some(SeriesSide { member: one.member, ln, own })
     };
     let sides = found.iter().filter_map(side).collect();
     Some(AnalysisRow { subject, sides, stratum, noisy, effect_min, found })
-}
-
-/// The logarithm of a number and its standard error, by the interval over process medians; `None`
-/// without an interval, or for a number that is not positive.
-pub(super) fn logarithm(
-    number: f64,
-    interval: Option<Interval>,
-    process_medians: &[f64],
-) -> Option<(f64, f64)> {
-    let (limits, level) = match interval {
-        Some(interval) => (interval.limits(), interval.level),
-        None => median_interval(process_medians)?,
-    };
-    let (ln, own) = (number.ln(), standard_error(limits.map(f64::ln), level)?);
-    (ln.is_finite() && own.is_finite()).then_some((ln, own))
 }

@@ -1,8 +1,12 @@
 //! One number of each host beside those of the others: which are odd, by spread and uncertainty.
 
+use fathom_record::Interval;
 use fathom_record::quantity::percent;
 
-use crate::statistics::{benjamini_hochberg, median, qn, qn_freedom, student_tails, two_levels};
+use crate::statistics::{
+    benjamini_hochberg, median, median_interval, qn, qn_freedom, standard_error, student_tails,
+    two_levels,
+};
 
 /// The share of false findings among hosts called odd.
 pub(super) const FALSE_DISCOVERY_RATE: f64 = 0.05;
@@ -20,6 +24,21 @@ pub(super) struct SeriesSide {
     pub(super) ln: f64,
     /// Its standard error.
     pub(super) own: f64,
+}
+
+/// The logarithm of a number and its standard error, by the interval over process medians; `None`
+/// without an interval, or for a number that is not positive.
+pub(super) fn logarithm(
+    number: f64,
+    interval: Option<Interval>,
+    process_medians: &[f64],
+) -> Option<(f64, f64)> {
+    let (limits, level) = match interval {
+        Some(interval) => (interval.limits(), interval.level),
+        None => median_interval(process_medians)?,
+    };
+    let (ln, own) = (number.ln(), standard_error(limits.map(f64::ln), level)?);
+    (ln.is_finite() && own.is_finite()).then_some((ln, own))
 }
 
 /// A member beside the others of its series.

@@ -1,12 +1,13 @@
 //! The number of each host in chosen cases, for a drawing.
 
-use fathom_record::{Better, Counts, Document, Protocol, State, Typical, Unit};
+use std::collections::BTreeMap;
+
+use fathom_record::{Better, Counts, Document, State, Typical, Unit};
 use serde::Serialize;
 
-use super::rows::{AnalysisRow, cases, rows, subject};
-use super::{Fleet, FleetLimits, FleetMember, FleetSubject};
-use crate::compare::RunRecord;
-use crate::display_value::DisplayValue;
+use super::rows::{AnalysisRow, cases, rows};
+use super::runs::{FleetEntry, FleetRun};
+use super::{Fleet, FleetLimits, FleetMember, FleetRuns, FleetSubject};
 use crate::statistics::median;
 use crate::typical;
 
@@ -43,20 +44,28 @@ pub fn strips<'a>(
     runs: &[&'a Document],
     choose: &dyn Fn(usize, &[&Document]) -> Vec<FleetSubject>,
 ) -> Vec<Drawing<'a>> {
-    let fleet = Fleet::from_runs(runs);
+    let kept: FleetRuns = runs.iter().copied().collect();
+    let documents: BTreeMap<&str, &'a Document> =
+        runs.iter().map(|run| (run.run.id.as_str(), *run)).collect();
+    let fleet = Fleet::from_runs(&kept.runs);
     let of_group = |(at, (_, group)): (usize, &(_, Vec<usize>))| {
         let here = fleet.here(group);
-        let newest: Vec<&'a Document> = here.iter().map(|member| member.runs[0]).collect();
+        let newest = here.iter().map(|member| documents[&*member.runs[0].head.run.id]);
+        let newest: Vec<&'a Document> = newest.collect();
         let rows = rows(&cases(&here), &FleetLimits::new());
         let row = |subject: &FleetSubject| rows.iter().find(|row| row.subject == *subject);
         let chosen = choose(at, &newest);
-        let counts = |member: &&FleetMember<'_>| {
-            let records = member.runs.iter().flat_map(|run| &run.records);
-            Counts::from_states(records.map(|record| record.verdict.state))
+        let counts =
+            |member: &&FleetMember<'_>| Counts::from_states(member.entries().map(|it| it.state));
+        let typical = |(run, entry): (&FleetRun, &FleetEntry)| {
+            let at = run.entries.iter().position(|it| std::ptr::eq(it, entry))?;
+            let document = documents[&*run.head.run.id];
+            typical::typical_of(document.records.get(at)?, &document.host)
         };
+        let strip = |subject| strip(subject, row(subject), &here, &typical);
         Drawing {
             counts: here.iter().map(counts).collect(),
-            strips: chosen.iter().filter_map(|it| strip(it, row(it), &here)).collect(),
+            strips: chosen.iter().filter_map(strip).collect(),
             runs: newest,
         }
     };
@@ -68,36 +77,35 @@ fn strip(
     subject: &FleetSubject,
     row: Option<&AnalysisRow<'_>>,
     here: &[&FleetMember<'_>],
+    typical: &dyn Fn((&FleetRun, &FleetEntry)) -> Option<Typical>,
 ) -> Option<Strip> {
-    let found: Vec<Option<RunRecord<'_>>> = here.iter().map(|it| newest(it, subject)).collect();
+    let found: Vec<Option<(&FleetRun, &FleetEntry)>> =
+        here.iter().map(|it| newest(it, subject)).collect();
     // As it was compared: in the stratum that all hosts have.
     let valid = |at: usize| Some(row?.sides.iter().find(|side| side.member == at)?.ln.exp());
-    let noisy =
-        |one: &RunRecord<'_>| DisplayValue::from_record(one.record, Protocol::Median).number();
-    let number =
-        |(at, one): (usize, &Option<RunRecord<'_>>)| valid(at).or_else(|| noisy(one.as_ref()?));
-    let numbers: Vec<Option<f64>> = found.iter().enumerate().map(number).collect();
+    let numbers = found.iter().enumerate();
+    let numbers: Vec<Option<f64>> =
+        numbers.map(|(at, one)| valid(at).or_else(|| one.as_ref()?.1.shown)).collect();
     let known: Vec<f64> = numbers.iter().flatten().copied().collect();
-    let first = found.iter().flatten().find(|one| noisy(one).is_some())?;
+    let first = *found.iter().flatten().find(|(_, entry)| entry.shown.is_some())?;
     Some(Strip {
         subject: subject.clone(),
-        unit: first.record.unit,
-        better: first.record.better,
-        states: found.iter().map(|one| Some(one.as_ref()?.record.verdict.state)).collect(),
+        unit: first.1.case.unit,
+        better: first.1.case.better,
+        states: found.iter().map(|one| Some(one.as_ref()?.1.state)).collect(),
         median: row.and_then(AnalysisRow::median).or_else(|| median(&known))?,
-        typical: typical::typical_of(first.record, &first.run.host),
+        typical: typical(first),
         numbers,
     })
 }
 
-fn newest<'a>(member: &FleetMember<'a>, wanted: &FleetSubject) -> Option<RunRecord<'a>> {
-    let of_run = |run: &&'a Document| {
-        let run: &'a Document = run;
-        let records = run.records.iter().rev().map(|record| RunRecord { record, run });
-        let is_case = |it: &RunRecord<'_>| {
-            (&it.record.metric, &it.record.params) == (&wanted.metric, &wanted.params)
-        };
-        records.filter(is_case).find(|it| subject(*it) == *wanted)
+fn newest<'a>(
+    member: &FleetMember<'a>,
+    wanted: &FleetSubject,
+) -> Option<(&'a FleetRun, &'a FleetEntry)> {
+    let is_case = |entry: &&FleetEntry| {
+        (&entry.case.metric, &entry.case.params) == (&wanted.metric, &wanted.params)
+            && entry.case.subject() == *wanted
     };
-    member.runs.iter().find_map(of_run)
+    member.runs.iter().find_map(|run| Some((*run, run.entries.iter().rev().find(is_case)?)))
 }

@@ -1,15 +1,14 @@
 //! What all hosts of a group have in common: slower than predicted, or than is typical.
 
 use fathom_record::{
-    Basis, Better, Class, Interval, MetricId, Params, Position, Prediction, Summary, Typical, Unit,
-    Verdict,
+    BETWEEN_LEVELS, Basis, Better, Fact, Interval, MetricId, Params, Position, Prediction, Record,
+    Summary, Typical, Unit,
 };
 use serde::Serialize;
 
 use super::rows::AnalysisRow;
+use super::runs::EntryPrediction;
 use super::{FleetMember, HOSTS_MIN};
-use crate::compare::RunRecord;
-use crate::evidence::not_judged;
 use crate::statistics::{median, median_interval};
 use crate::typical;
 
@@ -51,19 +50,19 @@ pub(super) fn uniform(rows: &[AnalysisRow<'_>], members: &[&FleetMember<'_>]) ->
 }
 
 fn of_row(row: &AnalysisRow<'_>, members: &[&FleetMember<'_>]) -> Option<Uniform> {
-    let (first, one) = row.found.first()?;
-    let record = one.record;
+    let first = row.found.first()?;
+    let case = &first.entry.case;
     // Of the hosts whose number says something of them.
-    let is_judged = |at: usize| {
-        row.found.iter().any(|(member, it)| *member == at && not_judged(it.record).is_none())
-    };
+    let is_judged = |at: usize| row.found.iter().any(|it| it.member == at && it.entry.is_judged);
     let sides = row.sides.iter().filter(|side| is_judged(side.member));
     let values: Vec<f64> = sides.map(|side| side.ln.exp()).collect();
-    if values.len() < HOSTS_MIN || record.better == Better::Neither {
+    if values.len() < HOSTS_MIN || case.better == Better::Neither {
         return None;
     }
     let (middle, (interval, level)) = (median(&values)?, median_interval(&values)?);
-    let mut of_group = record.clone();
+    let (metric, params) = (case.metric.clone(), case.params.clone());
+    let mut of_group = Record::new(metric, params, "", case.unit, case.better);
+    of_group.facts.extend(first.entry.is_on_edge.then(|| Fact::text(BETWEEN_LEVELS, "")));
     let [low, high] = interval;
     of_group.summary = Some(Summary {
         median: middle,
@@ -71,15 +70,14 @@ fn of_row(row: &AnalysisRow<'_>, members: &[&FleetMember<'_>]) -> Option<Uniform
         stratum: row.stratum,
         ..Summary::default()
     });
-    (of_group.verdict, of_group.not_judged) = (Verdict::default(), None);
-    let typical = typical::typical_of(&of_group, members[*first].host());
+    let typical = typical::typical_of(&of_group, members[first.member].host());
     let typical = typical.filter(|it| it.position == Position::Worse);
-    let predicted = missed(row, record.better == Better::Lower);
+    let predicted = missed(row, case.better == Better::Lower);
     (typical.is_some() || predicted.is_some()).then(|| Uniform {
-        metric: record.metric.clone(),
-        params: record.params.clone(),
-        unit: record.unit,
-        better: record.better,
+        metric: of_group.metric,
+        params: of_group.params,
+        unit: case.unit,
+        better: case.better,
         hosts: values.len(),
         median: middle,
         interval,
@@ -89,29 +87,21 @@ fn of_row(row: &AnalysisRow<'_>, members: &[&FleetMember<'_>]) -> Option<Uniform
 }
 
 /// The prediction in units of itself, since its inputs are of each host.
-fn missed<'a>(row: &AnalysisRow<'a>, is_lower_better: bool) -> Option<Missed> {
-    // What follows from the same family says nothing of the machine.
-    let says = |it: &&Prediction| it.class() != Class::SelfConsistency;
-    let of_host = |one: &RunRecord<'a>| {
-        let prediction = one.record.prediction.as_ref().filter(says)?;
-        let scale = prediction.value.or(prediction.high).or(prediction.low)?;
-        let measured = one.estimate(prediction.stratum)?.median;
-        (scale > 0.0).then(|| (prediction, measured / scale, scale))
-    };
-    let found = row.found.iter().map(|(_, one)| one);
-    let all: Vec<(&Prediction, f64, f64)> = found.filter_map(of_host).collect();
+fn missed(row: &AnalysisRow<'_>, is_lower_better: bool) -> Option<Missed> {
+    let all: Vec<&EntryPrediction> =
+        row.found.iter().filter_map(|one| one.entry.prediction.as_deref()).collect();
     if all.len() < HOSTS_MIN {
         return None;
     }
-    let middle = |of: &dyn Fn(&Prediction) -> Option<f64>| {
-        let limits: Vec<f64> =
-            all.iter().filter_map(|(it, _, scale)| Some(of(it)? / scale)).collect();
+    let middle = |of: &dyn Fn(&EntryPrediction) -> Option<f64>| {
+        let limits: Vec<f64> = all.iter().filter_map(|it| Some(of(it)? / it.scale)).collect();
         median(&limits)
     };
     let (low, high) = (middle(&|it| it.low), middle(&|it| it.high));
-    let uncertainty = median(&all.iter().map(|(it, ..)| it.uncertainty).collect::<Vec<f64>>())?;
-    let of_group = Prediction { low, high, uncertainty, ..all[0].0.clone() };
-    let ratios: Vec<f64> = all.iter().map(|(_, ratio, _)| *ratio).collect();
+    let uncertainty = median(&all.iter().map(|it| it.uncertainty).collect::<Vec<f64>>())?;
+    let value = all[0].value;
+    let of_group = Prediction { value, low, high, uncertainty, ..Prediction::default() };
+    let ratios: Vec<f64> = all.iter().map(|it| it.ratio).collect();
     let (ratio, (interval, _)) = (median(&ratios)?, median_interval(&ratios)?);
     let is_beyond = |ratio: f64| match is_lower_better {
         true => high.is_some_and(|high| ratio > high),
@@ -122,6 +112,6 @@ fn missed<'a>(row: &AnalysisRow<'a>, is_lower_better: bool) -> Option<Missed> {
         ratio,
         interval,
         hosts: ratios.iter().filter(|ratio| is_beyond(**ratio)).count(),
-        is_value: of_group.value.is_some(),
+        is_value: value.is_some(),
     })
 }

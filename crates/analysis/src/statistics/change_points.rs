@@ -38,58 +38,82 @@ const P_TRIED: f64 = 0.2;
 /// The change points in a series of finite values, oldest first.
 #[must_use]
 pub fn change_points(values: &[f64], strictness: &Strictness) -> Vec<ChangePoint> {
-    change_points_unless(values, strictness, &|_, _| false)
+    Candidates::of_series(values, strictness).confirmed(&|_, _| false)
 }
 
-/// As [`change_points`], without those that are explained: a predicate over a change and the
-/// indices at which its segment before begins, the one after begins, and that one ends.
-#[must_use]
-pub fn change_points_unless(
-    values: &[f64],
-    strictness: &Strictness,
-    is_explained: &dyn Fn(&ChangePoint, [usize; 3]) -> bool,
-) -> Vec<ChangePoint> {
-    let stretch = strictness.stretch_min.max(2);
-    let mut borders = vec![0, values.len()];
-    let places = (values.len() + 1).saturating_sub(2 * stretch) as f64;
-    let mut open = vec![(0, values.len())];
-    while let Some((start, end)) = open.pop() {
-        let Some(at) = best_split(&values[start..end], stretch).map(|at| start + at) else {
-            continue;
-        };
-        let sure =
-            student(&values[start..at], &values[at..end]).is_some_and(|test| test.p < P_TRIED);
-        if sure {
-            borders.push(at);
-            open.extend([(start, at), (at, end)]);
+/// Where a series of finite values may change.
+#[derive(Debug)]
+pub struct Candidates<'v> {
+    values: &'v [f64],
+    strictness: Strictness,
+    /// The first index, the candidates in ascending order, and the length.
+    borders: Vec<usize>,
+}
+
+impl<'v> Candidates<'v> {
+    #[must_use]
+    pub fn of_series(values: &'v [f64], strictness: &Strictness) -> Self {
+        let mut borders = vec![0, values.len()];
+        let mut open = vec![(0, values.len())];
+        while let Some((start, end)) = open.pop() {
+            let split = best_split(&values[start..end], stretch(strictness));
+            let Some(at) = split.map(|at| start + at) else { continue };
+            let sure =
+                student(&values[start..at], &values[at..end]).is_some_and(|test| test.p < P_TRIED);
+            if sure {
+                borders.push(at);
+                open.extend([(start, at), (at, end)]);
+            }
         }
+        borders.sort_unstable();
+        Self { values, strictness: *strictness, borders }
     }
-    borders.sort_unstable();
-    // Remove the weakest first: its neighbours then have longer segments.
-    loop {
-        let changes = between(values, &borders, places);
-        let fails = |change: &&ChangePoint| {
+
+    /// The significant ones, oldest first, without those that are explained: a predicate over a
+    /// change and the indices at which its segment before begins, the one after begins, and that
+    /// one ends.
+    #[must_use]
+    pub fn confirmed(
+        &self,
+        is_explained: &dyn Fn(&ChangePoint, [usize; 3]) -> bool,
+    ) -> Vec<ChangePoint> {
+        let Self { values, strictness, borders } = self;
+        let places = (values.len() + 1).saturating_sub(2 * stretch(strictness)) as f64;
+        // A change, and whether it is none of those that are wanted.
+        let judged = |window: &[usize]| {
+            let change = change(values, window, places)?;
             let effect = (change.after / change.before - 1.0).abs();
-            let at = borders.partition_point(|border| *border < change.index);
-            change.p > strictness.p_max
+            let fails = change.p > strictness.p_max
                 || effect < strictness.effect_min
-                || is_explained(change, [borders[at - 1], borders[at], borders[at + 1]])
+                || is_explained(&change, [window[0], window[1], window[2]]);
+            Some((change, fails))
         };
-        let weakest = changes.iter().filter(fails).max_by(|a, b| a.p.total_cmp(&b.p));
-        let Some(index) = weakest.map(|change| change.index) else { return changes };
-        borders.retain(|border| *border != index);
+        let mut borders = borders.clone();
+        let mut changes: Vec<_> = borders.windows(3).map(judged).collect();
+        // Remove the weakest first: its neighbours, and only they, then have longer segments.
+        loop {
+            let all = changes.iter().enumerate();
+            let failing = all.filter_map(|(at, it)| Some((at, it.as_ref().filter(|it| it.1)?.0.p)));
+            let Some((at, _)) = failing.max_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+            changes.remove(at);
+            borders.remove(at + 1);
+            for near in at.saturating_sub(1)..changes.len().min(at + 1) {
+                changes[near] = judged(&borders[near..near + 3]);
+            }
+        }
+        changes.into_iter().flatten().map(|(change, _)| change).collect()
     }
 }
 
-/// The change at each inner border.
-fn between(values: &[f64], borders: &[usize], places: f64) -> Vec<ChangePoint> {
-    let change = |window: &[usize]| {
-        let (before, after) = (&values[window[0]..window[1]], &values[window[1]..window[2]]);
-        let p = student(before, after).map_or(1.0, |test| test.p) * places;
-        let p = p.min(1.0);
-        Some(ChangePoint { index: window[1], before: mean(before)?, after: mean(after)?, p })
-    };
-    borders.windows(3).filter_map(change).collect()
+fn stretch(strictness: &Strictness) -> usize {
+    strictness.stretch_min.max(2)
+}
+
+/// The change at the middle one of three borders.
+fn change(values: &[f64], window: &[usize], places: f64) -> Option<ChangePoint> {
+    let (before, after) = (&values[window[0]..window[1]], &values[window[1]..window[2]]);
+    let p = (student(before, after).map_or(1.0, |test| test.p) * places).min(1.0);
+    Some(ChangePoint { index: window[1], before: mean(before)?, after: mean(after)?, p })
 }
 
 /// The split with the largest weighted energy distance between both parts. `None` if the series is
@@ -250,6 +274,22 @@ mod tests {
             let expected = by_definition(&values, 3).map(|at| at as f64);
             assert_eq!(found, expected, "seed {seed}");
         }
+    }
+
+    #[test]
+    fn removal_looks_at_the_neighbours_only() {
+        // Steps that are all explained: each candidate is removed, one by one.
+        let levels: Vec<(f64, usize)> = (0..40).map(|at| (1.02_f64.powi(at), 20)).collect();
+        let values = series(1, &levels, 1e-3);
+        let candidates = Candidates::of_series(&values, &USUAL);
+        let judged = std::cell::Cell::new(0);
+        let counted = |_: &ChangePoint, _: [usize; 3]| {
+            judged.set(judged.get() + 1);
+            true
+        };
+        assert!(candidates.borders.len() > 30 && candidates.confirmed(&counted).is_empty());
+        let most = 3 * candidates.borders.len();
+        assert!(judged.get() <= most, "{} of at most {most}", judged.get());
     }
 
     fn places(values: &[f64]) -> Vec<usize> {

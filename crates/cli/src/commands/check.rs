@@ -50,8 +50,7 @@ fn health(arguments: &CheckArguments) -> anyhow::Result<(health::HealthState, St
     let mut checks = Vec::new();
     checks.extend(limits.map(|limits| Health::of_limits(&limits.judgement(&document))));
     if !arguments.against.is_empty() {
-        let peers = group::runs(&arguments.against, &arguments.store)?;
-        let peers: Vec<&Document> = peers.iter().collect();
+        let peers = group::judged(&arguments.against, &arguments.store)?;
         let judgement = judge_host(&document, &peers, &group::noise_limits());
         checks.push(Health::of_host(&judgement, &document));
     }

@@ -1,7 +1,7 @@
 //! `fathom compare`: runs compared metric by metric.
 
 use fathom_analysis::compare::{Comparison, ComparisonAnswer, Gate, Noise, compare_to_all};
-use fathom_analysis::fleet::compare_groups;
+use fathom_analysis::fleet::{FleetRuns, compare_groups};
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::Document;
@@ -80,23 +80,22 @@ fn after_gate(comparison: &Comparison, status: Status) -> Status {
 }
 
 /// The runs of A and B, if these are two groups: one of the names is of several runs.
-fn groups(arguments: &CompareArguments) -> anyhow::Result<Option<(Vec<Document>, Vec<Document>)>> {
+fn groups(arguments: &CompareArguments) -> anyhow::Result<Option<(FleetRuns, FleetRuns)>> {
     let [a, b] = arguments.runs.as_slice() else { return Ok(None) };
     if ![a, b].into_iter().any(|name| stored_run::is_group(name, &arguments.store)) {
         return Ok(None);
     }
-    let runs = |name: &String| group::runs(std::slice::from_ref(name), &arguments.store);
+    let runs = |name: &String| group::judged(std::slice::from_ref(name), &arguments.store);
     Ok(Some((runs(a)?, runs(b)?)))
 }
 
 fn of_groups(
-    (a, b): (&[Document], &[Document]),
+    groups: (&FleetRuns, &FleetRuns),
     arguments: &CompareArguments,
 ) -> anyhow::Result<Status> {
-    let [a, b] = [a, b].map(|runs| runs.iter().collect::<Vec<_>>());
     let names = [0, 1].map(|at| arguments.runs[at].as_str());
     let mut groups =
-        compare_groups((&a, &b), names, &group::noise_limits(), arguments.seed.unwrap_or(SEED));
+        compare_groups(groups, names, &group::noise_limits(), arguments.seed.unwrap_or(SEED));
     add_gate(&mut groups.whole, arguments);
     let status = super::print(arguments.json, &groups, |layout| {
         render_groups(&groups, &Layout { all: arguments.all, ..*layout })

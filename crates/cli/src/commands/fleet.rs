@@ -16,9 +16,9 @@ mod summary;
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::fleet::{Judgement, judge};
+use fathom_analysis::fleet::{FleetRuns, Judgement, judge};
 use fathom_analysis::side_by_side::{SideBySide, side_by_side};
-use fathom_record::{Document, Host, Prediction, Record};
+use fathom_record::Document;
 use fathom_report::Layout;
 use fathom_report::fleet::render;
 use serde::Serialize;
@@ -42,13 +42,11 @@ pub(super) fn fleet(command: &FleetCommand) -> anyhow::Result<Status> {
 }
 
 fn of_runs(names: &[String], output: &FleetOutput, numbers: bool) -> anyhow::Result<Status> {
-    let runs = runs(names, &output.store, numbers)?;
-    let newest = newest_of_hosts(&runs);
-    let judgement = judgement(&runs);
-    // Too few to judge each other's numbers.
-    let is_table = numbers && runs.iter().all(|run| run.far.is_empty());
-    let is_table = is_table && (2..=SIDES_MAX).contains(&newest.len());
-    let side_by_side = is_table.then(|| side_by_side(&newest));
+    let (runs, newest) = runs(names, &output.store, numbers)?;
+    let mut newest: Vec<&Document> = newest.iter().flat_map(BTreeMap::values).collect();
+    newest.sort_by(|a, b| a.host.name.cmp(&b.host.name));
+    let judgement = judge(&runs, &group::noise_limits());
+    let side_by_side = (newest.len() > 1).then(|| side_by_side(&newest));
     let judged = JudgedFleet { judgement: &judgement, side_by_side };
     let status = super::print(output.json, &judged, |layout| {
         let layout = Layout { all: output.all, ..*layout };
@@ -68,24 +66,6 @@ struct JudgedFleet<'j> {
     side_by_side: Option<SideBySide>,
 }
 
-/// The newest run of each host, by their names.
-fn newest_of_hosts(runs: &[Document]) -> Vec<&Document> {
-    let mut newest: BTreeMap<&str, &Document> = BTreeMap::new();
-    for run in runs {
-        let known = newest.entry(run.host.identity()).or_insert(run);
-        if run.run.id > known.run.id {
-            *known = run;
-        }
-    }
-    let mut newest: Vec<&Document> = newest.into_values().collect();
-    newest.sort_by(|a, b| a.host.name.cmp(&b.host.name));
-    newest
-}
-
-fn judgement(runs: &[Document]) -> Judgement {
-    judge(&runs.iter().collect::<Vec<_>>(), &group::noise_limits())
-}
-
 /// The status of a command that printed a judgement.
 fn of_judgement(judgement: &Judgement, numbers: bool, printed: Status) -> Status {
     match printed {
@@ -95,54 +75,38 @@ fn of_judgement(judgement: &Judgement, numbers: bool, printed: Status) -> Status
     }
 }
 
-/// The named runs, without what is not judged.
-fn runs(names: &[String], store: &StoreArguments, numbers: bool) -> anyhow::Result<Vec<Document>> {
+/// The newest run of each host, while they are few enough to stand side by side.
+type FewHosts = Option<BTreeMap<String, Document>>;
+
+/// The named runs as they are judged: of a thousand only few are held whole.
+fn runs(
+    names: &[String],
+    store: &StoreArguments,
+    numbers: bool,
+) -> anyhow::Result<(FleetRuns, FewHosts)> {
     let mut found: BTreeMap<String, &String> = BTreeMap::new();
-    let mut runs = Vec::new();
+    // A table is of numbers of single hosts.
+    let (mut runs, mut newest) = (FleetRuns::default(), numbers.then(BTreeMap::new));
     for name in names {
-        for run in stored_run::documents_of_group(name, false, store)? {
+        stored_run::each_of_group(name, false, store, &mut |mut run| {
             let id = &run.run.id;
             if let Some(first) = found.insert(id.clone(), name) {
                 usage_error!("fleet: run {id} is named twice: {first} and {name}");
             }
-            let records = if numbers { run.records } else { Vec::new() };
-            runs.push(bare(Document { records, ..run }));
-        }
+            if !numbers {
+                run.records.clear();
+            }
+            runs.push(&run);
+            newest = newest.take().filter(|_| run.far.is_empty());
+            if let Some(hosts) = &mut newest {
+                let known = hosts.entry(run.host.identity().to_owned()).or_insert(run.clone());
+                if run.run.id > known.run.id {
+                    *known = run;
+                }
+            }
+            newest = newest.take().filter(|hosts| hosts.len() <= SIDES_MAX);
+            Ok(())
+        })?;
     }
-    Ok(runs)
-}
-
-/// A run without what no judgement looks at: a thousand of them are held at once.
-fn bare(run: Document) -> Document {
-    let mut run = run;
-    run.host.origins.clear();
-    for far in &mut run.far {
-        let Host { name, id, emulation, .. } = std::mem::take(&mut far.host);
-        far.host = Host { name, id, emulation, ..Host::default() };
-    }
-    let bare = |record: Record| {
-        let Record { metric, params, unit, better, summary, facts, .. } = record;
-        let Record { typical, not_judged, .. } = record;
-        let mut verdict = record.verdict;
-        verdict.reasons.iter_mut().for_each(|reason| reason.text = String::new());
-        let prediction = record.prediction.map(|prediction| Prediction {
-            formula: String::new(),
-            inputs: Vec::new(),
-            source: String::new(),
-            if_above: String::new(),
-            if_below: String::new(),
-            ..prediction
-        });
-        Record {
-            summary,
-            prediction,
-            typical,
-            not_judged,
-            verdict,
-            facts,
-            ..Record::new(metric, params, "", unit, better)
-        }
-    };
-    run.records = run.records.into_iter().map(bare).collect();
-    run
+    Ok((runs, newest))
 }

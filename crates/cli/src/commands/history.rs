@@ -11,7 +11,7 @@ use fathom_record::host::name_with_id;
 use fathom_record::{Document, Params, is_own};
 use fathom_report::compare::moved;
 use fathom_report::history::render;
-use fathom_store::{RunRow, Store, StoreError};
+use fathom_store::{HostName, Store, StoreError};
 
 use super::compare::{SEED, noise};
 use super::stored_run::{self, ID_DIGITS_MIN};
@@ -99,7 +99,7 @@ pub(super) fn find(
         let (mut runs, damaged) = store.history(&id)?;
         found.damaged.extend(damaged);
         if label.is_some() {
-            runs.retain(|run| run.document.run.label.as_deref() == label);
+            runs.retain(|run| run.run.label.as_deref() == label);
         }
         let hosts =
             if is_of_any && label.is_none() { stored_run::hosts_of(&runs) } else { of_all.clone() };
@@ -151,24 +151,25 @@ fn hosts_of_label(store: &Store, label: &str) -> anyhow::Result<BTreeMap<String,
 
 /// The identities and names of the selected hosts: all with this name or id, or the default host.
 fn hosts(store: &Store, word: Option<&str>) -> anyhow::Result<BTreeMap<String, String>> {
-    let runs = store.runs()?;
-    let this = host::read();
+    let stored = store.host_names()?;
     let hosts = match word {
-        Some(word) => stored_run::hosts_named(&runs, word),
-        None if runs.is_empty() => BTreeMap::new(),
-        None => stored_run::hosts_named(&runs, &stored_run::default_host(store)?),
+        Some(word) => stored_run::hosts_named(&stored, word),
+        None if stored.is_empty() => BTreeMap::new(),
+        None => stored_run::hosts_named(&stored, &stored_run::default_host(store)?),
     };
     if !hosts.is_empty() {
         return Ok(hosts);
     }
-    let known: BTreeMap<&str, &RunRow> = runs.iter().map(|row| (row.host(), row)).collect();
+    let this = host::read();
+    // Of a renamed one its first name.
+    let known = stored.iter().rev().map(|it| (it.identity(), it));
+    let known: BTreeMap<&str, &HostName> = known.collect();
     if known.is_empty() {
         bail!("history: the store has no runs; `fathom run` creates one");
     }
-    let named = |row: &&RunRow| {
-        let same = known.values().filter(|other| other.host_name == row.host_name);
-        let id = row.host_id.as_deref().filter(|_| same.count() > 1);
-        name_with_id(&row.host_name, id)
+    let named = |host: &&HostName| {
+        let same = known.values().filter(|other| other.name == host.name);
+        name_with_id(&host.name, host.id.as_deref().filter(|_| same.count() > 1))
     };
     let listed: Vec<String> = known.values().map(named).collect();
     let (host, listed) = (word.unwrap_or(&this.name), listed.join(", "));

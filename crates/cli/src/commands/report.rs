@@ -179,7 +179,7 @@ fn fleet(arguments: &ReportArguments) -> anyhow::Result<(String, String)> {
 /// The data of the page of many hosts, and how many they are.
 pub(super) fn fleet_data(name: &str, runs: &[Document]) -> (String, usize) {
     let runs: Vec<&Document> = runs.iter().collect();
-    let judgement = judge(&runs, &group::noise_limits());
+    let judgement = judge(&runs.iter().copied().collect(), &group::noise_limits());
     (fathom_report::fleet::data(name, &runs, &judgement), judgement.hosts)
 }
 
@@ -234,10 +234,10 @@ pub(super) fn comparison(documents: &[Document], store: Option<&Store>) -> Optio
 fn histories(document: &Document, store: Option<&Store>) -> Vec<Option<HistorySeries>> {
     let of = |record: &Record| {
         let (mut runs, _) = store?.history(record.metric.as_str()).ok()?;
-        match runs.iter().position(|run| run.document.run.id == document.run.id) {
+        match runs.iter().position(|run| run.run.id == document.run.id) {
             Some(at) => runs.truncate(at + 1),
             // Of another run, or of a file.
-            None => runs.retain(|run| run.document.run.started <= document.run.started),
+            None => runs.retain(|run| run.run.started <= document.run.started),
         }
         let selects = |params: &Params| *params == record.params;
         let metric = record.metric.as_str();

@@ -200,7 +200,7 @@ const REFERENCE_RUNS: u32 = 10;
 fn earlier_reference(store: &RunStore, host: &Host, cpu: u32, effort: Effort) -> Option<Reference> {
     let (runs, _) =
         store.earlier()?.newest_of(host.identity(), effort, None, REFERENCE_RUNS).ok()?;
-    let runs = runs.iter().map(|one| &one.document).filter(|one| one.run.cpu == cpu);
+    let runs = runs.iter().filter(|one| one.run.cpu == cpu);
     let references = runs.filter_map(|one| one.run.reference);
     references.min_by(|a, b| a.loop_ns.total_cmp(&b.loop_ns))
 }

@@ -122,7 +122,7 @@ fn newest_with(
         None => None,
     };
     let host = match &last {
-        Some(run) => run.document.host.identity().to_owned(),
+        Some(run) => run.host.identity().to_owned(),
         None => stored_run::default_host(&store)?,
     };
     let all = CaseSearch::on_host(&host);

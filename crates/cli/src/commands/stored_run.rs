@@ -17,7 +17,7 @@ use fathom_record::host::{NAME_VARIABLE, name_with_id};
 use fathom_record::{
     Activity, Document, Host, IMPORT, OWN_GROUPS, Outline, Params, Record, system_cause,
 };
-use fathom_store::{CaseSearch, Place, RunRow, Store, StoreError, StoredCase, VERSION};
+use fathom_store::{CaseSearch, HostName, Place, Store, StoreError, StoredCase, VERSION};
 
 use super::{counted, documents, spool};
 use crate::arguments::StoreArguments;
@@ -150,7 +150,7 @@ pub(super) fn clone_warning(store: &Store, host: &Host) -> Result<Option<String>
 
 /// The identities and names of the hosts of these runs.
 pub(super) fn hosts_of(runs: &[Outline]) -> BTreeMap<String, String> {
-    let hosts = runs.iter().map(|run| &run.document.host);
+    let hosts = runs.iter().map(|run| &run.host);
     hosts.map(|host| (host.identity().to_owned(), host.name.clone())).collect()
 }
 
@@ -370,13 +370,13 @@ pub(super) fn metrics(store: &Store) -> Result<Vec<String>, StoreError> {
 pub(super) const ID_DIGITS_MIN: usize = 4;
 
 /// The identities of the hosts with this name or id prefix, with a name of each.
-pub(super) fn hosts_named(runs: &[RunRow], word: &str) -> BTreeMap<String, String> {
-    let has_id = |row: &RunRow| {
-        let id = row.host_id.as_deref();
+pub(super) fn hosts_named(hosts: &[HostName], word: &str) -> BTreeMap<String, String> {
+    let has_id = |host: &HostName| {
+        let id = host.id.as_deref();
         word.len() >= ID_DIGITS_MIN && id.is_some_and(|id| id.starts_with(word))
     };
-    let matching = runs.iter().filter(|row| row.host_name == word || has_id(row));
-    matching.map(|row| (row.host().to_owned(), row.host_name.clone())).collect()
+    let matching = hosts.iter().filter(|host| host.name == word || has_id(host));
+    matching.map(|host| (host.identity().to_owned(), host.name.clone())).collect()
 }
 
 /// The error for a name that is neither an id or label, nor a host, nor a file.
@@ -403,8 +403,7 @@ fn unknown(name: &str, error: StoreError) -> anyhow::Error {
 
 /// The newest run with a result of the host with this name or id.
 fn newest_of_host(store: &Store, word: &str) -> anyhow::Result<Option<String>> {
-    let runs = store.runs()?;
-    let hosts = hosts_named(&runs, word);
+    let hosts = hosts_named(&store.host_names()?, word);
     if hosts.len() > 1 {
         let ids: Vec<String> =
             hosts.iter().map(|(id, name)| name_with_id(name, Some(id))).collect();

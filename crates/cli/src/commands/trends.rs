@@ -21,7 +21,7 @@ pub(super) fn trends_of(document: &Document, width: usize, store: Option<&Store>
     let store = store.filter(|_| width >= TRENDS_WIDTH);
     let newest = store.and_then(|store| store.newest_of(host, run.effort, None, RUNS_MAX).ok());
     let Some((mut runs, _)) = newest else { return Trends::default() };
-    runs.retain(|other| other.document.run.started <= run.started);
+    runs.retain(|other| other.run.started <= run.started);
     let series = overview_records(document).into_iter().filter_map(|record| {
         let selects = |params: &Params| *params == record.params;
         let metric = record.metric.as_str();

@@ -4,8 +4,8 @@ use crate::fixture::{assert_fits, document, layout, measured, over, plain};
 use crate::{assert_snapshot, assert_titled};
 use fathom_analysis::history::history;
 use fathom_record::{
-    Cause, Counts, Document, Effort, Headline, MetricId, NotSelected, Outline, Params, Protocol,
-    Reason, Record, Remedy, RunState, State, Unit, Verdict,
+    Cause, Counts, Document, Effort, MetricId, NotSelected, Outline, Params, Protocol, Reason,
+    Record, Remedy, RunState, State, Unit, Verdict,
 };
 use fathom_report::{
     Layout, RunListing, Table, Trends, brief, closing, kept, opening, others, runs, show, show_with,
@@ -83,8 +83,7 @@ fn slower_system_call() -> Trends {
         run.run.id = format!("{at:016x}");
         let ns = if at < 5 { 100.0 + at as f64 / 10.0 } else { 130.0 + at as f64 / 10.0 };
         run.records = vec![measured("os.syscall", call.clone(), Unit::Nanoseconds, ns, 0.01)];
-        let headlines = vec![Headline::from(&run.records[0])];
-        Outline { document: run, headlines }
+        Outline::from(&run)
     };
     let runs: Vec<Outline> = (0..8).map(run).collect();
     let host = document().host.identity().to_owned();

@@ -143,7 +143,7 @@ fn text_that_is_not_utf8_damages_its_run_only() {
         assert_eq!(store.runs().unwrap().len(), 2, "{column}");
         let (runs, damaged) = store.history("file.read.throughput").unwrap();
         assert_eq!(runs.len() + damaged.len(), 2, "{column}");
-        assert!(runs.iter().any(|run| run.document.run.id == "0000019514ab3c5e"), "{column}");
+        assert!(runs.iter().any(|run| run.run.id == "0000019514ab3c5e"), "{column}");
         let lines = damaged.iter().map(|error| error.to_string().lines().count());
         assert!(lines.max().unwrap_or(1) == 1, "{column}");
     }

@@ -86,8 +86,9 @@ pub(crate) fn is_whole(path: &Path) {
     assert_eq!(answer, "ok", "{}", path.display());
 }
 
-/// A run as in a history: without its records and the sources of its host's facts.
+/// A run as in a history: without its records, and without the sources and the uptime of its host.
 pub(crate) fn outline(mut run: Document) -> Outline {
+    run.host.uptime_s = None;
     run.host.origins.clear();
     Outline::from(&run)
 }

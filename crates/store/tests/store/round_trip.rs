@@ -1,9 +1,10 @@
 //! Everything stored is read back unchanged.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use fathom_record::{
-    Counts, Document, Effort, FarHost, Host, Record, RunState, State, Stratum, Verdict,
+    Counts, Document, Effort, FarHost, Host, Outline, Record, RunState, State, Stratum, Verdict,
 };
 use fathom_store::{Store, StoreError};
 
@@ -222,7 +223,10 @@ pub(crate) fn outline_has_the_headlines_of_its_run() {
     let whole = |id: &str| example::outline(store.document(id, false).unwrap());
     let selected = &whole(RUN).headlines[0];
     assert_eq!((selected.stratum, selected.as_found), (Stratum::ToItself, Some(120.25)));
-    assert_eq!(example::history(&store), [whole(RUN), whole(ids[0]), whole(ids[1])]);
+    let history = example::history(&store);
+    assert_eq!(history, [whole(RUN), whole(ids[0]), whole(ids[1])]);
+    let is_shared = |run: &Outline| Arc::ptr_eq(&run.host, &history[0].host);
+    assert!(history.iter().all(is_shared), "the facts of a host are parsed once");
     assert!(store.history("os.syscall").unwrap().0.is_empty());
     let newest = |host: &str, most| store.newest_of(host, Effort::Quick, None, most).unwrap().0;
     assert_eq!(newest("bench-3", 2), [whole(ids[0]), whole(ids[1])]);
@@ -239,7 +243,7 @@ pub(crate) fn newest_runs_are_of_one_command() {
     store.begin(&by_hand).unwrap();
     let newest = |procedure| {
         let (runs, _) = store.newest_of("bench-3", Effort::Quick, procedure, 1).unwrap();
-        runs.into_iter().map(|run| run.document.run.id).collect::<Vec<_>>()
+        runs.into_iter().map(|run| run.run.id).collect::<Vec<_>>()
     };
     assert_eq!(newest(None), ["00000000000000b0"]);
     assert_eq!(newest(Some("file read")), ["00000000000000b1"]);
@@ -259,7 +263,7 @@ pub(crate) fn newest_runs_are_found_by_host_id() {
     }
     let of = |host: &str| {
         let (runs, _) = store.newest_of(host, Effort::Quick, None, 9).unwrap();
-        runs.into_iter().map(|run| run.document.run.id).collect::<Vec<_>>()
+        runs.into_iter().map(|run| run.run.id).collect::<Vec<_>>()
     };
     assert_eq!(of("aaaa"), ["00000000000000b1", "00000000000000b3"]);
     assert_eq!(of("bbbb"), ["00000000000000b2"]);

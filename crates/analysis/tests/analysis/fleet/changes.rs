@@ -18,7 +18,7 @@ fn group(hosts: usize, [all, one]: [f64; 2]) -> Vec<Document> {
 }
 
 fn compared(a: &[Document], b: &[Document]) -> GroupComparison {
-    let [a, b] = [a, b].map(|runs| runs.iter().collect::<Vec<_>>());
+    let [a, b] = [a, b].map(|runs| runs.iter().collect());
     compare_groups((&a, &b), ["before", "after"], &FleetLimits::default(), 1)
 }
 

@@ -1,6 +1,6 @@
 //! Hosts that fail, are noisy or slow where their peers are not.
 
-use fathom_analysis::fleet::{HostAnswer, OddConduct, judge_host};
+use fathom_analysis::fleet::{FleetRuns, HostAnswer, OddConduct, judge_host};
 use fathom_record::{Cause, Document, State, Verdict};
 
 use super::synthetic::{fleet, group, time};
@@ -33,7 +33,7 @@ fn host_whose_cases_fail_alone_is_odd() {
         };
         assert_eq!((host.as_str(), *found, *cases), ("node3", state, 3));
         assert_eq!((*cause, first.metric.as_str()), (Some(Cause::TimedOut), "os.case0"));
-        let all: Vec<&Document> = fleet.iter().collect();
+        let all: FleetRuns = fleet.iter().collect();
         let answer = |at: usize| judge_host(&fleet[at], &all, &Default::default()).answer();
         let expected =
             if state == State::Unavailable { HostAnswer::Differs } else { HostAnswer::Odd };

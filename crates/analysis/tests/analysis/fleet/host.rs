@@ -1,13 +1,13 @@
 //! One host beside the stored runs of its group.
 
-use fathom_analysis::fleet::{FleetLimits, HostAnswer, HostJudgement, judge_host};
+use fathom_analysis::fleet::{FleetLimits, FleetRuns, HostAnswer, HostJudgement, judge_host};
 use fathom_record::{Cause, Document, FarHost, State, Verdict};
 
 use super::synthetic::{deviation, fleet, group, time};
 use crate::decisions::runs::bare;
 
 fn checked(fleet: &[Document], at: usize) -> HostJudgement {
-    judge_host(&fleet[at], &fleet.iter().collect::<Vec<_>>(), &FleetLimits::default())
+    judge_host(&fleet[at], &fleet.iter().collect(), &FleetLimits::default())
 }
 
 /// Twelve hosts within ± 1 % in two cases, but for the third in one of them.
@@ -58,7 +58,7 @@ fn older_run_of_the_host_is_not_its_peer() {
     // A run that is in no stored group is judged as well.
     let run = fleet[2].clone();
     fleet.retain(|other| other.host.name != "node3");
-    let group: Vec<&Document> = fleet.iter().collect();
+    let group: FleetRuns = fleet.iter().collect();
     assert_eq!(judge_host(&run, &group, &FleetLimits::default()), found);
 }
 

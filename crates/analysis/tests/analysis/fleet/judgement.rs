@@ -48,7 +48,7 @@ fn small_effects_are_not_odd_however_certain() {
     let limits = FleetLimits::from([("os.a", 0.1)]);
     let odd = |times: f64| {
         let fleet = tight(times);
-        judge(&fleet.iter().collect::<Vec<_>>(), &limits).groups[0].odd.len()
+        judge(&fleet.iter().collect(), &limits).groups[0].odd.len()
     };
     assert_eq!([odd(1.09), odd(1.11)], [0, 1], "below the noise limit of the metric");
 }

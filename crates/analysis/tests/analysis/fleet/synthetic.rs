@@ -29,7 +29,7 @@ pub(super) fn fleet(hosts: usize, records: impl Fn(usize) -> Vec<Record>) -> Vec
 }
 
 pub(super) fn judged(fleet: &[Document]) -> Judgement {
-    judge(&fleet.iter().collect::<Vec<_>>(), &FleetLimits::default())
+    judge(&fleet.iter().collect(), &FleetLimits::default())
 }
 
 /// The only group of a fleet.

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
+use fathom_analysis::fleet::FleetRuns;
 use fathom_fleet::{CoordinatorPlan, PlanOutcome, WorkOf, coordinate};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::host;
@@ -45,8 +46,10 @@ pub(super) struct GatherRequest<'r> {
 
 pub(super) struct Gathered {
     pub(super) outcome: PlanOutcome,
-    /// What was delivered and stored, without what is neither judged nor merged.
-    pub(super) runs: Vec<Document>,
+    /// What was delivered and stored, as it is judged.
+    pub(super) judged: FleetRuns,
+    /// The shares of a load.
+    pub(super) shares: Vec<Document>,
     /// How many members were to come.
     pub(super) expected: usize,
     /// The nodes that did not join, and why.
@@ -103,7 +106,8 @@ pub(super) fn gather(request: &GatherRequest<'_>) -> anyhow::Result<Gathered> {
         let waited = quantity(plan.join_ns as f64, Unit::Nanoseconds);
         terminal::warn(&format!("nobody joined in {waited}; --join-time waits longer"));
     }
-    Ok(Gathered { outcome, runs: gathering.runs, expected, absent, has_failed })
+    let Gathering { judged, shares, .. } = gathering;
+    Ok(Gathered { outcome, judged, shares, expected, absent, has_failed })
 }
 
 /// Each member has a connection.

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use fathom_analysis::fleet::FleetRuns;
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::typical;
 use fathom_fleet::{CoordinatorAudience, Join, Joined, PlanCounts, Skew};
 use fathom_record::{Document, Host, Record, RunState};
 
-use super::bare;
 use super::engine::Engine;
 use super::folding::folded;
 use super::known_hosts::KnownHosts;
@@ -35,8 +35,12 @@ pub(super) struct Gathering<'r> {
     lost: BTreeSet<String>,
     /// What the engine calls those that joined.
     nodes: BTreeSet<String>,
-    /// What was delivered, without samples.
-    pub(super) runs: Vec<Document>,
+    /// The ids of what was delivered.
+    ids: BTreeSet<String>,
+    /// What of it is judged.
+    pub(super) judged: FleetRuns,
+    /// The shares of a load, which are merged.
+    pub(super) shares: Vec<Document>,
     refusals: usize,
 }
 
@@ -58,7 +62,9 @@ impl<'r> Gathering<'r> {
             output: TerminalOutput::new(),
             lost: BTreeSet::new(),
             nodes: BTreeSet::new(),
-            runs: Vec::new(),
+            ids: BTreeSet::new(),
+            judged: FleetRuns::default(),
+            shares: Vec::new(),
             refusals: 0,
         }
     }
@@ -82,7 +88,7 @@ impl<'r> Gathering<'r> {
     fn keep(&mut self, mut document: Document) -> Result<(), String> {
         let id = &document.run.id;
         let known = || Err(format!("run {id} exists already"));
-        if self.runs.iter().any(|run| run.run.id == *id) {
+        if self.ids.contains(id) {
             return known();
         }
         let mut is_new = true;
@@ -95,11 +101,12 @@ impl<'r> Gathering<'r> {
         }
         warnings.iter().for_each(|warning| self.warn(warning));
         (self.seen)(&document);
+        self.ids.insert(document.run.id.clone());
         typical::fill(&mut document);
-        self.runs.push(match self.procedure {
-            None => bare(document),
-            Some(_) => with_windows(document),
-        });
+        match self.procedure {
+            None => self.judged.push(&document),
+            Some(_) => self.shares.push(with_windows(document)),
+        }
         Ok(())
     }
 }
@@ -271,9 +278,8 @@ mod tests {
         let note = "started together with others, -0.250 ms from the announced time (± 0.050 ms)";
         assert_eq!(stored.run.notes.last().unwrap(), note);
         assert!(stored.records.iter().any(|record| record.samples.is_some()));
-        // What is kept for the judgement is less.
-        assert!(gathering.runs[0].records.iter().all(|record| record.samples.is_none()));
-        assert_eq!(gathering.runs[0].records.len(), stored.records.len());
+        // No document is kept for the judgement.
+        assert!(gathering.shares.is_empty() && !gathering.judged.is_empty());
     }
 
     #[test]
@@ -335,6 +341,7 @@ mod tests {
         }
         let right = json(&to(own, "b"));
         gathering.delivered(&member("a"), Some(&member("b")), None, &right).unwrap();
-        assert_eq!(gathering.runs[0].far[0].host.name, "b");
+        let store = gathering.store.store().unwrap();
+        assert_eq!(store.document(ID, false).unwrap().far[0].host.name, "b");
     }
 }

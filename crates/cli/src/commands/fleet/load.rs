@@ -39,7 +39,7 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
     })?;
     let summary =
         FleetSummary::from_gathered(&gathered, Some(&label)).words() + &format!("; label {label}");
-    if gathered.runs.is_empty() {
+    if gathered.shares.is_empty() {
         if gathered.outcome.is_stopped {
             terminal::warn(&summary);
             return Ok(Status::Interrupted);
@@ -73,8 +73,8 @@ struct Merged {
 
 impl Merged {
     fn from_gathered(gathered: Gathered, load: LoadOptions, summary: String) -> Self {
-        let Gathered { outcome, runs, .. } = gathered;
-        let run_of = |name: &str| runs.iter().find(|run| run.host.name == name);
+        let Gathered { outcome, shares, .. } = gathered;
+        let run_of = |name: &str| shares.iter().find(|run| run.host.name == name);
         let mut ends = outcome.members.iter().filter_map(|ended| run_of(&ended.member.name));
         let far = ends.next().map_or(Vec::new(), |run| run.far.clone());
         // The shares were given out in this order.

@@ -64,6 +64,8 @@ struct Tours {
     seed: u64,
     /// Of those that have joined, whose number no longer changes.
     rounds: OnceCell<Vec<TournamentRound>>,
+    /// From whom to whom was measured, by names, and why without a number.
+    seen: RefCell<BTreeMap<[String; 2], Option<String>>>,
     /// From whom to whom all numbers are valid, by names.
     valid: RefCell<BTreeSet<[String; 2]>>,
     /// What is repeated in each step, by places.
@@ -72,8 +74,8 @@ struct Tours {
 
 impl Tours {
     fn new(run: RunOrder, rounds_max: usize, seed: u64) -> Self {
-        let (rounds, valid, repeats) = Default::default();
-        Self { run, rounds_max, seed, rounds, valid, repeats }
+        let (rounds, seen, valid, repeats) = Default::default();
+        Self { run, rounds_max, seed, rounds, seen, valid, repeats }
     }
 
     fn rounds(&self, members: usize) -> &[TournamentRound] {
@@ -94,9 +96,15 @@ impl Tours {
 
     /// A run of a pair, which needs no repetition if all of it is valid.
     fn saw(&self, run: &Document) {
+        let Some(far) = run.far.first() else { return };
+        let ends = [&run.host.name, &far.host.name].map(String::clone);
+        let why = why_without_number(run);
+        let mut seen = self.seen.borrow_mut();
+        let known = seen.entry(ends.clone()).or_insert_with(|| why.clone());
+        *known = known.take().filter(|_| why.is_some());
         let is_valid = run.records.iter().all(|record| record.verdict.state == State::Valid);
-        if let Some(ends) = ends(run).filter(|_| is_valid && !run.records.is_empty()) {
-            self.valid.borrow_mut().insert(ends.map(str::to_owned));
+        if is_valid && !run.records.is_empty() {
+            self.valid.borrow_mut().insert(ends);
         }
     }
 
@@ -160,14 +168,7 @@ impl Tours {
         let members = &gathered.outcome.members;
         let rounds = self.rounds(members.len());
         let names = |[from, to]: [usize; 2]| [from, to].map(|at| members[at].member.name.as_str());
-        let mut runs: BTreeMap<[&str; 2], &Document> = BTreeMap::new();
-        for run in &gathered.runs {
-            let Some(ends) = ends(run) else { continue };
-            let known = runs.entry(ends).or_insert(run);
-            if has_number(run) {
-                *known = run;
-            }
-        }
+        let seen = self.seen.borrow();
         let repeats = self.repeats.borrow();
         let repeated: BTreeSet<&[usize; 2]> = repeats.values().flatten().collect();
         let valid = self.valid.borrow();
@@ -193,9 +194,9 @@ impl Tours {
             for direction @ [from, to] in self.directions(step, members.len()) {
                 pairs.planned += 1;
                 let lost = || [from, to].iter().any(|at| members[*at].lost.is_some());
-                let reason = match runs.get(&names(direction)) {
-                    Some(run) if has_number(run) => continue,
-                    Some(run) => why_without_number(run),
+                let reason = match seen.get(&names(direction).map(str::to_owned)) {
+                    Some(None) => continue,
+                    Some(Some(why)) => why.clone(),
                     None => match failures.get(&(step, from)) {
                         Some(reason) => (*reason).to_owned(),
                         None if lost() => LOST.to_owned(),
@@ -209,18 +210,11 @@ impl Tours {
     }
 }
 
-/// The hosts from and to which a run is.
-fn ends(run: &Document) -> Option<[&str; 2]> {
-    Some([&run.host.name, &run.far.first()?.host.name])
-}
-
-fn has_number(run: &Document) -> bool {
-    run.records.iter().any(|record| record.verdict.shows_number())
-}
-
-fn why_without_number(run: &Document) -> String {
+/// `None` for a run that has one.
+fn why_without_number(run: &Document) -> Option<String> {
+    let has_number = run.records.iter().any(|record| record.verdict.shows_number());
     let state = run.records.first().map_or("absent", |record| record.verdict.state.word());
-    format!("every case is {state}")
+    (!has_number).then(|| format!("every case is {state}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `fathom fleet run` and `fathom fleet judge --facts` of members: gathers runs, and judges them.
 
 use anyhow::bail;
-use fathom_analysis::fleet::visible;
+use fathom_analysis::fleet::{judge, visible};
 use fathom_analysis::statistics::median;
 use fathom_engine::Plan;
 use fathom_far::nonce;
@@ -15,10 +15,10 @@ use fathom_report::fleet::render;
 
 use super::engine::EngineSource;
 use super::gather::{GatherRequest, Gathered, gather};
+use super::of_judgement;
 use super::summary::FleetSummary;
-use super::{judgement, of_judgement};
 use crate::arguments::fleet::{FleetOutput, FleetRunArguments, JudgeArguments};
-use crate::commands::{named, setup, stored_run};
+use crate::commands::{group, named, setup, stored_run};
 use crate::exit::{OrUsage as _, Status};
 use crate::live::timestamp;
 use crate::terminal;
@@ -95,8 +95,9 @@ pub(super) fn facts(arguments: &JudgeArguments) -> anyhow::Result<Status> {
         work: &|_, _, _| Some(FleetWork::Facts),
         delivered: &|_| {},
     })?;
-    let here = gathered.outcome.members.iter().filter(|it| it.lost.is_none());
-    gathered.runs = here.map(|it| facts_of(&it.member.host)).collect();
+    for it in gathered.outcome.members.iter().filter(|it| it.lost.is_none()) {
+        gathered.judged.push(&facts_of(&it.member.host));
+    }
     let output = (&arguments.output, arguments.missing.allow_missing);
     finish(&gathered, FleetSummary::from_gathered(&gathered, None), output, false)
 }
@@ -108,14 +109,14 @@ pub(super) fn finish(
     (output, allow_missing): (&FleetOutput, usize),
     numbers: bool,
 ) -> anyhow::Result<Status> {
-    if gathered.runs.is_empty() {
+    if gathered.judged.is_empty() {
         if gathered.outcome.is_stopped {
             terminal::warn(&summary.words());
             return Ok(Status::Interrupted);
         }
         bail!("{}", summary.whole_words());
     }
-    let judgement = judgement(&gathered.runs);
+    let judgement = judge(&gathered.judged, &group::noise_limits());
     let printed = crate::commands::print(output.json, &summary.with(&judgement), |layout| {
         let layout = Layout { all: output.all, ..*layout };
         summary.screen(&layout)

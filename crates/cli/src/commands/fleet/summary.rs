@@ -253,6 +253,7 @@ fn by_reason(missing: &[FleetMissing]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fathom_analysis::fleet::FleetRuns;
     use fathom_fleet::{Ended, Joined, PlanOutcome, Skew};
     use fathom_record::Host;
 
@@ -270,7 +271,14 @@ mod tests {
         let outcome = PlanOutcome { members, failures: Vec::new(), is_stopped: false };
         let absent: Vec<(String, String)> = absent.collect();
         let expected = outcome.members.len() + absent.len();
-        Gathered { outcome, runs: Vec::new(), expected, absent, has_failed: false }
+        Gathered {
+            outcome,
+            judged: FleetRuns::default(),
+            shares: Vec::new(),
+            expected,
+            absent,
+            has_failed: false,
+        }
     }
 
     #[test]

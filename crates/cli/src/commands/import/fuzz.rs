@@ -183,6 +183,7 @@ fn render_all(document: &Document, whole: &Document) {
     let layout = Layout::default();
     let _ = fathom_report::show(document, &layout);
     let group = [whole, document, whole, document, whole, document, whole];
+    let group = group.into_iter().collect();
     let limits = group::noise_limits();
     let _ = fleet::judge(&group, &limits);
     let against = fleet::judge_host(document, &group, &limits);
