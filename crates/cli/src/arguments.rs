@@ -8,6 +8,7 @@ mod compare;
 pub mod crosscheck;
 mod export;
 pub mod fleet;
+mod habits;
 mod import;
 mod install;
 mod output_file;

@@ -31,6 +31,7 @@ mod forbidden;
 mod golden;
 mod group;
 mod groups;
+mod habits;
 mod host_names;
 mod hostile;
 mod hostile_files;
