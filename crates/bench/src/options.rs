@@ -10,7 +10,7 @@ use fathom_metric::notation::{seed, time};
 use fathom_record::shell_word;
 
 use crate::request::{
-    BenchInvocation, BenchOutput, BenchSettings, CommandLine, RUNS_MAX, Request,
+    BenchInvocation, BenchOutput, BenchSettings, CommandLine, RUNS_MAX, Request, UndecidedAs,
 };
 use crate::{fields, scan};
 
@@ -41,7 +41,7 @@ terminal (sudo); a run that does so ends the bench.
 
 Exit status: 0 done (or the gate passes and limits are kept), 1 a command failed, 2 wrong usage, 3
 the gate fails or a limit is not kept, 5 undecided, 130 Ctrl-C: the finished runs are stored, and
---cleanup is run.";
+--cleanup is run. With --bisect 0, 1, 125 and 128, for `git bisect run`.";
 
 /// Time commands of your own in fresh processes, in random turns.
 #[derive(Debug, Parser)]
@@ -124,9 +124,16 @@ pub struct BenchOptions {
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
     /// Gate: exit with status 3 if a command is slower than the first by more than this, and with
-    /// status 5 if that is undecided.
+    /// status 5 if that is undecided: if the interval includes it.
     #[arg(long, value_name = "PERCENT", value_parser = fields::share)]
     pub fail_on: Option<f64>,
+    /// Exit as for this answer if the gate is undecided.
+    #[arg(long, value_enum, value_name = "ANSWER")]
+    pub undecided: Option<UndecidedAs>,
+    /// Exit for `git bisect run`: with 0 if the gate passes (good), 1 if it fails (bad), 125 if it is
+    /// undecided or a command fails (skip), 128 if the command line is wrong.
+    #[arg(long)]
+    pub bisect: bool,
     /// Count the operations of one more run of each command (ptrace), and print what they should
     /// cost at this machine's prices.
     #[arg(long)]
@@ -158,6 +165,10 @@ impl BenchOptions {
             return Ok(request);
         }
         let request = self.asked_for()?;
+        if self.bisect && request.settings.fail_on.is_none() {
+            let text = "--bisect: needs --fail-on, the loss above which a commit is bad";
+            return Err(ProcedureError::usage(text));
+        }
         Ok(self.read.get_or_init(|| request))
     }
 
@@ -242,6 +253,7 @@ impl BenchOptions {
             seed: self.seed.or(of_file.seed),
             cost: self.cost || of_file.cost,
             fail_on: self.fail_on.or(of_file.fail_on),
+            undecided: self.undecided.or(of_file.undecided),
         }
     }
 }
