@@ -16,12 +16,14 @@ mod split;
 mod weigh;
 
 pub(crate) use core_speed::{RunRecord, stratum_of};
+pub(crate) use identity::subjects;
 pub(crate) use weigh::{word_for, word_of};
 
 pub use comparison::{
     Compared, Comparison, ComparisonAnswer, ComparisonCase, ComparisonSide, ComparisonWord, Factor,
     Gate, Loss, Needs, Net, NotComparable, NotGateable, Share, Split, SplitTerm,
 };
+pub use gate::gate_answer;
 pub use noise::{Noise, NoiseBy};
 pub use weigh::{UNCHANGED_MIN, UNCHANGED_TIMES};
 

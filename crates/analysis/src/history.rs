@@ -14,6 +14,7 @@ use fathom_record::{
 };
 use serde::Serialize;
 
+use crate::compare::subjects;
 use crate::differences::{Difference, differences};
 use crate::statistics::{Candidates, ChangePoint, Strictness, mean};
 
@@ -187,12 +188,9 @@ impl History {
                 |point: &HistoryPoint| records.get(&(point.run.clone(), series.params.clone()));
             let known: Vec<_> =
                 series.points.iter().filter_map(|one| Some((&one.run, of(one)?))).collect();
-            let differ = known.windows(2).filter(|pair| pair[0].1.is_of_another(pair[1].1));
-            let name = |one: &Record| one.whole_name().unwrap_or_default().to_owned();
-            let others = differ.map(|pair| OtherSubject {
-                run: pair[1].0.clone(),
-                before: name(pair[0].1),
-                after: name(pair[1].1),
+            let others = known.windows(2).filter_map(|pair| {
+                let [before, after] = subjects(pair[0].1, pair[1].1)?;
+                Some(OtherSubject { run: pair[1].0.clone(), before, after })
             });
             series.others = others.collect();
         }

@@ -5,6 +5,7 @@
 //! prints, reads a clock or a file, or names a command-line option.
 #![forbid(unsafe_code)]
 
+pub mod bisect;
 pub mod choice;
 pub mod classes;
 pub mod compare;

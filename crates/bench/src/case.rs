@@ -1,5 +1,6 @@
 //! A command for one set of values of its parameters, and its name in records.
 
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use fathom_metric::ProcedureError;
@@ -21,6 +22,9 @@ pub(crate) struct Case {
     /// The number of its command.
     pub(crate) command: usize,
     pub(crate) name: String,
+    /// By the user. A name that is made of a part of the command is of that command alone.
+    pub(crate) is_named: bool,
+    pub(crate) folder: Option<PathBuf>,
     pub(crate) params: Params,
     /// The command line.
     pub(crate) text: String,

@@ -55,6 +55,8 @@ impl Request {
                     exit: command.exit.clone(),
                     output: hook(&command.output),
                     hooks: [setup, prepare, conclude, cleanup].map(hook),
+                    is_named: command.name.is_some(),
+                    folder: command.folder.clone(),
                     params,
                 });
             }
@@ -112,7 +114,8 @@ impl Request {
     }
 
     fn check_settings(&self) -> Result<(), ProcedureError> {
-        let BenchSettings { runs, warmup, time_s, timeout_s, fail_on, .. } = &self.settings;
+        let BenchSettings { runs, warmup, time_s, timeout_s, fail_on, undecided, .. } =
+            &self.settings;
         let counts = [("runs", runs.unwrap_or(1), 1), ("warmup", *warmup, 0)];
         if let Some((name, got, least)) =
             counts.into_iter().find(|(_, got, least)| !(*least..=RUNS_MAX).contains(got))
@@ -123,6 +126,10 @@ impl Request {
         let times = [("time", time_s.unwrap_or(1.0)), ("timeout", *timeout_s)];
         if let Some((name, got)) = times.into_iter().find(|(_, got)| !(1e-3..=1e6).contains(got)) {
             let text = format!("{name}: {got} s, expected 0.001 s to 1000000 s");
+            return Err(ProcedureError::usage(text));
+        }
+        if undecided.is_some() && fail_on.is_none() {
+            let text = "--undecided: is of the gate; give its limit, such as --fail-on 3%";
             return Err(ProcedureError::usage(text));
         }
         if fail_on.is_some() && self.commands.len() < 2 {
@@ -199,11 +206,14 @@ impl Request {
             }
         };
         let name = words.first().map_or("", String::as_str);
+        let folder = command.folder.as_deref().map(absolute_folder).transpose()?;
+        let placed = folder.as_ref().filter(|_| name.contains('/')).map(|it| it.join(name));
         let path = match self.settings.setup {
             // It may be what makes the program.
-            Some(_) if name.contains('/') => PathBuf::from(name),
+            Some(_) if name.contains('/') => placed.unwrap_or_else(|| PathBuf::from(name)),
             _ => {
-                let path = program_path(name)?;
+                let placed = placed.as_ref().map(|path| path.display().to_string());
+                let path = program_path(placed.as_deref().unwrap_or(name))?;
                 match script::bad_interpreter(&path) {
                     Some(why) => return Err(ProcedureError::failed(format!("`{name}`: {why}"))),
                     None => path,
@@ -211,8 +221,19 @@ impl Request {
             }
         };
         let program = ChildProgram::new(&path, &words);
+        let program = match folder {
+            Some(folder) => program.and_then(|program| program.in_folder(&folder)),
+            None => program,
+        };
         let program = program.ok_or_else(|| ProcedureError::usage("a zero byte in a command"))?;
         Ok((program, text))
+    }
+}
+
+fn absolute_folder(folder: &Path) -> Result<PathBuf, ProcedureError> {
+    match std::path::absolute(folder) {
+        Ok(path) if path.is_dir() => Ok(path),
+        _ => Err(ProcedureError::failed(format!("folder {}: not a folder", folder.display()))),
     }
 }
 

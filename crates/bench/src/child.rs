@@ -38,6 +38,8 @@ const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 pub(crate) struct ChildProgram {
     path: CString,
     arguments: Vec<CString>,
+    /// Its working folder, if that is not the one of this process.
+    folder: Option<CString>,
 }
 
 impl ChildProgram {
@@ -45,7 +47,12 @@ impl ChildProgram {
     pub(crate) fn new(path: &Path, words: &[String]) -> Option<Self> {
         let text = |bytes: &OsStr| CString::new(bytes.as_bytes()).ok();
         let arguments = words.iter().map(|word| text(OsStr::new(word))).collect::<Option<_>>()?;
-        Some(Self { path: text(path.as_os_str())?, arguments })
+        Some(Self { path: text(path.as_os_str())?, arguments, folder: None })
+    }
+
+    /// `None` if the folder contains a zero byte.
+    pub(crate) fn in_folder(self, folder: &Path) -> Option<Self> {
+        Some(Self { folder: Some(CString::new(folder.as_os_str().as_bytes()).ok()?), ..self })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -131,6 +138,8 @@ pub(crate) struct Launcher {
 struct ChildStart {
     path: *const libc::c_char,
     arguments: *const *const libc::c_char,
+    /// Or null.
+    folder: *const libc::c_char,
     fds: [libc::c_int; 3],
     parent: libc::pid_t,
     cpus: Option<CpuMask>,
@@ -179,6 +188,7 @@ unsafe fn execute(start: &ChildStart) {
             || libc::setpgid(0, 0) != 0
             // Signals are blocked, so that SIGTTOU does not stop this process of the background.
             || (start.terminal >= 0 && libc::tcsetpgrp(start.terminal, libc::getpid()) != 0)
+            || (!start.folder.is_null() && libc::chdir(start.folder) != 0)
         {
             return;
         }
@@ -222,6 +232,7 @@ impl ChildStart {
         Self {
             path: program.path.as_ptr(),
             arguments: arguments.as_ptr(),
+            folder: program.folder.as_ref().map_or(ptr::null(), |folder| folder.as_ptr()),
             fds: [around.input, around.output, around.errors].map(|fd| fd.as_raw_fd()),
             parent: rustix::process::getpid().as_raw_nonzero().get(),
             cpus: around.cpu.map(|cpu| CpuMask::from_cpus(&[cpu])),

@@ -1,19 +1,37 @@
 //! The answer to `--fail-on` (METHOD 27a), from the ratios of commands run in turn.
 
+use fathom_analysis::compare::{ComparisonAnswer, gate_answer};
 use fathom_analysis::limits::{LimitAnswer, LimitJudged, UserLimit};
 use fathom_record::command::RATIO_METRIC;
 use fathom_record::{Cause, Record, Unit};
 
 use crate::case;
-use crate::request::CommandLine;
+use crate::request::{CommandLine, UndecidedAs};
 
 /// With fewer pairs a difference only looks like one.
 const PAIRS_MIN: usize = 8;
 
-/// The loss of each command to the first one: by at most `limit` (0.03 for 3 %), more, or neither.
-pub(crate) fn judge(records: &[Record], limit: f64) -> Vec<LimitJudged> {
+/// The loss of each command to the first one: by at most `limit` (0.03 for 3 %), more, or neither,
+/// which the caller may take for one of both.
+pub(crate) fn judge(
+    records: &[Record],
+    limit: f64,
+    undecided: Option<UndecidedAs>,
+) -> Vec<LimitJudged> {
     let ratios = records.iter().filter(|record| record.metric.as_str() == RATIO_METRIC);
-    ratios.map(|record| of_ratio(record, limit)).collect()
+    ratios.map(|record| taken(of_ratio(record, limit), undecided)).collect()
+}
+
+fn taken(judged: LimitJudged, undecided: Option<UndecidedAs>) -> LimitJudged {
+    let Some(taken) = undecided.filter(|_| judged.answer == LimitAnswer::Undecided) else {
+        return judged;
+    };
+    let answer = match taken {
+        UndecidedAs::Pass => LimitAnswer::Kept,
+        UndecidedAs::Fail => LimitAnswer::NotKept,
+    };
+    let why = judged.why.as_deref().unwrap_or_default();
+    LimitJudged { answer, why: Some(format!("undecided (--undecided): {why}")), ..judged }
 }
 
 /// Whether each command keeps the limit of its time, with all values of its parameters.
@@ -44,12 +62,14 @@ fn of_ratio(record: &Record, limit: f64) -> LimitJudged {
         _ if record.verdict.reasons.iter().any(|reason| reason.cause == Cause::WrongWork) => {
             (LimitAnswer::Undecided, Some("less work with /dev/null; --output pipe"))
         }
-        (Some(_), Some([_, high])) if high <= limit => (LimitAnswer::Kept, None),
-        (Some(loss), Some([low, _])) if low > 0.0 && loss > limit => match pairs >= PAIRS_MIN {
-            true => (LimitAnswer::NotKept, None),
-            false => (LimitAnswer::Undecided, Some("fewer than 8 pairs")),
+        (Some(_), Some(interval)) => match gate_answer(interval, limit) {
+            ComparisonAnswer::Pass => (LimitAnswer::Kept, None),
+            ComparisonAnswer::Fail if pairs >= PAIRS_MIN => (LimitAnswer::NotKept, None),
+            ComparisonAnswer::Fail => (LimitAnswer::Undecided, Some("fewer than 8 pairs")),
+            ComparisonAnswer::Undecided => {
+                (LimitAnswer::Undecided, Some("more runs may decide it (--time)"))
+            }
         },
-        (Some(_), Some(_)) => (LimitAnswer::Undecided, Some("more runs may decide it (--time)")),
         _ => (LimitAnswer::Undecided, Some("no interval: fewer than 5 pairs")),
     };
     let name = |param: &str| record.params.text(param).unwrap_or_default().to_owned();
@@ -84,27 +104,48 @@ mod tests {
 
     #[test]
     fn gate_passes_fails_or_is_undecided() {
-        let answer = |middle, limits, pairs| judge(&[ratio(middle, limits, pairs)], 0.03)[0].answer;
+        let answer =
+            |middle, limits, pairs| judge(&[ratio(middle, limits, pairs)], 0.03, None)[0].answer;
         assert_eq!(answer(1.01, Some([1.0, 1.02]), 9), LimitAnswer::Kept);
         assert_eq!(answer(0.8, Some([0.7, 0.9]), 9), LimitAnswer::Kept, "faster");
-        assert_eq!(answer(1.05, Some([1.02, 1.08]), 9), LimitAnswer::NotKept);
-        assert_eq!(answer(1.05, Some([1.02, 1.08]), 7), LimitAnswer::Undecided, "few pairs");
+        assert_eq!(answer(1.05, Some([1.04, 1.08]), 9), LimitAnswer::NotKept);
+        assert_eq!(answer(1.05, Some([1.04, 1.08]), 7), LimitAnswer::Undecided, "few pairs");
+        assert_eq!(answer(1.05, Some([1.02, 1.08]), 9), LimitAnswer::Undecided, "3 % is within");
         assert_eq!(answer(1.02, Some([1.01, 1.04]), 9), LimitAnswer::Undecided);
         assert_eq!(answer(1.05, Some([0.99, 1.1]), 9), LimitAnswer::Undecided);
         assert_eq!(answer(1.5, None, 4), LimitAnswer::Undecided);
     }
 
     #[test]
+    fn caller_decides_what_undecided_is() {
+        let taken = |limits, undecided| {
+            let judged = judge(&[ratio(1.02, Some(limits), 9)], 0.03, Some(undecided)).remove(0);
+            (judged.answer, judged.why.unwrap_or_default())
+        };
+        for (undecided, answer) in
+            [(UndecidedAs::Pass, LimitAnswer::Kept), (UndecidedAs::Fail, LimitAnswer::NotKept)]
+        {
+            let (got, why) = taken([1.01, 1.04], undecided);
+            assert!(
+                got == answer && why.starts_with("undecided (--undecided): more runs"),
+                "{why}"
+            );
+            assert_eq!(taken([1.0, 1.02], undecided), (LimitAnswer::Kept, String::new()));
+            assert_eq!(taken([1.04, 1.06], undecided), (LimitAnswer::NotKept, String::new()));
+        }
+    }
+
+    #[test]
     fn interrupted_or_invalid_ratio_is_undecided() {
         let mut record = ratio(1.0, Some([1.0, 1.0]), 9);
         record.verdict = Verdict::because(State::Noisy, Cause::Interrupted, "stopped");
-        assert_eq!(judge(&[record.clone()], 0.03)[0].answer, LimitAnswer::Undecided);
+        assert_eq!(judge(&[record.clone()], 0.03, None)[0].answer, LimitAnswer::Undecided);
         record.verdict = Verdict::because(State::Invalid, Cause::Clock, "wrong");
-        assert_eq!(judge(&[record.clone()], 0.03)[0].answer, LimitAnswer::Undecided);
+        assert_eq!(judge(&[record.clone()], 0.03, None)[0].answer, LimitAnswer::Undecided);
         record.metric = MetricId::new("bench.a");
-        assert!(judge(&[record], 0.03).is_empty());
+        assert!(judge(&[record], 0.03, None).is_empty());
         let mut less = ratio(1.0, Some([1.0, 1.0]), 9);
         less.verdict.reasons = vec![Reason::new(Cause::WrongWork, "reads less")];
-        assert_eq!(judge(&[less], 0.03)[0].answer, LimitAnswer::Undecided, "less work");
+        assert_eq!(judge(&[less], 0.03, None)[0].answer, LimitAnswer::Undecided, "less work");
     }
 }

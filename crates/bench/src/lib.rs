@@ -32,7 +32,7 @@ use fathom_metric::Command;
 
 pub use options::BenchOptions;
 pub use request::{
-    BenchInvocation, BenchOutput, BenchSettings, CommandLine, Request, ScanParameter,
+    BenchInvocation, BenchOutput, BenchSettings, CommandLine, Request, ScanParameter, UndecidedAs,
 };
 
 /// The operations of a command whose price a metric is part of (`--cost`).

@@ -9,7 +9,9 @@ use fathom_metric::ProcedureError;
 use fathom_metric::notation::{seed, time};
 use fathom_record::shell_word;
 
-use crate::request::{BenchInvocation, BenchOutput, BenchSettings, CommandLine, RUNS_MAX, Request};
+use crate::request::{
+    BenchInvocation, BenchOutput, BenchSettings, CommandLine, RUNS_MAX, Request, UndecidedAs,
+};
 use crate::{fields, scan};
 
 const EXAMPLES: &str = "\
@@ -39,7 +41,7 @@ terminal (sudo); a run that does so ends the bench.
 
 Exit status: 0 done (or the gate passes and limits are kept), 1 a command failed, 2 wrong usage, 3
 the gate fails or a limit is not kept, 5 undecided, 130 Ctrl-C: the finished runs are stored, and
---cleanup is run.";
+--cleanup is run. With --bisect 0, 1, 125 and 128, for `git bisect run`.";
 
 /// Time commands of your own in fresh processes, in random turns.
 #[derive(Debug, Parser)]
@@ -56,19 +58,23 @@ pub struct BenchOptions {
     #[arg(last = true, value_name = "PROGRAM", allow_hyphen_values = true)]
     pub program: Vec<String>,
     /// Name the commands, in their order [default: made of the command].
-    #[arg(long = "name", short = 'n', value_name = "NAME")]
+    #[arg(long = "name", short = 'n', alias = "command-name", value_name = "NAME")]
     pub names: Vec<String>,
     /// Replace {NAME} by numbers: `1,2,3`, `0.001,0.01`, or a range that doubles, such as `1..8`
     /// or `1K..1M`.
     #[arg(long = "parameter", short = 'P', num_args = 2, value_names = ["NAME", "NUMBERS"])]
     pub parameters: Vec<String>,
     /// Replace {NAME} by each text of a list.
-    #[arg(long = "list", short = 'L', num_args = 2, value_names = ["NAME", "A,B"])]
+    #[arg(long = "list", short = 'L', alias = "parameter-list")]
+    #[arg(num_args = 2, value_names = ["NAME", "A,B"])]
     pub lists: Vec<String>,
     /// Run the commands by this shell, such as `bash -e`; its start is measured and subtracted
     /// [default: none].
-    #[arg(long, value_name = "SHELL")]
+    #[arg(long, short = 'S', value_name = "SHELL")]
     pub shell: Option<String>,
+    /// Run the commands without a shell, as by default.
+    #[arg(long, short = 'N', conflicts_with = "shell")]
+    pub no_shell: bool,
     /// Read standard input from this regular file, each run anew [default: empty].
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
@@ -77,16 +83,16 @@ pub struct BenchOptions {
     #[arg(long, value_name = "pipe|null|inherit|FILE")]
     pub output: Option<String>,
     /// Run this command once, before all runs.
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, short, value_name = "CMD")]
     pub setup: Option<String>,
     /// Run this command before each run.
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, short, value_name = "CMD")]
     pub prepare: Option<String>,
     /// Run this command after each run.
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, short = 'C', value_name = "CMD")]
     pub conclude: Option<String>,
     /// Run this command once, after all runs, also after Ctrl-C.
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, short, value_name = "CMD")]
     pub cleanup: Option<String>,
     /// Evict this file from the page cache before each run, and prove it; can be repeated.
     #[arg(long, value_name = "FILE")]
@@ -98,14 +104,14 @@ pub struct BenchOptions {
     #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "file")]
     pub exit: Vec<u8>,
     /// Accept other exit statuses than expected.
-    #[arg(long)]
+    #[arg(long, short)]
     pub ignore_failure: bool,
     /// Make N runs of each command first that do not count.
-    #[arg(long, value_name = "N")]
+    #[arg(long, short, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(RUNS_MAX)))]
     pub warmup: Option<u32>,
     /// Make exactly N runs of each command, without a pilot.
-    #[arg(long, value_name = "N", conflicts_with = "time")]
+    #[arg(long, short, value_name = "N", conflicts_with = "time")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(RUNS_MAX)))]
     pub runs: Option<u32>,
     /// Run each command for this time, without an extension [default: 10s, extended once].
@@ -118,9 +124,16 @@ pub struct BenchOptions {
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
     /// Gate: exit with status 3 if a command is slower than the first by more than this, and with
-    /// status 5 if that is undecided.
+    /// status 5 if that is undecided: if the interval includes it.
     #[arg(long, value_name = "PERCENT", value_parser = fields::share)]
     pub fail_on: Option<f64>,
+    /// Exit as for this answer if the gate is undecided.
+    #[arg(long, value_enum, value_name = "ANSWER")]
+    pub undecided: Option<UndecidedAs>,
+    /// Exit for `git bisect run`: with 0 if the gate passes (good), 1 if it fails (bad), 125 if it is
+    /// undecided or a command fails (skip), 128 if the command line is wrong.
+    #[arg(long)]
+    pub bisect: bool,
     /// Count the operations of one more run of each command (ptrace), and print what they should
     /// cost at this machine's prices.
     #[arg(long)]
@@ -152,6 +165,10 @@ impl BenchOptions {
             return Ok(request);
         }
         let request = self.asked_for()?;
+        if self.bisect && request.settings.fail_on.is_none() {
+            let text = "--bisect: needs --fail-on, the loss above which a commit is bad";
+            return Err(ProcedureError::usage(text));
+        }
         Ok(self.read.get_or_init(|| request))
     }
 
@@ -160,6 +177,7 @@ impl BenchOptions {
             let request = crate::file::read(path)?;
             return Ok(Request { settings: self.settings(request.settings), ..request });
         }
+        self.refuse_scan_of_three()?;
         let lines = self.commands.iter().cloned().map(BenchInvocation::Line);
         let program =
             (!self.program.is_empty()).then(|| BenchInvocation::Words(self.program.clone()));
@@ -189,12 +207,32 @@ impl BenchOptions {
         })
     }
 
+    /// # Errors
+    /// For `-P n 1 4` of hyperfine, in which the last number is taken for a command.
+    fn refuse_scan_of_three(&self) -> Result<(), ProcedureError> {
+        let integer = |text: &String| text.parse::<i64>().ok();
+        let (Some(to), [name, from, ..]) =
+            (self.commands.iter().find_map(integer), self.parameters.as_slice())
+        else {
+            return Ok(());
+        };
+        let Some(first) = integer(from).filter(|first| *first < to) else { return Ok(()) };
+        let all: Vec<String> = (first..=to).take(4).map(|it| it.to_string()).collect();
+        let is_short = to - first < 4;
+        let list = if is_short { all.join(",") } else { format!("{},…,{to}", all.join(",")) };
+        Err(ProcedureError::usage(format!(
+            "-P {name} {from} {to}: numbers are one word: `-P {name} {list}`, or \
+             `-P {name} {from}..{to}`, which doubles"
+        )))
+    }
+
     /// What the options say, else what the file says.
     fn settings(&self, of_file: BenchSettings) -> BenchSettings {
         let text = |option: &Option<String>, of_file| option.clone().or(of_file);
         let has_count = self.runs.is_some() || self.time.is_some();
         BenchSettings {
             shell: match self.shell.as_deref() {
+                _ if self.no_shell => None,
                 Some("none") => None,
                 Some(shell) => Some(shell.to_owned()),
                 None => of_file.shell.filter(|shell| shell != "none"),
@@ -215,6 +253,7 @@ impl BenchOptions {
             seed: self.seed.or(of_file.seed),
             cost: self.cost || of_file.cost,
             fail_on: self.fail_on.or(of_file.fail_on),
+            undecided: self.undecided.or(of_file.undecided),
         }
     }
 }

@@ -31,7 +31,8 @@ impl Procedure for BenchOptions {
         // Read before, and checked.
         let Ok(request) = self.request() else { return Vec::new() };
         let mut all = gate::limits(records, &request.commands);
-        let ratios = request.settings.fail_on.map(|limit| gate::judge(records, limit));
+        let undecided = request.settings.undecided;
+        let ratios = request.settings.fail_on.map(|limit| gate::judge(records, limit, undecided));
         all.extend(ratios.into_iter().flatten());
         all
     }

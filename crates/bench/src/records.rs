@@ -8,7 +8,7 @@ use fathom_record::command::{self as facts, RATIO_METRIC};
 use fathom_record::quantity::quantity;
 use fathom_record::{
     Better, Cause, Check, Counter, Counters, Disturbance, Fact, NotSelected, Params, Reason,
-    Record, Sample, Unit,
+    Record, Sample, Unit, shell_word,
 };
 
 use crate::case::Case;
@@ -179,6 +179,7 @@ fn facts_of(
         |name: &str, value: &dyn Fn(&StageRun) -> f64| quantity_of(name, Unit::Ratio, value);
     let mut all = vec![
         Fact::text(facts::COMMAND, &case.text),
+        Fact::text(facts::SETTINGS, settings_of(case, settings)),
         mean(facts::USER, &|run| run.usage.user_ns),
         mean(facts::SYSTEM, &|run| run.usage.system_ns),
         memory(runs),
@@ -187,6 +188,7 @@ fn facts_of(
         count(facts::VOLUNTARY, &|run| run.usage.voluntary_switches as f64),
         count(facts::INVOLUNTARY, &|run| run.usage.involuntary_switches as f64),
     ];
+    all.extend((!case.is_named).then(|| Fact::text(facts::NAMED_BY, "its command")));
     if runs.iter().all(|run| run.usage.io.is_some()) {
         let io = |name: &str, of: fn(crate::child::ChildIo) -> u64| {
             quantity_of(name, Unit::Bytes, &|run| run.usage.io.map_or(0.0, |io| of(io) as f64))
@@ -215,6 +217,23 @@ fn facts_of(
     all.extend(input.map(|file| Fact::text(facts::INPUT, file.display().to_string())));
     all.extend(settings.cpu.map(|cpu| Fact::text(facts::CPU, cpu.to_string())));
     all
+}
+
+/// What a run does besides its command, as options.
+fn settings_of(case: &Case, settings: &BenchSettings) -> String {
+    let [setup, prepare, conclude, _] = &case.hooks;
+    let folder = case.folder.as_ref().map(|folder| folder.display().to_string());
+    let all = [
+        ("--shell", settings.shell.as_ref()),
+        ("--setup", setup.as_ref()),
+        ("--prepare", prepare.as_ref()),
+        ("--conclude", conclude.as_ref()),
+        ("folder", folder.as_ref()),
+    ];
+    let given = all.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let words: Vec<String> =
+        given.map(|(name, value)| format!("{name} {}", shell_word(value))).collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(" ") }
 }
 
 /// Where the output went, and what a pipe takes of a run.

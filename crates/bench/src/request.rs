@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::fields;
@@ -29,6 +30,9 @@ pub struct CommandLine {
     pub name: Option<String>,
     #[serde(rename = "run")]
     pub command: BenchInvocation,
+    /// Its working folder.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
     /// The exit statuses that a run may have.
     #[serde(default = "success", deserialize_with = "fields::statuses")]
     pub exit: Vec<i32>,
@@ -42,7 +46,7 @@ pub struct CommandLine {
 
 impl CommandLine {
     pub fn new(name: Option<String>, command: BenchInvocation) -> Self {
-        Self { name, command, exit: success(), output: None, limit: None }
+        Self { name, command, folder: None, exit: success(), output: None, limit: None }
     }
 }
 
@@ -97,6 +101,15 @@ pub struct BenchSettings {
     /// The share by which a command may be slower than the first.
     #[serde(deserialize_with = "fields::optional_share")]
     pub fail_on: Option<f64>,
+    /// What `fail_on` takes an undecided answer for.
+    pub undecided: Option<UndecidedAs>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum UndecidedAs {
+    Pass,
+    Fail,
 }
 
 impl Default for BenchSettings {
@@ -119,6 +132,7 @@ impl Default for BenchSettings {
             seed: None,
             cost: false,
             fail_on: None,
+            undecided: None,
         }
     }
 }

@@ -3,11 +3,13 @@
 //! Doc comments of subcommands, arguments and values are help texts. Structs of arguments have
 //! none: clap would print that of a flattened struct as the description of the command.
 
+pub mod bisect;
 pub mod by_hand;
 mod compare;
 pub mod crosscheck;
 mod export;
 pub mod fleet;
+mod habits;
 mod import;
 mod install;
 mod output_file;
@@ -82,6 +84,8 @@ pub enum Subcommands {
     Fetch(by_hand::WordArguments<by_hand::ByHandFetch>),
     /// Time commands of your own in fresh processes, in random turns.
     Bench(by_hand::WordArguments<by_hand::Bench>),
+    /// Find the commit that made a command slower.
+    Bisect(bisect::BisectArguments),
     /// Check whether this machine is ready to be measured, and what to fix.
     Doctor(DoctorArguments),
     /// List or search metrics, and machine types.

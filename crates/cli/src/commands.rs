@@ -1,6 +1,7 @@
 //! One file per command, and the mapping of their results to exit statuses.
 
 mod as_member;
+mod bisect;
 mod by_hand;
 mod check;
 mod compare;
@@ -132,6 +133,7 @@ fn execute(command: &Subcommands) -> anyhow::Result<Status> {
         Subcommands::Transfer(transfer) => by_hand::by_hand(&transfer.0),
         Subcommands::Bench(bench) => by_hand::by_hand(&bench.0),
         Subcommands::Fetch(fetch) => by_hand::by_hand(&fetch.0),
+        Subcommands::Bisect(bisect) => bisect::bisect(bisect),
         Subcommands::List(list) => list::list(list),
         Subcommands::Explain(explain) => explain::explain(explain),
         Subcommands::Show(show) => show::show(show),

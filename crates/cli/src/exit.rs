@@ -45,6 +45,20 @@ impl From<Status> for ExitCode {
     }
 }
 
+/// The exit status of a bench for `git bisect run`, which takes 1 to 124 and 126 for a bad commit,
+/// and ends with those from 128 on.
+#[must_use]
+pub fn for_bisect(status: ExitCode) -> ExitCode {
+    let is = |one: Status| status == ExitCode::from(one);
+    match () {
+        () if is(Status::Success) => status,
+        () if is(Status::Incomplete) => ExitCode::from(1),
+        () if is(Status::Undecided) || is(Status::Failed) => ExitCode::from(125),
+        () if is(Status::Interrupted) || is(Status::OutputClosed) => status,
+        () => ExitCode::from(128),
+    }
+}
+
 /// An invalid command line, whatever the files and the store contain: exit status 2. Every other
 /// error ends with [`Status::Failed`].
 #[derive(Debug, thiserror::Error)]

@@ -13,5 +13,6 @@ mod terminal;
 mod tune;
 
 pub use commands::{main, print_help, unknown_health, worker};
+pub use exit::for_bisect;
 pub use names::use_built_in_lookup;
 pub use terminal::note_closed_output;

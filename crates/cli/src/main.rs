@@ -18,6 +18,13 @@ fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq(["worker"]) {
         return fathom_cli::worker();
     }
+    let status = parsed_and_run();
+    let words = || std::env::args_os().skip(1).take_while(|word| word != "--");
+    let is_bisecting = words().any(|word| word == "bench") && words().any(|it| it == "--bisect");
+    if is_bisecting { fathom_cli::for_bisect(status) } else { status }
+}
+
+fn parsed_and_run() -> ExitCode {
     match Arguments::try_parse() {
         Ok(arguments) => fathom_cli::main(arguments),
         // Help and version are not errors.

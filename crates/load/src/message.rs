@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use fathom_fileio::{read_bytes, read_text};
 use fathom_metric::ProcedureError;
-use fathom_metric::notation::NotationError;
+use fathom_metric::notation::{NotationError, time};
 
 /// Bytes of a body, and of a file of fields, at most.
 const BODY_MAX: u64 = 64 << 20;
@@ -88,6 +88,29 @@ impl MessageOptions {
         Ok(Message { method, body })
     }
 
+    /// # Errors
+    /// If `-d` has what is a duration or another option in other tools: a habit must not write to
+    /// a server. A method or a type says that a body is meant.
+    pub fn check(&self) -> Result<(), ProcedureError> {
+        let is_meant = self.method.is_some() || self.content_type.is_some();
+        let Some(data) = self.data.as_deref().filter(|_| !is_meant) else { return Ok(()) };
+        let word = format!("-d{data}");
+        let is_word = OTHER_WORDS.iter().any(|other| word.starts_with(other));
+        let what = match seconds(data.strip_prefix("uration=").unwrap_or(data)) {
+            Some(seconds) => {
+                let exact = time(data).map_or_else(|_| format!("{seconds}s"), |_| data.to_owned());
+                format!("-d {data} would send a body; the duration is --time {exact} (-z)")
+            }
+            None if is_word => {
+                format!("{word} would send the body `{data}`; options have two dashes")
+            }
+            None => return Ok(()),
+        };
+        Err(ProcedureError::usage(format!(
+            "{what}, the threads --threads N; a body that is meant takes --method POST"
+        )))
+    }
+
     /// A body that other tools take for the name of a file.
     pub fn warning(&self) -> Option<String> {
         let path = self.data.as_ref()?.strip_prefix('@')?;
@@ -117,9 +140,37 @@ impl MessageOptions {
     }
 }
 
-/// The field of a media type.
+/// Options of other tools with one dash: `-duration=5s` would be a body `uration=5s`.
+const OTHER_WORDS: [&str; 4] = ["-duration", "-disable-", "-data", "-debug"];
+
+/// The seconds of what wrk, k6 and others take for a duration: `3s`, `10`, `2m`, `1m30s`.
+fn seconds(text: &str) -> Option<f64> {
+    let (mut rest, mut sum) = (text.trim().to_ascii_lowercase(), 0.0);
+    while !rest.is_empty() {
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let unit = rest.split_off(rest.find(|c| !is_number(c)).unwrap_or(rest.len()));
+        let number: f64 = rest.parse().ok()?;
+        let end = unit.find(is_number).unwrap_or(unit.len());
+        sum += number
+            * match unit[..end].trim() {
+                "ms" => 1e-3,
+                "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+                "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+                "h" | "hour" | "hours" => 3600.0,
+                _ => return None,
+            };
+        rest = unit[end..].to_owned();
+    }
+    (!text.trim().is_empty()).then_some(sum)
+}
+
+/// The field of a media type. wrk's `-T 5s` is a time.
 fn content_type(text: &str) -> Result<String, NotationError> {
-    field(&format!("Content-Type: {text}"))
+    let is_type = text.split_once('/').is_some_and(|(top, sub)| !top.is_empty() && !sub.is_empty());
+    match is_type {
+        true => field(&format!("Content-Type: {text}")),
+        false => Err(NotationError::new(text, "a media type, such as application/json")),
+    }
 }
 
 /// A method whose responses this client can read.
@@ -180,6 +231,32 @@ mod tests {
         for wrong in ["get", "CONNECT", "TRACE", "", "A B", "X\r\nY"] {
             assert!(method(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn duration_is_no_body_unless_a_method_says_so() {
+        let of = |data: &str, method: Option<&str>| {
+            let (data, method) = (Some(data.to_owned()), method.map(str::to_owned));
+            MessageOptions { data, method, ..MessageOptions::default() }.check()
+        };
+        for (data, part) in [
+            ("3s", "--time 3s (-z)"),
+            ("10", "--time 10 (-z)"),
+            ("2m", "--time 120s (-z)"),
+            ("1m30s", "--time 90s (-z)"),
+            ("0.5 h", "--time 0.5 h (-z)"),
+            ("uration=5s", "--time 5s (-z)"),
+            ("isable-keepalive", "-disable-keepalive would send"),
+            ("ata={}", "options have two dashes"),
+        ] {
+            let error = of(data, None).expect_err(data).to_string();
+            assert!(error.contains(part) && error.contains("--method POST"), "{data}: {error}");
+            assert!(of(data, Some("POST")).is_ok(), "{data}");
+        }
+        for body in ["a=3s", "{\"a\":1}", "", "s", "3x", "isabel", "3 apples"] {
+            assert!(of(body, None).is_ok(), "{body}");
+        }
+        assert!(["5s", "10", "json", "/", "text/"].map(content_type).iter().all(Result::is_err));
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl Procedure for LoadOptions {
                 false => Ok(()),
             };
         }
+        self.message.check()?;
         let url = Url::parse(&self.target).map_err(ProcedureError::usage)?;
         self.https.tls_for(&url)?;
         if url.is_https && self.body == BodyName::Discard {

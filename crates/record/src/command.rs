@@ -4,6 +4,10 @@
 pub const RATIO_METRIC: &str = "bench.ratio";
 
 pub const COMMAND: &str = "command";
+/// What its name is made of, if the user gave none: `its command`.
+pub const NAMED_BY: &str = "named by";
+/// What else decides what a run does, as options, or `none`.
+pub const SETTINGS: &str = "settings";
 pub const USER: &str = "user";
 pub const SYSTEM: &str = "system";
 /// Text where only an upper bound is known.

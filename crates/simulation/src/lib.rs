@@ -6,6 +6,7 @@
 //! fathom-analysis.
 #![forbid(unsafe_code)]
 
+mod bisect;
 mod chance;
 mod comparisons;
 mod coverage;

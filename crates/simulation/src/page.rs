@@ -3,8 +3,8 @@
 use crate::section::Section;
 use crate::worlds::WORLDS;
 use crate::{
-    Trials, comparisons, coverage, derived, effects, episodes, factors, fleet, gate, highest, load,
-    machine, many, stopping, strata, tails, trimmed, within,
+    Trials, bisect, comparisons, coverage, derived, effects, episodes, factors, fleet, gate,
+    highest, load, machine, many, stopping, strata, tails, trimmed, within,
 };
 
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Findings {
 type Simulation = fn(Trials) -> Section;
 
 /// The parts of the page, in order.
-const PARTS: [(&str, Simulation); 17] = [
+const PARTS: [(&str, Simulation); 18] = [
     ("intervals over processes", coverage::section),
     ("episodes", episodes::section),
     ("a plan after a pilot", stopping::section),
@@ -30,6 +30,7 @@ const PARTS: [(&str, Simulation); 17] = [
     ("comparisons of many cases", |trials| many::section(trials.divided(10))),
     ("common factors", |trials| factors::section(trials.divided(40))),
     ("the gate", gate::section),
+    ("the first bad commit", |trials| bisect::section(trials.divided(10))),
     ("the machine", machine::section),
     ("saturation of a load", load::section),
     ("quantiles of a load", |trials| tails::section(trials.divided(5))),
@@ -95,6 +96,8 @@ Conclusions:
 - With stored noise the gate of an unchanged machine passes in at least 16 of 20 comparisons and
   fails in at most one, and at most 5 % of the cases look changed. Runs that differ as a whole, with
   noise that is not known, leave most gates undecided.
+- The commits that a bisection names hold the one that made a command slower in at least 94 % of
+  histories, and 5 % are found with at most twice the tests of a bisection without noise.
 - The standard error of the trimmed protocol is about right for ten independent processes. Computed
   as if all trials were independent, as is common, it is a sixth of the true error.
 - The interval of an effect of a factor keeps its level within 2 points, also for interactions and

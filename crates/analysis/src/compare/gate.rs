@@ -10,6 +10,16 @@ use super::comparison::{
     Compared, Comparison, ComparisonAnswer, ComparisonWord, Gate, Loss, Needs, NotGateable,
 };
 
+/// The answer of every gate for a loss with this interval: *pass* if all of it is at most the
+/// limit, *fail* if all of it is above.
+pub fn gate_answer([low, high]: [f64; 2], limit: f64) -> ComparisonAnswer {
+    match () {
+        () if high <= limit => ComparisonAnswer::Pass,
+        () if low > limit => ComparisonAnswer::Fail,
+        () => ComparisonAnswer::Undecided,
+    }
+}
+
 impl Comparison {
     /// Judges the comparison by a limit (0.05 for 5 %).
     #[must_use]
@@ -39,9 +49,11 @@ impl Comparison {
                 not_gateable.push(NotGateable { metric, params, above, worse: row.is_worse() });
                 continue;
             };
-            let [loss, possible] = [row.loss(), share(loss[1], row.better)];
+            let interval = loss.map(|end| share(end, row.better));
+            let answer = gate_answer(interval, limit);
+            let [loss, possible] = [row.loss(), interval[1]];
             let is_noise_known = row.noise.is_some() || row.is_far_beyond(limit);
-            let is_above = row.word.is_certainly_worse() && loss > limit;
+            let is_above = row.word.is_certainly_worse() && answer == ComparisonAnswer::Fail;
             let is_lost = is_above && is_noise_known;
             let needs = match () {
                 () if is_lost => None,
@@ -51,7 +63,7 @@ impl Comparison {
                 () if is_above => Some(Needs::StoredRuns),
                 () => Some(Needs::Processes),
             };
-            if is_lost || possible > limit {
+            if is_lost || answer != ComparisonAnswer::Pass {
                 let list = if is_lost { &mut lost } else { &mut undecided };
                 list.push(Loss { metric, params, loss, possible, needs });
             }

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::command::{COLD, COMMAND, INPUT, OUTPUT};
+use fathom_record::command::{COLD, COMMAND, INPUT, NAMED_BY, OUTPUT, SETTINGS};
 use fathom_record::{MetricId, Params, Record};
 
 use super::{ByCase, CompareKey, NotComparable};
 use crate::differences::{Difference, DifferenceFact, between};
 
-/// Facts of a command that decide what is timed.
-const SETTINGS: [&str; 4] = [COMMAND, INPUT, OUTPUT, COLD];
+/// Facts of a command that decide what is timed. Older records have no settings.
+const DECISIVE: [&str; 5] = [COMMAND, INPUT, OUTPUT, COLD, SETTINGS];
 
 /// The cases of A, under the id that B has for the same command or benchmark: one of the runs cut
 /// its name, or had to tell it from another one.
@@ -84,14 +84,38 @@ pub(super) fn add_settings(differences: &mut Vec<Difference>, a: &Record, b: &Re
 
 /// What differs of the commands that two runs have under one name.
 pub(super) fn other_commands(metric: &MetricId, a: &Record, b: &Record) -> Vec<Difference> {
-    if a.text_of(COMMAND).is_none() || b.text_of(COMMAND).is_none() {
+    let made = |(what, a, b)| Difference { what: format!("{metric}, {what}"), a, b };
+    differing(a, b).into_iter().map(made).collect()
+}
+
+/// Why two records of one name, which is made of the command of one, are of different cases: the
+/// command and all that decides what a run does is a case.
+pub(super) fn other_case(a: &Record, b: &Record) -> Option<String> {
+    let is_made = [a, b].iter().any(|one| one.text_of(NAMED_BY).is_some());
+    let (what, of_a, of_b) = differing(a, b).into_iter().find(|_| is_made)?;
+    Some(format!("{what}, `{of_a}` in A, `{of_b}` in B; a name (--name) makes them one case"))
+}
+
+/// What two records of one id are of, if that differs.
+pub(crate) fn subjects(a: &Record, b: &Record) -> Option<[String; 2]> {
+    let of = |one: &Record| one.whole_name().unwrap_or_default().to_owned();
+    if a.is_of_another(b) {
+        return Some([of(a), of(b)]);
+    }
+    let (what, of_a, of_b) = differing(a, b).into_iter().next()?;
+    Some([of_a, of_b].map(|setting| format!("{}, {what} {setting}", of(a))))
+}
+
+/// Facts of two commands that decide what is timed, with their texts.
+fn differing(a: &Record, b: &Record) -> Vec<(&'static str, String, String)> {
+    let is_of_both = |fact: &str| [a, b].iter().all(|one| one.text_of(fact).is_some());
+    if !is_of_both(COMMAND) {
         return Vec::new();
     }
     let of = |one: &Record, fact: &str| one.text_of(fact).unwrap_or("none").to_owned();
-    let differ = SETTINGS.iter().filter(|fact| of(a, fact) != of(b, fact));
-    let made = |fact: &&str| {
-        let what = if *fact == COMMAND { "another command" } else { fact };
-        Difference { what: format!("{metric}, {what}"), a: of(a, fact), b: of(b, fact) }
-    };
+    let differ = DECISIVE.into_iter().filter(|fact| *fact != SETTINGS || is_of_both(fact));
+    let differ = differ.filter(|fact| of(a, fact) != of(b, fact));
+    let made =
+        |fact| (if fact == COMMAND { "another command" } else { fact }, of(a, fact), of(b, fact));
     differ.map(made).collect()
 }

@@ -7,7 +7,7 @@ use fathom_record::{Better, MetricId, Params, Protocol, Record};
 
 use super::CompareKey;
 use super::comparison::NotComparable;
-use super::identity::other_benchmark;
+use super::identity::{other_benchmark, other_case};
 use crate::display_value::DisplayValue;
 
 /// Why two records of one case cannot be compared; nothing where they can.
@@ -40,6 +40,7 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
     };
     no_number
         .or_else(|| other_benchmark(a, b))
+        .or_else(|| other_case(a, b))
         .or_else(emulated)
         .or_else(units)
         .or_else(better)

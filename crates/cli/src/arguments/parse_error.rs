@@ -27,7 +27,7 @@ pub fn report_parse_error(error: &clap::Error) -> ExitCode {
 }
 
 /// The message in one line, with a hint that clap does not have.
-fn explained(error: &clap::Error, words: &[String]) -> String {
+pub(super) fn explained(error: &clap::Error, words: &[String]) -> String {
     let line = one_line(&error.render().to_string());
     let command = Arguments::command();
     let of = |command: &clap::Command, word: &String| command.find_subcommand(word).cloned();
@@ -56,6 +56,10 @@ fn explained(error: &clap::Error, words: &[String]) -> String {
             Ok(_) => format!("'{got}' is taken for an option; write `{with_option}`"),
             _ => format!("'{got}' is not a value: none is negative; try `--help`"),
         };
+    }
+    let typed = words.iter().find(|word| word.starts_with(got)).map_or(&got[..], String::as_str);
+    if let Some(hint) = super::habits::hint(&command, got, typed) {
+        return hint;
     }
     // An option that is the value of another one, as in `--direct` for `--path direct`.
     let value = got.trim_start_matches('-');

@@ -362,7 +362,7 @@ fn pilot_sets_the_runs_and_pinned_runs_are_selected() {
 }
 
 impl ProgramTestEnv {
-    fn latest_bench(&self) -> fathom_record::Document {
+    pub(crate) fn latest_bench(&self) -> fathom_record::Document {
         self.document_of("latest:bench")
     }
 }

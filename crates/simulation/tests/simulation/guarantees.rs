@@ -28,6 +28,7 @@ kept! {
     comparisons_of_many_cases_are_kept: "comparisons of many cases" 20;
     common_factors_are_kept: "common factors" 240;
     gate_of_an_unchanged_machine_is_kept: "the gate" 1;
+    first_bad_commit_is_found: "the first bad commit" 500;
     highest_rate_is_kept: "the highest rate" 200, "quantiles of a load" 250;
     machine_and_effects_are_kept: "the machine" 200, "effects of factors" 200;
     odd_hosts_and_links_are_kept: "many hosts" 1_000;

@@ -25,7 +25,8 @@ fn loss_beyond_doubt_fails_and_a_possible_one_is_undecided() {
         (100.1, 10, ComparisonAnswer::Pass, None),
         (70.0, 10, ComparisonAnswer::Pass, None),
         (110.0, 10, ComparisonAnswer::Fail, None),
-        (105.05, 10, ComparisonAnswer::Undecided, Some(Needs::StoredRuns)),
+        (105.05, 10, ComparisonAnswer::Undecided, Some(Needs::Processes)),
+        (105.3, 10, ComparisonAnswer::Undecided, Some(Needs::StoredRuns)),
         (110.0, 5, ComparisonAnswer::Undecided, Some(Needs::Processes)),
         (104.9, 10, ComparisonAnswer::Undecided, Some(Needs::Processes)),
     ] {
