@@ -102,7 +102,7 @@ impl Procedure for TrialRequest {
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
-        let trials = self.trials()?;
+        // Before the current values are read: nobody else changes them then.
         let begun = Changes::begin(&self.machine, &self.state).map_err(ProcedureError::failed)?;
         let (mut changes, recovery) = begun;
         if let Recovery::Restored(count) = recovery {
@@ -110,6 +110,7 @@ impl Procedure for TrialRequest {
             let text = format!("restored {settings} that a killed `doctor --try` left changed");
             recorder.event(Event::Warning(&text));
         }
+        let trials = self.trials()?;
         let seed = self.seed.unwrap_or_else(wall_ns);
         recorder.set_seed(seed);
         let stop = recorder.stop().flag();

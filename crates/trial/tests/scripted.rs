@@ -1,6 +1,8 @@
 //! Trials on a folder that stands for /proc and /sys, with a workload whose time depends on what the
 //! folder says: order, journal, undo after each kind of end, verdicts.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -25,7 +25,7 @@ use crate::remedy;
 const LOAD_WINDOW: Duration = Duration::from_millis(200);
 
 pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
-    let restored = trial::recover(arguments.undo)?;
+    let restored = trial::recover(arguments)?;
     if arguments.undo {
         return Ok(restored);
     }

@@ -29,14 +29,16 @@ fn state() -> Option<PathBuf> {
     state_folder(own())
 }
 
-/// Restores what a killed `--try` left changed, and says so. `is_asked`: also that there is nothing.
-pub(super) fn recover(is_asked: bool) -> anyhow::Result<Status> {
+/// Restores what a killed `--try` left changed, and says so. By `--undo` also that there is nothing.
+pub(super) fn recover(arguments: &DoctorArguments) -> anyhow::Result<Status> {
+    let is_asked = arguments.undo;
     let Some(state) = state() else { return Ok(Status::Success) };
     let text = match fathom_trial::recover(&Machine::here(), &state) {
         Recovery::Nothing if is_asked => "nothing to restore".to_owned(),
-        Recovery::Busy(pid) if is_asked => {
-            bail!("`fathom doctor --try` (pid {pid}) runs: it restores the settings at its end")
-        }
+        Recovery::Busy(pid) if is_asked || arguments.tried.is_some() => bail!(
+            "another `fathom doctor --try` (pid {pid}) runs, and restores the settings at its end: \
+             wait for that"
+        ),
         Recovery::Nothing | Recovery::Busy(_) => return Ok(Status::Success),
         Recovery::Restored(count) => {
             let settings = counted(count, "setting");
