@@ -1,7 +1,7 @@
 //! Names in the records of tried settings (`fathom doctor --try`), for writer and views.
 
-/// A number with a setting changed by the number without, in turns. Its parameters are `remedy`, and
-/// `of`: the metric, `command`, or what a load has; with the parameters of that.
+/// A number with a setting changed by the number without, in turns. Its parameters are `remedy`
+/// and `of`: the metric, `command`, or what a load has; with the parameters of that.
 pub const TRIAL_METRIC: &str = "doctor.try";
 
 /// Old and new value: `bbr → cubic`.

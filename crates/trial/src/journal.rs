@@ -88,8 +88,8 @@ impl Journal {
         File::open(folder)?.sync_all()
     }
 
-    /// Restores all, the last change first, since changes may depend on earlier ones. What could not
-    /// be restored stays in the journal.
+    /// Restores all, the last change first, since changes may depend on earlier ones. What could
+    /// not be restored stays in the journal.
     pub(crate) fn restore(&mut self) -> Vec<String> {
         let mut failures = Vec::new();
         let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! Trial: settings of the machine, each measured off and on in random turns (`fathom doctor --try`).
+//! Trial: settings of the machine, each measured off and on in random turns (`doctor --try`).
 //!
 //! [`knob`] lists what may be changed, as data; nothing else is. [`target`] reads and writes a
 //! setting, [`journal`] has its old value on disk before it is changed, [`changes`] changes and

@@ -1,5 +1,5 @@
-//! Trials on a folder that stands for /proc and /sys, with a workload whose time depends on what the
-//! folder says: order, journal, undo after each kind of end, verdicts.
+//! Trials on a folder that stands for /proc and /sys, with a workload whose time depends on what
+//! the folder says: order, journal, undo after each kind of end, verdicts.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 

@@ -1,5 +1,5 @@
-//! `fathom file`, `fathom load` and others: run a procedure, print its records as they complete, and
-//! store them.
+//! `fathom file`, `fathom load` and others: run a procedure, print its records as they complete,
+//! and store them.
 //!
 //! Records are stored as steps end, between timed passes: a killed command keeps what it finished.
 

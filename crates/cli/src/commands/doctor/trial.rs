@@ -29,7 +29,7 @@ fn state() -> Option<PathBuf> {
     state_folder(own())
 }
 
-/// Restores what a killed `--try` left changed, and says so. By `--undo` also that there is nothing.
+/// Restores what a killed `--try` left changed, and says so; by `--undo` also that nothing was.
 pub(super) fn recover(arguments: &DoctorArguments) -> anyhow::Result<Status> {
     let is_asked = arguments.undo;
     let Some(state) = state() else { return Ok(Status::Success) };
