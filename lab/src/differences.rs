@@ -157,19 +157,19 @@ impl Drop for Shaped {
 }
 
 /// Restores a setting of the kernel.
-struct Setting(&'static str, String);
+struct Setting(String, String);
 
 impl Drop for Setting {
     fn drop(&mut self) {
-        let _ = std::fs::write(self.0, &self.1);
+        let _ = std::fs::write(&self.0, &self.1);
     }
 }
 
-fn setting(path: &'static str, value: &str) -> Result<Box<dyn Any>> {
+pub(crate) fn setting(path: &str, value: &str) -> Result<Box<dyn Any>> {
     let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
     // Of several, the selected one stands in brackets.
     let before = text.split(['[', ']']).nth(1).unwrap_or(text.trim()).to_owned();
-    let guard = Setting(path, before);
+    let guard = Setting(path.to_owned(), before);
     std::fs::write(path, value).with_context(|| format!("{path}: {value}"))?;
     Ok(Box::new(guard))
 }
@@ -187,7 +187,7 @@ fn shell(line: &str) -> Result<()> {
 }
 
 /// `253:0` of the disk that holds a folder.
-fn device_of(folder: &Path) -> Result<String> {
+pub(crate) fn device_of(folder: &Path) -> Result<String> {
     let number = std::os::unix::fs::MetadataExt::dev(&folder.metadata()?);
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     // A limit is of the whole disk.

@@ -69,6 +69,11 @@ pub const QUESTIONS: EvidencePage = EvidencePage {
     title: "Questions and their first screens",
     command: "make lab PART=questions",
 };
+pub const REMEDIES: EvidencePage = EvidencePage {
+    name: "REMEDIES.md",
+    title: "Settings that are tried",
+    command: "make lab PART=remedies",
+};
 pub const REPEATABILITY: EvidencePage = EvidencePage {
     name: "REPEATABILITY.md",
     title: "Repeatability",
@@ -81,7 +86,7 @@ pub const SIMULATION: EvidencePage =
 pub const ZOO: EvidencePage =
     EvidencePage { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&EvidencePage; 16] = [
+pub const PAGES: [&EvidencePage; 17] = [
     &ANSWERS,
     &COST,
     &DIFFERENCES,
@@ -94,6 +99,7 @@ pub const PAGES: [&EvidencePage; 16] = [
     &LOAD_LAB,
     &PROFILES,
     &QUESTIONS,
+    &REMEDIES,
     &REPEATABILITY,
     &SABOTAGE,
     &SIMULATION,

@@ -8,6 +8,7 @@ mod differences;
 mod fleet;
 mod load;
 mod questions;
+mod remedies;
 mod sabotage;
 mod zoo;
 
@@ -25,6 +26,7 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      usage: cargo run -p fathom-lab -- cost PROGRAM RUNS\n\
      Has PROGRAM count what real programs do, RUNS of each timed\n\
      usage: cargo run -p fathom-lab -- differences PROGRAM [PART]\n\
+     usage: cargo run -p fathom-lab -- remedies PROGRAM RUNS [PART]\n\
      Compares runs of PROGRAM, the second of each pair under a sabotage: all, or those whose name \
      contains PART\n\
      usage: cargo run -p fathom-lab -- questions PROGRAM\n\
@@ -63,6 +65,10 @@ fn main() -> ExitCode {
         ["cost", program, runs] => cost::run(root, program, runs),
         ["differences", program, rest @ ..] if rest.len() <= 1 => {
             differences::run(root, program, rest.first().unwrap_or(&""))
+        }
+        ["remedies", program, runs, rest @ ..] if rest.len() <= 1 => {
+            let Ok(runs) = runs.parse() else { return usage() };
+            remedies::run(root, program, runs, rest.first().unwrap_or(&""))
         }
         ["questions", program] => questions::run(root, program),
         ["relay", near, far, device, ms] => {

@@ -30,4 +30,5 @@ pub mod side_by_side;
 pub mod statistics;
 pub mod strata;
 pub mod suspects;
+pub mod trial;
 pub mod typical;

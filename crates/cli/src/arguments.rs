@@ -357,10 +357,16 @@ Examples:
   fathom doctor --ignore damon,autogroup   accept what these rules find
   fathom doctor --openmetrics > doctor.prom    severities for a node_exporter text collector
   fathom doctor && fathom run          measure only if nothing is worse than a note
+  sudo fathom doctor --try             which remedies pay here: each off and on, in turns
+  sudo fathom doctor --try read-ahead=4096 --for 'md5sum data.bin'
+                                       one setting, its value, and the program that matters
 
 Exit status: 0 nothing worse than a note, 3 a warning (noisier or different numbers), 4 a severe
-problem (invalid numbers or none), 1 failure, 2 usage error. Only
--o FILE writes, and nothing is changed.";
+problem (invalid numbers or none), 1 failure, 2 usage error. Nothing is changed but by --try, which
+restores each setting, and stores a run.";
+
+/// Options of a diagnosis, and of the other thing to do.
+const NOT_TRIED: [&str; 6] = ["all", "only", "ignore", "expect_busy", "openmetrics", "undo"];
 
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
@@ -368,6 +374,27 @@ pub struct DoctorArguments {
     /// Also show caches, disks, bus links and network interfaces, and passed checks.
     #[arg(long, short, conflicts_with = "json")]
     pub all: bool,
+    /// Measure with each of these settings as it is and changed, in turns, and say which pay; then
+    /// restore them. NAME=VALUE names the value, `all` is what this machine has [default: remedies
+    /// of the findings, with --for all].
+    #[arg(long = "try", value_name = "NAME", num_args = 0.., conflicts_with_all = NOT_TRIED)]
+    pub tried: Option<Vec<String>>,
+    /// Measure this: a command, the URL of a server, or metrics [default: what shows the effect].
+    #[arg(long = "for", value_name = "CMD|URL|METRIC", num_args = 1.., requires = "tried")]
+    #[arg(conflicts_with_all = NOT_TRIED)]
+    pub subject: Vec<String>,
+    /// Take about this time [default: 5min].
+    #[arg(long, value_name = "TIME", value_parser = budget, requires = "tried")]
+    #[arg(conflicts_with_all = NOT_TRIED)]
+    pub time: Option<Duration>,
+    /// Seed the random order of the turns [default: random].
+    #[arg(long, value_name = "N", value_parser = seed, requires = "tried")]
+    #[arg(conflicts_with_all = NOT_TRIED)]
+    pub seed: Option<u64>,
+    /// Restore what a killed --try left changed, and end.
+    #[arg(long, conflicts_with_all = ["json", "output", "force", "store", "no_migrate"])]
+    #[arg(conflicts_with_all = ["all", "only", "ignore", "expect_busy", "openmetrics"])]
+    pub undo: bool,
     /// Apply only these rules, such as `cpu-busy,swap`.
     #[arg(long, value_name = "RULE", value_delimiter = ',', conflicts_with = "ignore")]
     pub only: Vec<String>,

@@ -55,10 +55,13 @@ impl AsFd for Interrupt {
 
 /// Registers handlers for a procedure, which polls flags between its system calls. The first signal
 /// ends it in order, a SIGINT after it at once: its unnamed temporary files vanish with the
-/// process. SIGTERM never does, since timeout(1) sends it twice.
-pub(crate) fn stop() -> std::io::Result<Stop> {
+/// process. SIGTERM never does, since timeout(1) sends it twice; nor does a SIGINT where the
+/// machine must be `restored` first.
+pub(crate) fn stop(restored: bool) -> std::io::Result<Stop> {
     let (now, by_signal) = (Arc::default(), Arc::default());
-    flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&by_signal))?;
+    if !restored {
+        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&by_signal))?;
+    }
     for signal in caught() {
         flag::register(signal, Arc::clone(&by_signal))?;
         flag::register(signal, Arc::clone(&now))?;

@@ -36,6 +36,12 @@ pub trait Procedure {
         true
     }
 
+    /// Whether it changes the machine and restores it at its end, which a second Ctrl-C must not
+    /// prevent.
+    fn restores(&self) -> bool {
+        false
+    }
+
     /// The work of a child process that the same command started; `None` in the parent.
     fn part(&self) -> Option<Result<(), ProcedureError>> {
         None

@@ -46,6 +46,7 @@ pub mod server_use;
 pub mod shell;
 pub mod summary;
 pub mod system_error;
+pub mod trial;
 pub mod typical;
 pub mod verdict;
 

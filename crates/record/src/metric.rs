@@ -26,9 +26,9 @@ impl MetricId {
     }
 }
 
-/// The groups of metrics outside every registry: commands of the user, and results of other
-/// programs. Their records alone have title, unit and direction.
-pub const OWN_GROUPS: [&str; 2] = ["bench", "import"];
+/// The groups of metrics outside every registry: commands of the user, tried settings, and results
+/// of other programs. Their records alone have title, unit and direction.
+pub const OWN_GROUPS: [&str; 3] = ["bench", "doctor", "import"];
 
 /// Whether a metric, or all metrics of a group, are outside every registry.
 pub fn is_own(name: &str) -> bool {

@@ -236,8 +236,8 @@ impl Run {
 
 /// The kinds of runs: `run` of `fathom run`, `battery` of one of all metrics, those of commands by
 /// hand, and `import` of what another program measured.
-pub const KINDS: [&str; 8] =
-    ["run", "battery", "file", "load", "transfer", "fetch", "bench", IMPORT];
+pub const KINDS: [&str; 9] =
+    ["run", "battery", "file", "load", "transfer", "fetch", "bench", "doctor", IMPORT];
 
 /// The kind of a run whose records another program measured.
 pub const IMPORT: &str = "import";

@@ -7,6 +7,7 @@ mod findings;
 mod load;
 mod table;
 mod transfer;
+mod trial;
 
 use fathom_analysis::evidence::shown_agreement;
 use fathom_record::{
@@ -32,6 +33,7 @@ pub(crate) use findings::sentences as findings_of;
 pub(crate) use load::quantile_of;
 pub(crate) use table::{Column, blocks};
 pub(crate) use transfer::{combination, of_set, sets};
+pub(crate) use trial::of_rule;
 
 /// Fewer values of one process have no interval.
 pub(crate) const VALUES_MIN: u64 = 12;
@@ -86,6 +88,7 @@ pub(crate) fn answer(document: &Document) -> ByHandAnswer {
     let sentences = match () {
         () if of(load::is_load) => return load::answer(records),
         () if of(transfer::is_transfer) => return transfer::answer(records),
+        () if of(trial::is_trial) => return trial::answer(records),
         () if of(bench::is_bench) => bench::answer(records),
         () => study(&findings::sentences(records, host)),
     };
@@ -182,6 +185,9 @@ pub fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
     }
     if !records.is_empty() && records.iter().all(bench::is_bench) {
         return bench::group(records, width);
+    }
+    if !records.is_empty() && records.iter().all(trial::is_trial) {
+        return trial::group(records, width);
     }
     let above = earlier.last();
     let mut text = String::new();

@@ -5,6 +5,7 @@ use fathom_record::condition::BusyProgram;
 use fathom_record::quantity::percent;
 use fathom_record::{Cause, Diagnosis, Document, Finding, Protocol, Record, Severity, State};
 
+use crate::by_hand::of_rule;
 use crate::case::counted;
 use crate::core_state::busy;
 use crate::hardware::hardware;
@@ -69,12 +70,33 @@ impl LastRun {
     }
 }
 
+/// Which remedies can be tried, and the newest runs that tried some.
+#[derive(Default)]
+pub struct Tried {
+    /// Rules whose remedy can be tried.
+    pub rules: Vec<String>,
+    /// The newest first.
+    pub runs: Vec<Document>,
+}
+
+impl Tried {
+    /// What the newest trial says of the remedy for a finding.
+    fn words(&self, finding: &Finding) -> Option<String> {
+        let of_run = |Document { run, records, .. }: &Document| {
+            let day = run.started.get(..10).unwrap_or(&run.started);
+            Some(format!("tried here on {day}: {}", of_rule(records, &finding.id)?))
+        };
+        self.runs.iter().find_map(of_run)
+    }
+}
+
 /// The conclusion with what to do next, the machine, and the findings by severity. `all`: with the
 /// parts of the machine, and a line for each good finding. `is_whole`: of all rules.
 pub fn doctor(
     diagnosis: &Diagnosis,
     (width, all, is_whole): (usize, bool, bool),
     last_run: Option<&LastRun>,
+    tried: &Tried,
 ) -> String {
     let width = width.clamp(NARROWEST, WIDEST);
     let mut text = conclusion(diagnosis, width, is_whole) + "\n";
@@ -87,10 +109,11 @@ pub fn doctor(
     }
     text += &labelled("cpu", &cpu(diagnosis), width);
     for severity in [Severity::Severe, Severity::Warning, Severity::Note] {
-        text += &group(&findings_of(diagnosis, severity), severity, width);
+        text += &group(&findings_of(diagnosis, severity), severity, width, tried);
     }
+    text += &offer(diagnosis, tried, width);
     let good = findings_of(diagnosis, Severity::Good);
-    text + &if all { group(&good, Severity::Good, width) } else { in_order(&good, width) }
+    text + &if all { group(&good, Severity::Good, width, tried) } else { in_order(&good, width) }
 }
 
 fn findings_of(diagnosis: &Diagnosis, severity: Severity) -> Vec<&Finding> {
@@ -167,15 +190,32 @@ fn heading(severity: Severity) -> &'static str {
 }
 
 /// The findings of one severity under their heading.
-fn group(findings: &[&Finding], severity: Severity, width: usize) -> String {
+fn group(findings: &[&Finding], severity: Severity, width: usize, tried: &Tried) -> String {
     if findings.is_empty() {
         return String::new();
     }
     let style = style(severity);
     let mut text =
         "\n".to_owned() + &paint_lines(style, &wrapped(heading(severity), width, "", ""));
-    findings.iter().for_each(|finding| text += &entry(finding, width));
+    for finding in findings {
+        text += &entry(finding, width);
+        let lines = tried.words(finding).map(|it| wrapped(&it, width, FURTHEST, FURTHEST));
+        text += &lines.map_or(String::new(), |lines| paint_lines(PLAIN, &lines));
+    }
     text
+}
+
+/// How to find out which remedies pay, of those that can be tried and were not yet.
+fn offer(diagnosis: &Diagnosis, tried: &Tried, width: usize) -> String {
+    let is_open = |it: &&Finding| tried.rules.contains(&it.id) && tried.words(it).is_none();
+    let open: Vec<&str> =
+        diagnosis.findings.iter().filter(is_open).map(|finding| finding.id.as_str()).collect();
+    if open.is_empty() {
+        return String::new();
+    }
+    let command = glued("`sudo fathom doctor --try`");
+    let words = format!("Whether it pays here ({}): {command}", open.join(", "));
+    "\n".to_owned() + &wrapped(&words, width, "", INDENT)
 }
 
 /// One finding: the fact and its source, the effect, the remedy.

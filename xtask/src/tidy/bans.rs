@@ -54,7 +54,7 @@ const WITH_OPTIONS: &str = "crates/probes/src/file crates/probes/src/commands cr
                             crates/load crates/transfer crates/fetch crates/service crates/ui \
                             crates/far/src/process.rs \
                             crates/far/src/protocol/error.rs crates/cost/src/ptrace.rs \
-                            crates/peers crates/import";
+                            crates/peers crates/import crates/trial";
 const COMMANDS: &str = "run file load transfer fetch bench doctor list explain show crosscheck \
                         compare fleet report ui serve history check export import store \
                         completions man worker far";
@@ -108,6 +108,7 @@ fn flags(file: &File, code: &Code) -> Vec<String> {
     // The commands of `probes` are those of `fathom file`.
     let own = own.map(|path| match path.rsplit('/').next().unwrap_or_default() {
         "commands" => "file",
+        "trial" => "doctor",
         name => name,
     });
     let tests = code.lines.iter().position(|line| line.contains("#[cfg(test)]"));

@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "transfer",
         &["analysis", "far", "fileio", "http", "load", "measure", "metric", "paths", "record"],
     ),
+    ("trial", &["analysis", "fileio", "measure", "metric", "record"]),
     ("fleet", &["far", "measure", "record"]),
     ("ui", &["http", "record", "service"]),
     ("service", &["far", "fileio", "http", "measure", "record"]),

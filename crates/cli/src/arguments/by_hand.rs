@@ -73,7 +73,8 @@ const FORCE: &str = "force";
 
 /// A procedure with its parsed options and those that all procedures share.
 pub struct ProcedureArguments {
-    pub command: &'static Command,
+    /// The command, such as `file read`.
+    pub path: &'static str,
     pub procedure: Box<dyn Procedure>,
     pub label: Option<String>,
     /// Whether JSON lines are printed.
@@ -109,7 +110,7 @@ impl ProcedureArguments {
             false => (None, false),
         };
         let procedure = command.procedure(matches)?;
-        Ok(Self { command, procedure, label, jsonl, output, file, force, member })
+        Ok(Self { path: command.path, procedure, label, jsonl, output, file, force, member })
     }
 }
 
@@ -120,9 +121,7 @@ fn has_document_file(command: &Command) -> bool {
 
 impl fmt::Debug for ProcedureArguments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProcedureArguments")
-            .field("command", &self.command.path)
-            .finish_non_exhaustive()
+        f.debug_struct("ProcedureArguments").field("command", &self.path).finish_non_exhaustive()
     }
 }
 

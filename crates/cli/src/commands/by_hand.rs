@@ -1,5 +1,5 @@
-//! `fathom file` and `fathom load`: run a procedure, print its records as they complete, and
-//! store them.
+//! `fathom file`, `fathom load` and others: run a procedure, print its records as they complete,
+//! and store them.
 //!
 //! Records are stored as steps end, between timed passes: a killed command keeps what it finished.
 
@@ -29,12 +29,12 @@ use crate::live::timestamp;
 use crate::terminal::{self, PERCENT_BAR, TerminalOutput};
 
 pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> {
-    let ProcedureArguments { command, procedure, label, jsonl, output, member, .. } = arguments;
+    let ProcedureArguments { path, procedure, label, jsonl, output, member, .. } = arguments;
     if let Some(done) = procedure.part() {
         return done.map(|()| Status::Success).map_err(command_error);
     }
     let begun_ns = clock::monotonic_raw_ns();
-    let stop = interrupt::stop().context("listen to signals")?;
+    let stop = interrupt::stop(procedure.restores()).context("listen to signals")?;
     procedure.check().map_err(command_error)?;
     let file = export::document_file(arguments.file.as_deref(), arguments.force)?;
     let mut host = host::read();
@@ -66,7 +66,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         started: timestamp(),
         begun_ns: start_ns.unwrap_or(begun_ns),
         start_ns,
-        path: command.path,
+        path,
         asked: procedure.asked(),
         watch,
         stop,

@@ -1,4 +1,7 @@
-//! `fathom doctor`: whether this machine is ready to be measured. It changes nothing.
+//! `fathom doctor`: whether this machine is ready to be measured. It changes nothing, but tries
+//! remedies if it is asked to.
+
+mod trial;
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,6 +25,13 @@ use crate::remedy;
 const LOAD_WINDOW: Duration = Duration::from_millis(200);
 
 pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
+    let restored = trial::recover(arguments)?;
+    if arguments.undo {
+        return Ok(restored);
+    }
+    if let Some(names) = &arguments.tried {
+        return trial::try_remedies(arguments, names);
+    }
     arguments.only.iter().chain(&arguments.ignore).try_for_each(|name| check_rule(name))?;
     let output = arguments.output.as_deref();
     if output == Some(Path::new("-")) {
@@ -41,7 +51,8 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
             let is_whole = arguments.only.is_empty() && arguments.ignore.is_empty();
             let last_run = last_run(arguments).filter(|_| is_whole);
             let how = (layout.width, arguments.all, is_whole);
-            fathom_report::doctor(&diagnosis, how, last_run.as_ref())
+            let tried = trial::tried(arguments, &diagnosis);
+            fathom_report::doctor(&diagnosis, how, last_run.as_ref(), &tried)
         }),
     };
     Ok(match (printed?, diagnosis.severity) {

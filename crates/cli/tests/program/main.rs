@@ -13,6 +13,7 @@ mod children;
 mod comparing;
 mod crosscheck;
 mod doctor;
+mod doctor_try;
 mod examples;
 mod exchange;
 mod far;

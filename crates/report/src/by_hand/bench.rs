@@ -182,29 +182,42 @@ pub(super) fn answer(records: &[Record]) -> Vec<String> {
 
 fn difference(summary: &Summary, of: &str, to: &str) -> String {
     let ratio = summary.median;
-    let side = |ratio: f64| if ratio < 1.0 { "faster" } else { "slower" };
-    let share = |ratio: f64| percent((ratio - 1.0).abs());
-    // From twice on as a factor.
-    let size = |at: f64| match (0.5..2.0).contains(&ratio) {
-        true => share(at),
-        false => format!("{} ×", bare(if ratio < 1.0 { 1.0 / at } else { at })),
-    };
-    let Some([low, high]) = summary.limits() else {
+    let Some(limits) = summary.limits() else {
         // A single pair: the difference of two commands that are the same may be as large.
         return format!("{of} and {to}: inconclusive, too few runs for an interval");
     };
+    let [low, high] = limits;
     let is_changed = (low > 1.0 || high < 1.0) && (ratio - 1.0).abs() > EFFECT_MIN;
     if is_changed {
         let word = if summary.process_medians.len() < PAIRS_MIN { "looks" } else { "is" };
-        let [least, most] = if ratio < 1.0 { [high, low] } else { [low, high] };
-        let span = format!("{} to {}", size(least), size(most));
-        return format!("{of} {word} {} {} than {to} ({span})", size(ratio), side(ratio));
+        let side = if ratio < 1.0 { "faster" } else { "slower" };
+        let (size, span) = changed(ratio, limits);
+        return format!("{of} {word} {size} {side} than {to} ({span})");
     }
-    let span = [low, high].map(|end| format!("{} {}", share(end), side(end))).join(" to ");
+    let span = unchanged(limits, ["faster", "slower"]);
     match (1.0 - low).max(high - 1.0) <= UNCHANGED {
         true => format!("{of} and {to}: no difference beyond 2 % ({span})"),
         false => format!("{of} and {to}: inconclusive, {span}"),
     }
+}
+
+/// `12 %`, and `8.0 % to 15 %`; from twice on as factors.
+pub(super) fn changed(ratio: f64, [low, high]: [f64; 2]) -> (String, String) {
+    let size = |at: f64| match (0.5..2.0).contains(&ratio) {
+        true => percent((at - 1.0).abs()),
+        false => format!("{} ×", bare(if ratio < 1.0 { 1.0 / at } else { at })),
+    };
+    let [least, most] = if ratio < 1.0 { [high, low] } else { [low, high] };
+    (size(ratio), format!("{} to {}", size(least), size(most)))
+}
+
+/// `1.0 % faster to 2.0 % slower`, with these words for less and more.
+pub(super) fn unchanged(limits: [f64; 2], [less, more]: [&str; 2]) -> String {
+    let words = |end: f64| {
+        let side = if end < 1.0 { less } else { more };
+        format!("{} {side}", percent((end - 1.0).abs()))
+    };
+    limits.map(words).join(" to ")
 }
 
 /// What the counters of two commands show.

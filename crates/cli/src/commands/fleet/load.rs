@@ -50,7 +50,7 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
     let is_stopped = gathered.outcome.is_stopped;
     let merged = Merged::from_gathered(gathered, whole.map_err(UsageError)?, summary);
     let status = by_hand(&ProcedureArguments {
-        command,
+        path: command.path,
         procedure: Box::new(merged),
         label: Some(label),
         jsonl: false,

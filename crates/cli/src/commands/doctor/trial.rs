@@ -1,0 +1,158 @@
+//! `fathom doctor --try`: which remedies pay here.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use fathom_engine::matches;
+use fathom_measure::host;
+use fathom_probes::REGISTRY;
+use fathom_record::quantity::counted;
+use fathom_record::trial::TRIAL_METRIC;
+use fathom_record::{Diagnosis, Severity, is_own};
+use fathom_report::Tried;
+use fathom_store::{CaseSearch, Store};
+use fathom_trial::{Factor, Machine, Recovery, TrialRequest, TrialSubject, knob, state_folder};
+
+use super::examine;
+use crate::arguments::by_hand::{OutputArguments, ProcedureArguments};
+use crate::arguments::{DoctorArguments, MemberOptions};
+use crate::commands::{by_hand, check_cases_exist, print_text, selector, stored_run};
+use crate::exit::{Status, UsageError, usage_error};
+use crate::terminal;
+
+/// Seconds, without `--time`.
+const TIME_S: f64 = 300.0;
+const NO_FOLDER: &str = "--try: no folder for its journal; set HOME";
+
+fn state() -> Option<PathBuf> {
+    let own = || Some(Store::default_path().ok()?.parent()?.to_owned());
+    state_folder(own())
+}
+
+/// Restores what a killed `--try` left changed, and says so; by `--undo` also that nothing was.
+pub(super) fn recover(arguments: &DoctorArguments) -> anyhow::Result<Status> {
+    let is_asked = arguments.undo;
+    let Some(state) = state() else { return Ok(Status::Success) };
+    let text = match fathom_trial::recover(&Machine::here(), &state) {
+        Recovery::Nothing if is_asked => "nothing to restore".to_owned(),
+        Recovery::Busy(pid) if is_asked || arguments.tried.is_some() => bail!(
+            "another `fathom doctor --try` (pid {pid}) runs, and restores the settings at its end: \
+             wait for that"
+        ),
+        Recovery::Nothing | Recovery::Busy(_) => return Ok(Status::Success),
+        Recovery::Restored(count) => {
+            let settings = counted(count, "setting");
+            format!("restored {settings} that a killed `fathom doctor --try` left changed")
+        }
+        Recovery::Failed(why) if is_asked => bail!("{why}"),
+        Recovery::Failed(why) => why,
+    };
+    if is_asked {
+        return print_text(&format!("{text}\n"));
+    }
+    terminal::warn(&text);
+    Ok(Status::Success)
+}
+
+pub(super) fn try_remedies(
+    arguments: &DoctorArguments,
+    names: &[String],
+) -> anyhow::Result<Status> {
+    let subject = subject(&arguments.subject)?;
+    let is_offer = names.is_empty();
+    let names = match (is_offer, &subject) {
+        (true, Some(_)) => vec!["all".to_owned()],
+        (true, None) => remedies(&examine(arguments))?,
+        (false, _) => names.to_vec(),
+    };
+    let request = TrialRequest {
+        names,
+        is_offer,
+        subject,
+        time_s: arguments.time.map_or(TIME_S, |time| time.as_secs_f64()),
+        seed: arguments.seed,
+        machine: Machine::here(),
+        state: state().context(NO_FOLDER)?,
+    };
+    by_hand::by_hand(&ProcedureArguments {
+        path: "doctor",
+        procedure: Box::new(request),
+        label: None,
+        jsonl: false,
+        output: OutputArguments {
+            brief: false,
+            json: arguments.json,
+            samples: false,
+            store: arguments.store.clone(),
+        },
+        file: arguments.output.clone(),
+        force: arguments.force,
+        member: MemberOptions::default(),
+    })
+}
+
+/// The names of the remedies for the findings that can be tried.
+fn remedies(diagnosis: &Diagnosis) -> anyhow::Result<Vec<String>> {
+    let names: Vec<String> = tryable(diagnosis).map(|(_, name)| name.to_owned()).collect();
+    if names.is_empty() {
+        bail!(
+            "no finding has a remedy that can be tried; `fathom doctor --try all` tries what this \
+             machine has of {}",
+            knob::names().join(", ")
+        );
+    }
+    Ok(names)
+}
+
+/// Rules and names of remedies.
+fn tryable(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &'static str)> {
+    let machine = Machine::here();
+    diagnosis.findings.iter().filter_map(move |finding| {
+        let knob = knob::for_rule(&finding.id).filter(|_| finding.severity > Severity::Good)?;
+        finding.remedy.as_ref()?;
+        let is_shown = knob.shown_by != knob::ShownBy::Named;
+        let is_here = is_shown && Factor::new(&machine, knob, None).is_ok();
+        is_here.then_some((finding.id.as_str(), knob.name))
+    })
+}
+
+/// The URL of a server, metrics, or a command.
+fn subject(words: &[String]) -> Result<Option<TrialSubject>, UsageError> {
+    let is_metric = |word: &String| {
+        let name = word.split('{').next().unwrap_or(word);
+        let of_registry = || REGISTRY.entries().iter().any(|it| matches(it.about().id, name));
+        !is_own(name) && of_registry()
+    };
+    Ok(match words {
+        [] => None,
+        [url] if url.starts_with("http://") || url.starts_with("https://") => {
+            Some(TrialSubject::Load(url.clone()))
+        }
+        metrics if metrics.iter().all(is_metric) => {
+            for metric in metrics {
+                check_cases_exist(&selector(metric)?)?;
+            }
+            Some(TrialSubject::Metrics(metrics.to_vec()))
+        }
+        [line] => Some(TrialSubject::Command(line.clone())),
+        [first, ..] => usage_error!(
+            "--for {first}: a command with its arguments is one word, in quotes; only metrics may \
+             be several"
+        ),
+    })
+}
+
+/// What is known of remedies of these findings. Without a store that can be read: nothing.
+pub(super) fn tried(arguments: &DoctorArguments, diagnosis: &Diagnosis) -> Tried {
+    let rules = tryable(diagnosis).map(|(rule, _)| rule.to_owned()).collect();
+    let runs = || {
+        let store = stored_run::open_store(&arguments.store).ok()?;
+        let host = host::read();
+        let search = CaseSearch { like: Some(&host), ..CaseSearch::on_host(host.identity()) };
+        let cases = store.newest_cases([TRIAL_METRIC], search.whole()).ok()?;
+        let (mut runs, _) = store.records_of(&cases).ok().filter(|_| !cases.is_empty())?;
+        runs.reverse();
+        Some(runs)
+    };
+    Tried { rules, runs: runs().unwrap_or_default() }
+}

@@ -1,0 +1,190 @@
+//! The output of `fathom doctor --try`: which settings pay, and what keeps them.
+
+use fathom_analysis::trial::TrialVerdict;
+use fathom_record::quantity::{NOTHING, percent, quantity_within};
+use fathom_record::trial::{
+    BESIDE, CHANGE, INTERACTION, MEASURED, NEW, OLD, PERMANENT, RULE, TRIAL_METRIC,
+};
+use fathom_record::{Better, FactValue, Record, Unit};
+
+use super::ByHandAnswer;
+use super::bench::{changed, unchanged};
+use super::table::{Column, fit, rows};
+use crate::distinct::distinct;
+use crate::wrap::wrapped;
+
+const WIDTH: usize = 9;
+/// Columns that a narrow terminal lacks, the first ones first.
+const OPTIONAL: [&str; 3] = ["passes", "after", "before"];
+
+pub(super) fn is_trial(record: &Record) -> bool {
+    record.metric.as_str() == TRIAL_METRIC
+}
+
+fn remedy(record: &Record) -> &str {
+    record.params.text("remedy").unwrap_or_default()
+}
+
+fn is(record: &Record, fact: &str) -> bool {
+    record.text_of(fact).is_some()
+}
+
+/// A sentence for each setting, and for each pair of settings that depend on each other.
+pub(super) fn answer(records: &[Record]) -> ByHandAnswer {
+    let mut sentences = Vec::new();
+    let mut is_undecided = false;
+    for name in distinct(records.iter().map(remedy)) {
+        let own: Vec<&Record> = records.iter().filter(|it| remedy(it) == name).collect();
+        if own.iter().all(|it| is(it, INTERACTION)) {
+            sentences.extend(own.iter().filter_map(|it| interaction(it)));
+            continue;
+        }
+        let change = own[0].text_of(CHANGE).unwrap_or_default();
+        let conclusion = conclusion(&own);
+        is_undecided |= own
+            .iter()
+            .any(|it| !is(it, BESIDE) && TrialVerdict::from_record(it) == TrialVerdict::Undecided);
+        sentences.push(format!("{name} ({change}): {conclusion}."));
+    }
+    let next = is_undecided.then(|| "more measurements may decide it (`--time`)".to_owned());
+    ByHandAnswer { sentences, next: next.into_iter().collect(), doubt: None }
+}
+
+/// `pays: network.tcp.bandwidth 2.10 × faster (1.90 × to 2.30 ×)`.
+fn conclusion(own: &[&Record]) -> String {
+    let mut wanted: Vec<&Record> = own.iter().copied().filter(|it| !is(it, BESIDE)).collect();
+    // What is decided comes first.
+    wanted.sort_by_key(|it| match TrialVerdict::from_record(it) {
+        TrialVerdict::Pays => 0,
+        TrialVerdict::Costs => 1,
+        TrialVerdict::Same(_) => 2,
+        TrialVerdict::Undecided => 3,
+    });
+    let verdicts: Vec<TrialVerdict> =
+        wanted.iter().map(|it| TrialVerdict::from_record(it)).collect();
+    let has = |wanted: TrialVerdict| verdicts.contains(&wanted);
+    let word = match (has(TrialVerdict::Pays), has(TrialVerdict::Costs)) {
+        (true, true) => "pays and costs",
+        (true, false) => "pays",
+        (false, true) => "costs",
+        (false, false) if has(TrialVerdict::Undecided) => "undecided",
+        (false, false) => "no difference",
+    };
+    let word = if wanted.len() == 1 && word != "pays" && word != "costs" { "" } else { word };
+    let mut parts: Vec<String> = wanted.iter().map(|it| words(it, &wanted)).collect();
+    let worse = own.iter().filter(|it| is(it, BESIDE));
+    let worse = worse.filter(|it| TrialVerdict::from_record(it) == TrialVerdict::Costs);
+    parts.extend(worse.map(|it| format!("but {}", words(it, own))));
+    let parts = parts.join(", ");
+    if word.is_empty() { parts } else { format!("{word}: {parts}") }
+}
+
+/// The name of a figure, with its parameters if others share it.
+fn figure(record: &Record, all: &[&Record]) -> String {
+    let of = record.params.text("of").unwrap_or_default();
+    let same =
+        all.iter().filter(|it| it.params.text("of") == Some(of) && remedy(it) == remedy(record));
+    let mut params = record.params.clone();
+    params.0.retain(|name, _| name != "of" && name != "remedy");
+    if same.count() > 1 { format!("{of}{params}") } else { of.to_owned() }
+}
+
+fn words(record: &Record, all: &[&Record]) -> String {
+    let of = figure(record, all);
+    let Some(summary) = record.shown_summary() else { return format!("{of} has no number") };
+    let is_memory = matches!(
+        record.fact(OLD).map(|it| &it.value),
+        Some(FactValue::Quantity { unit: Unit::Bytes, .. })
+    );
+    let sides = if is_memory { ["less", "more"] } else { ["faster", "slower"] };
+    // As a time.
+    let flip = |ratio: f64| if record.better == Better::Higher { 1.0 / ratio } else { ratio };
+    let ratio = flip(summary.median);
+    let limits = summary.limits().map(|limits| {
+        let mut limits = limits.map(flip);
+        limits.sort_by(f64::total_cmp);
+        limits
+    });
+    match (TrialVerdict::from_record(record), limits) {
+        (TrialVerdict::Same(within), _) => format!("{of} no difference within {}", percent(within)),
+        (TrialVerdict::Undecided, Some(limits)) => {
+            format!("{of} undecided ({})", unchanged(limits, sides))
+        }
+        (_, None) => format!("{of}: too few measurements for an interval"),
+        (_, Some(limits)) => {
+            let (size, span) = changed(ratio, limits);
+            format!("{of} {size} {} ({span})", sides[usize::from(ratio > 1.0)])
+        }
+    }
+}
+
+/// What two settings do together, if that is more or less than each alone.
+fn interaction(record: &Record) -> Option<String> {
+    let summary = record.shown_summary()?;
+    let is_known = !matches!(TrialVerdict::from_record(record), TrialVerdict::Same(_));
+    let limits = summary.limits().filter(|[low, high]| is_known && (*low > 1.0 || *high < 1.0))?;
+    let (one, other) = remedy(record).split_once('*')?;
+    let (size, span) = changed(summary.median, limits);
+    Some(format!(
+        "{one} and {other} interact: with {other} the effect of {one} differs by {size} ({span})."
+    ))
+}
+
+/// The numbers, then what keeps the settings that pay.
+pub(super) fn group(records: &[Record], width: usize) -> String {
+    let all: Vec<&Record> = records.iter().filter(|it| !is(it, INTERACTION)).collect();
+    let value = |name: &str, record: &Record| match record.fact(name).map(|fact| &fact.value) {
+        Some(FactValue::Quantity { value, unit }) => quantity_within(*value, *unit, WIDTH),
+        _ => NOTHING.to_owned(),
+    };
+    let of = |head: &str, cell: &dyn Fn(&Record) -> String| {
+        Column::new(head, all.iter().map(|record| cell(record)))
+    };
+    let mut columns = vec![
+        Column::words("setting", all.iter().map(|it| remedy(it).to_owned())),
+        Column::words("number", all.iter().map(|it| figure(it, &all))),
+        of("before", &|record| value(OLD, record)),
+        of("after", &|record| value(NEW, record)),
+        of("passes", &|record| record.shown_summary().map_or(String::new(), |it| it.n.to_string())),
+        Column::words("", all.iter().map(|it| verdict(it).to_owned())),
+    ];
+    let left_out = fit(&mut columns, &OPTIONAL, width);
+    let mut text = format!("\n{}{left_out}", rows(&columns));
+    for by in distinct(all.iter().filter_map(|it| it.text_of(MEASURED))) {
+        text += &wrapped(&format!("measured: {by}"), width, "", "  ");
+    }
+    let pays = |record: &&&Record| TrialVerdict::from_record(record) == TrialVerdict::Pays;
+    let paying = all.iter().filter(|it| !is(it, BESIDE)).filter(pays);
+    let lines = paying.flat_map(|record| {
+        let of_fact = |fact: &fathom_record::Fact| match &fact.value {
+            FactValue::Text { text } if fact.name == PERMANENT => {
+                Some((remedy(record), text.clone()))
+            }
+            _ => None,
+        };
+        record.facts.iter().filter_map(of_fact).collect::<Vec<_>>()
+    });
+    for (name, line) in distinct(lines) {
+        text += &wrapped(&format!("to keep {name}:"), width, "", "");
+        text += &wrapped(&line, width, "  → ", "    ");
+    }
+    text
+}
+
+fn verdict(record: &Record) -> &'static str {
+    match TrialVerdict::from_record(record) {
+        TrialVerdict::Pays => "pays",
+        TrialVerdict::Costs => "costs",
+        TrialVerdict::Same(_) => "no difference",
+        TrialVerdict::Undecided => "undecided",
+    }
+}
+
+/// What earlier trials say of the remedy for a finding.
+pub(crate) fn of_rule(records: &[Record], rule: &str) -> Option<String> {
+    let is_own = |it: &&Record| it.text_of(RULE) == Some(rule) && !is(it, INTERACTION);
+    let own: Vec<&Record> = records.iter().filter(is_own).collect();
+    let by = own.first()?.text_of(MEASURED).filter(|by| by.starts_with('`'));
+    let by = by.map_or(String::new(), |by| format!(" ({by})"));
+    Some(conclusion(&own) + &by)
+}
