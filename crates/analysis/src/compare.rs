@@ -16,7 +16,6 @@ mod split;
 mod weigh;
 
 pub(crate) use core_speed::{RunRecord, stratum_of};
-pub(crate) use identity::subjects;
 pub(crate) use weigh::{word_for, word_of};
 
 pub use comparison::{

@@ -14,9 +14,9 @@ use fathom_record::{
 };
 use serde::Serialize;
 
-use crate::compare::subjects;
 use crate::differences::{Difference, differences};
 use crate::statistics::{Candidates, ChangePoint, Strictness, mean};
+use crate::subject::subjects;
 
 /// A change point has p ≤ 0.01, an effect of at least 1 % as in a comparison, and at least three
 /// runs on each side.

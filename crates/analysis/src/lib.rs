@@ -29,6 +29,7 @@ pub mod schedule;
 pub mod side_by_side;
 pub mod statistics;
 pub mod strata;
+mod subject;
 pub mod suspects;
 pub mod trial;
 pub mod typical;

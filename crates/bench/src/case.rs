@@ -17,7 +17,7 @@ pub(crate) struct BenchWork {
     pub(crate) shell: Option<ChildProgram>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Case {
     /// The number of its command.
     pub(crate) command: usize,
@@ -53,7 +53,9 @@ pub(crate) fn metric(name: &str) -> String {
 }
 
 /// The metric of ratios has this name.
-pub(crate) const RATIO: &str = "ratio";
+const RATIO: &str = "ratio";
+/// Names of metrics that are of several commands.
+const RESERVED: [&str; 2] = [RATIO, "certificate"];
 const NAME_MAX: usize = 40;
 /// Of names that are made of a command: they head the rows of a table.
 const MADE_MAX: usize = 24;
@@ -71,8 +73,8 @@ pub(crate) fn names(commands: &[CommandLine]) -> Result<Vec<String>, ProcedureEr
             )));
         }
         let is_taken = commands[..at].iter().any(|other| other.name.as_ref() == Some(name));
-        if is_taken || name == RATIO {
-            let why = if is_taken { "given twice" } else { "of the ratios of commands" };
+        if is_taken || RESERVED.contains(&name.as_str()) {
+            let why = if is_taken { "given twice" } else { "of another result" };
             return Err(ProcedureError::usage(format!("name `{name}`: {why}; choose another")));
         }
     }
@@ -88,7 +90,7 @@ pub(crate) fn names(commands: &[CommandLine]) -> Result<Vec<String>, ProcedureEr
         };
         let made = command.name.clone().unwrap_or(made);
         let is_free = |name: &String| {
-            name != RATIO
+            !RESERVED.contains(&name.as_str())
                 && !names.contains(name)
                 && (command.name.as_ref() == Some(name)
                     || commands.iter().all(|other| other.name.as_ref() != Some(name)))

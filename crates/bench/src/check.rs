@@ -12,6 +12,7 @@ use fathom_record::{Activity, Params, Unit, shell_word, system_cause};
 use rustix::fs::{Access, access};
 
 use crate::case::{self, BenchWork, Case};
+use crate::certify::PLANTED;
 use crate::child::ChildProgram;
 use crate::request::{
     BenchInvocation, BenchOutput, BenchSettings, CommandLine, RUNS_MAX, Request, ScanParameter,
@@ -60,6 +61,9 @@ impl Request {
                     params,
                 });
             }
+        }
+        if self.settings.certify {
+            cases = certified(cases)?;
         }
         Ok(BenchWork { cases, shell })
     }
@@ -228,6 +232,17 @@ impl Request {
         let program = program.ok_or_else(|| ProcedureError::usage("a zero byte in a command"))?;
         Ok((program, text))
     }
+}
+
+/// The command, its double, and it with each planted loss.
+fn certified(cases: Vec<Case>) -> Result<Vec<Case>, ProcedureError> {
+    let [only] = cases.as_slice() else {
+        let text = format!("--certify: is of one command, here are {}", cases.len());
+        return Err(ProcedureError::usage(text));
+    };
+    let double = || Case { program: only.program.double(), ..only.clone() };
+    let doubles = std::iter::repeat_with(double).take(1 + PLANTED.len());
+    Ok(std::iter::once(only.clone()).chain(doubles).collect())
 }
 
 fn absolute_folder(folder: &Path) -> Result<PathBuf, ProcedureError> {

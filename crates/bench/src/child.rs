@@ -5,13 +5,16 @@
 //! `CLONE_VFORK`, as posix_spawn(3) does), so that no page table is copied. Unlike posix_spawn it
 //! can also tie the child to this process and pin it.
 
+use std::cell::Cell;
 use std::ffi::{CString, OsStr};
+use std::hint::black_box;
 use std::io::Error;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::ptr;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use fathom_cost::trace::{self, reap};
@@ -40,6 +43,8 @@ pub(crate) struct ChildProgram {
     arguments: Vec<CString>,
     /// Its working folder, if that is not the one of this process.
     folder: Option<CString>,
+    /// Rounds of [`spin`] before the program, of a planted loss.
+    spins: Rc<Cell<u64>>,
 }
 
 impl ChildProgram {
@@ -47,12 +52,22 @@ impl ChildProgram {
     pub(crate) fn new(path: &Path, words: &[String]) -> Option<Self> {
         let text = |bytes: &OsStr| CString::new(bytes.as_bytes()).ok();
         let arguments = words.iter().map(|word| text(OsStr::new(word))).collect::<Option<_>>()?;
-        Some(Self { path: text(path.as_os_str())?, arguments, folder: None })
+        Some(Self { path: text(path.as_os_str())?, arguments, folder: None, spins: Rc::default() })
     }
 
     /// `None` if the folder contains a zero byte.
     pub(crate) fn in_folder(self, folder: &Path) -> Option<Self> {
         Some(Self { folder: Some(CString::new(folder.as_os_str().as_bytes()).ok()?), ..self })
+    }
+
+    /// The same program, which takes planted losses of its own.
+    pub(crate) fn double(&self) -> Self {
+        Self { spins: Rc::default(), ..self.clone() }
+    }
+
+    /// Makes its runs take longer by so many rounds of [`spin`].
+    pub(crate) fn plant(&self, spins: u64) {
+        self.spins.set(spins);
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -140,6 +155,7 @@ struct ChildStart {
     arguments: *const *const libc::c_char,
     /// Or null.
     folder: *const libc::c_char,
+    spins: u64,
     fds: [libc::c_int; 3],
     parent: libc::pid_t,
     cpus: Option<CpuMask>,
@@ -212,8 +228,18 @@ unsafe fn execute(start: &ChildStart) {
         if start.gate >= 0 && libc::read(start.gate, (&raw mut go).cast(), 1) != 1 {
             return;
         }
+        spin(start.spins);
         libc::execve(start.path, start.arguments, environ);
     }
+}
+
+/// Rounds of arithmetic, each of which needs the one before. It calls nothing.
+pub(crate) fn spin(rounds: u64) {
+    let mut state = rounds;
+    for _ in 0..rounds {
+        state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    }
+    black_box(state);
 }
 
 impl ChildProgram {
@@ -233,6 +259,7 @@ impl ChildStart {
             path: program.path.as_ptr(),
             arguments: arguments.as_ptr(),
             folder: program.folder.as_ref().map_or(ptr::null(), |folder| folder.as_ptr()),
+            spins: program.spins.get(),
             fds: [around.input, around.output, around.errors].map(|fd| fd.as_raw_fd()),
             parent: rustix::process::getpid().as_raw_nonzero().get(),
             cpus: around.cpu.map(|cpu| CpuMask::from_cpus(&[cpu])),

@@ -7,6 +7,7 @@
 //! [`records`] makes records of them, and [`gate`] the answer to `--fail-on`.
 
 mod case;
+mod certify;
 mod check;
 mod child;
 #[cfg(test)]

@@ -22,6 +22,7 @@ Examples:
   fathom bench 'old/prog X' 'new/prog X' --fail-on 3%   gate a build: exit 0, 3 or 5
   fathom bench 'sort --parallel={threads} f' -P threads 1..8   a curve over a parameter
   fathom bench '{cc} -O2 -c x.c' -L cc gcc,clang   a list of values
+  fathom bench --certify 'new/prog X'              which loss a gate can tell here
   fathom bench --shell 'bash -e' 'ls $HOME'        with a shell, whose start is subtracted
   fathom bench 'wc data' --cold data               evict a file before each run, proved
   fathom bench 'tar c src' --output src.tar        write the output to a file, not into a pipe
@@ -130,8 +131,12 @@ pub struct BenchOptions {
     /// Exit as for this answer if the gate is undecided.
     #[arg(long, value_enum, value_name = "ANSWER")]
     pub undecided: Option<UndecidedAs>,
-    /// Exit for `git bisect run`: with 0 if the gate passes (good), 1 if it fails (bad), 125 if it is
-    /// undecided or a command fails (skip), 128 if the command line is wrong.
+    /// Measure which loss a gate of this command can tell on this machine: 20 rounds of the command
+    /// beside itself, and with 1, 2, 5 and 10 % of its time added.
+    #[arg(long, conflicts_with_all = ["fail_on", "undecided", "bisect", "cost", "measure"])]
+    pub certify: bool,
+    /// Exit for `git bisect run`: with 0 if the gate passes (good), 1 if it fails (bad), 125 if it
+    /// is undecided or a command fails (skip), 128 if the command line is wrong.
     #[arg(long)]
     pub bisect: bool,
     /// Count the operations of one more run of each command (ptrace), and print what they should
@@ -253,6 +258,7 @@ impl BenchOptions {
             seed: self.seed.or(of_file.seed),
             cost: self.cost || of_file.cost,
             fail_on: self.fail_on.or(of_file.fail_on),
+            certify: self.certify || of_file.certify,
             undecided: self.undecided.or(of_file.undecided),
         }
     }

@@ -3,11 +3,12 @@
 use fathom_analysis::limits::LimitJudged;
 use fathom_cost::METRICS;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
+use fathom_record::command::CERTIFICATE_METRIC;
 use fathom_record::{Cause, Reason, Record};
 
 use crate::options::BenchOptions;
 use crate::stage::{Cut, Stage};
-use crate::{gate, records};
+use crate::{certify, gate, records};
 
 impl Procedure for BenchOptions {
     fn asked(&self) -> String {
@@ -15,8 +16,12 @@ impl Procedure for BenchOptions {
     }
 
     fn prior_metrics(&self) -> &'static [&'static str] {
-        let is_priced = self.request().is_ok_and(|request| request.settings.cost);
-        if is_priced { &METRICS } else { &[] }
+        let settings = self.request().map(|request| &request.settings);
+        match settings {
+            Ok(settings) if settings.cost => &METRICS,
+            Ok(settings) if settings.fail_on.is_some() => &[CERTIFICATE_METRIC],
+            _ => &[],
+        }
     }
 
     fn measures_missing(&self) -> bool {
@@ -46,19 +51,33 @@ impl Procedure for BenchOptions {
         for text in request.unknown_names() {
             recorder.event(Event::Warning(&text));
         }
+        if let Some(text) = certify::warning(recorder.known(), &work.cases, settings) {
+            recorder.event(Event::Warning(&text));
+        }
         let mut stage = Stage::new(&work, settings, recorder)?;
-        let ended = stage.make(recorder, seed);
+        let mut certificate = None;
+        let ended = match settings.certify {
+            true => stage.certify(recorder, seed).map(|runs| certificate = Some(runs)),
+            false => stage.make(recorder, seed),
+        };
         let counted = match settings.cost && ended.is_ok() {
             true => stage.count(recorder),
             false => Ok(()),
         };
         let cleaned = stage.clean_up();
-        for mut measured in records::records(&stage, &work.cases, settings, recorder.known()) {
+        // Of a certificate the command alone is a case.
+        let cases = if settings.certify { &work.cases[..1] } else { &work.cases[..] };
+        for mut measured in records::records(&stage, cases, settings, recorder.known()) {
             if let Err(Cut::Failed(text)) = &ended {
                 let text = format!("ended early: {text}");
                 measured.doubts.push(Reason::new(Cause::Interrupted, text));
             }
             recorder.record(measured);
+        }
+        if let Some(runs) = certificate {
+            let rows = certify::rows(&stage.times(), runs);
+            let about = records::settings_of(&cases[0], settings);
+            recorder.record(certify::record(&cases[0], &rows, about));
         }
         let has_runs = stage.runs.iter().any(|runs| !runs.is_empty());
         recorder.show();

@@ -220,7 +220,7 @@ fn facts_of(
 }
 
 /// What a run does besides its command, as options.
-fn settings_of(case: &Case, settings: &BenchSettings) -> String {
+pub(crate) fn settings_of(case: &Case, settings: &BenchSettings) -> String {
     let [setup, prepare, conclude, _] = &case.hooks;
     let folder = case.folder.as_ref().map(|folder| folder.display().to_string());
     let all = [

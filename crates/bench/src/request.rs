@@ -101,6 +101,8 @@ pub struct BenchSettings {
     /// The share by which a command may be slower than the first.
     #[serde(deserialize_with = "fields::optional_share")]
     pub fail_on: Option<f64>,
+    /// Whether the command is measured beside itself, for the least loss that a gate can tell.
+    pub certify: bool,
     /// What `fail_on` takes an undecided answer for.
     pub undecided: Option<UndecidedAs>,
 }
@@ -132,6 +134,7 @@ impl Default for BenchSettings {
             seed: None,
             cost: false,
             fail_on: None,
+            certify: false,
             undecided: None,
         }
     }

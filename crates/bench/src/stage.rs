@@ -31,6 +31,8 @@ use crate::request::{BenchOutput, BenchSettings};
 use crate::terminal::Terminal;
 use crate::turns::Turns;
 
+mod certify;
+
 /// A run of which a larger share was lost to others is disturbed.
 const LOST_MIN: f64 = 0.05;
 /// The pilot of a command ends with either.

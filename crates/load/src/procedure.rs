@@ -67,9 +67,8 @@ impl Procedure for LoadOptions {
                 false => Ok(()),
             };
         }
-        self.message.check()?;
         let url = Url::parse(&self.target).map_err(ProcedureError::usage)?;
-        self.https.tls_for(&url)?;
+        self.message.check().and_then(|()| self.https.tls_for(&url).map(drop))?;
         if url.is_https && self.body == BodyName::Discard {
             let text = "--body discard: the kernel cannot drop what has to be decrypted";
             return Err(ProcedureError::usage(text));

@@ -2,6 +2,8 @@
 
 /// The time of a command by that of another one, of which the parameters are `of` and `to`.
 pub const RATIO_METRIC: &str = "bench.ratio";
+/// The least loss that a gate can tell of the command of the parameter `of`.
+pub const CERTIFICATE_METRIC: &str = "bench.certificate";
 
 pub const COMMAND: &str = "command";
 /// What its name is made of, if the user gave none: `its command`.

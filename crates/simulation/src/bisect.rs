@@ -69,10 +69,10 @@ impl History {
 
 const WORDS: &str = "\
 Histories of 64 commits with one step, at any commit; the step is from 2 % to 10 %, and a run
-deviates by 1 % to 8 % (normal, in logarithms). The bad commit is first measured against the good one,
-in up to 500 pairs of runs, as `fathom bisect` does. *Shown*: that showed a loss. Of those: how many
-sets of 95 % hold the right commit, how many commits they have and how many tests were made (means, with the
-first measurements). A bisection without noise takes 6 tests.";
+deviates by 1 % to 8 % (normal, in logarithms). The bad commit is first measured against the good
+one, in up to 500 pairs of runs, as `fathom bisect` does. *Shown*: that showed a loss. Of those: how
+many sets of 95 % hold the right commit, how many commits they have and how many tests were made
+(means, with the first measurements). A bisection without noise takes 6 tests.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::new("The first bad commit", WORDS);

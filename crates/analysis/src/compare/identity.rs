@@ -3,14 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::command::{COLD, COMMAND, INPUT, NAMED_BY, OUTPUT, SETTINGS};
+use fathom_record::command::{COMMAND, NAMED_BY};
 use fathom_record::{MetricId, Params, Record};
 
 use super::{ByCase, CompareKey, NotComparable};
 use crate::differences::{Difference, DifferenceFact, between};
-
-/// Facts of a command that decide what is timed. Older records have no settings.
-const DECISIVE: [&str; 5] = [COMMAND, INPUT, OUTPUT, COLD, SETTINGS];
+use crate::subject::differing;
 
 /// The cases of A, under the id that B has for the same command or benchmark: one of the runs cut
 /// its name, or had to tell it from another one.
@@ -93,29 +91,7 @@ pub(super) fn other_commands(metric: &MetricId, a: &Record, b: &Record) -> Vec<D
 pub(super) fn other_case(a: &Record, b: &Record) -> Option<String> {
     let is_made = [a, b].iter().any(|one| one.text_of(NAMED_BY).is_some());
     let (what, of_a, of_b) = differing(a, b).into_iter().find(|_| is_made)?;
-    Some(format!("{what}, `{of_a}` in A, `{of_b}` in B; a name (--name) makes them one case"))
-}
-
-/// What two records of one id are of, if that differs.
-pub(crate) fn subjects(a: &Record, b: &Record) -> Option<[String; 2]> {
-    let of = |one: &Record| one.whole_name().unwrap_or_default().to_owned();
-    if a.is_of_another(b) {
-        return Some([of(a), of(b)]);
-    }
-    let (what, of_a, of_b) = differing(a, b).into_iter().next()?;
-    Some([of_a, of_b].map(|setting| format!("{}, {what} {setting}", of(a))))
-}
-
-/// Facts of two commands that decide what is timed, with their texts.
-fn differing(a: &Record, b: &Record) -> Vec<(&'static str, String, String)> {
-    let is_of_both = |fact: &str| [a, b].iter().all(|one| one.text_of(fact).is_some());
-    if !is_of_both(COMMAND) {
-        return Vec::new();
-    }
-    let of = |one: &Record, fact: &str| one.text_of(fact).unwrap_or("none").to_owned();
-    let differ = DECISIVE.into_iter().filter(|fact| *fact != SETTINGS || is_of_both(fact));
-    let differ = differ.filter(|fact| of(a, fact) != of(b, fact));
-    let made =
-        |fact| (if fact == COMMAND { "another command" } else { fact }, of(a, fact), of(b, fact));
-    differ.map(made).collect()
+    Some(format!(
+        "{what}, `{of_a}` in A, `{of_b}` in B; a name that is given to both makes them one case"
+    ))
 }

@@ -8,14 +8,14 @@ Examples:
   fathom bisect HEAD~64 HEAD --run './script.py'   nothing to build
 
 Each commit is built once, in a checkout of its own in a temporary folder ($TMPDIR). The repository
-is only read: HEAD, index and files stay as they are. BAD is first measured against GOOD; a commit is
-bad if the whole interval of its loss is above half of that, good if all of it is below: it runs in
-random turns with GOOD, as by bench. Answers may be wrong: each changes the probability of every
+is only read: HEAD, index and files stay as they are. BAD is first measured against GOOD. A commit
+is bad if the whole interval of its loss is above half of that, good if all of it is below: it runs
+in random turns with GOOD, as by bench. Answers may be wrong: each changes the probability of every
 commit, the next one tested is that whose answer should say most, and the end is a probability of
 95 %. Commits that cannot be built are passed over. Of a merge the first parent is followed.
 
-Exit status: 0 the commits are named that hold the first bad one with 95 %, 1 a command failed, 2 wrong
-usage, 5 GOOD and BAD are not shown to differ, or more tests would not help, 130 Ctrl-C.";
+Exit status: 0 the commits are named that hold the first bad one with 95 %, 1 a command failed, 2
+wrong usage, 5 GOOD and BAD are not shown to differ, or more tests would not help, 130 Ctrl-C.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -96,7 +96,8 @@ fn another_command_or_setting_is_another_case() {
     assert_eq!([measure(&["true 'a+'"]), measure(&["true 'a*'"])], ["bench.true-a"; 2]);
     let output = compared();
     assert_status(&output, 3);
-    let reason = "another command, `true 'a+'` in A, `true 'a*'` in B; a name (--name) makes them";
+    let reason =
+        "another command, `true 'a+'` in A, `true 'a*'` in B; a name that is given to both";
     assert_contains(&text(&output.stderr), &["nothing to compare", reason]);
     measure(&["true 'a*'", "--prepare", "sleep 0"]);
     let output = compared();
@@ -113,4 +114,29 @@ fn another_command_or_setting_is_another_case() {
     let output = compared();
     assert_status(&output, 0);
     assert_contains(&unwrapped_stdout(&output), &["bench.x, another command: true 1"]);
+}
+
+/// The rounds are real, a loss that is not planted is not found.
+#[test]
+fn certificate_has_each_limit_and_warns_gates_below() {
+    let env = ProgramTestEnv::new();
+    let output = bench(&env, &["--certify", "sleep 0.002", "--runs", "9", "-n", "x", "--json"]);
+    assert_status(&output, 0);
+    let document = env.latest_bench();
+    let [command, certificate] = document.records.as_slice() else { panic!("{document:?}") };
+    assert_eq!(command.metric.as_str(), "bench.x", "the planted ones are no cases");
+    assert_eq!(certificate.name(), "bench.certificate{of=x}");
+    for limit in ["0.50 %", "1.0 %", "2.0 %", "3.0 %", "5.0 %"] {
+        let text = certificate.text_of(limit).expect(limit);
+        assert!(text.contains(" of 20 false") && text.contains(" of 20 found"), "{text}");
+    }
+    let shown = unwrapped_stdout(&env.exec("show latest:bench"));
+    assert_contains(&shown, &["gated here", " 3.0 %: "]);
+    let gate = ["true", "sleep 0.002", "-n", "y", "-n", "x", "--runs", "9", "--fail-on", "0.1%"];
+    let warned = text(&bench(&env, &gate).stderr);
+    assert_contains(&warned, &["--fail-on 0.10 %: a gate cannot tell that here"]);
+    let other = ["true", "sleep 0.002", "-n", "y", "-n", "z", "--runs", "9", "--fail-on", "9%"];
+    assert!(!text(&bench(&env, &other).stderr).contains("cannot tell"), "of 5 % at most");
+    let two = bench(&env, &["--certify", "true", "false"]);
+    assert_message(&two, 2, &["--certify: is of one command, here are 2"]);
 }

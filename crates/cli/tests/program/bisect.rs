@@ -27,7 +27,7 @@ fn history(env: &ProgramTestEnv, times: &[Option<u32>]) -> Vec<String> {
             Some(ms) => format!("sleep 0.{ms:03}\n"),
             None => "if\n".to_owned(),
         };
-        fs::write(env.file("time"), format!("{line}# {at}\n")).unwrap();
+        fs::write(env.file("time"), format!("{line}# {at}\n")).expect("a file");
         git(env, &["add", "time"]);
         git(env, &["commit", "-q", "-m", &format!("change {at}")]);
         git(env, &["rev-parse", "HEAD"])
@@ -41,10 +41,10 @@ const BUILD: &str = "git rev-parse HEAD >> \"$BUILDS\"; sh -n time && cp time pr
 /// Every file of the repository and of the folder, with its content and its time of change.
 fn state(folder: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        let (path, kind) = (entry.path(), entry.file_type().unwrap());
-        let time = entry.metadata().unwrap().modified().unwrap();
-        let content = if kind.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+    for entry in fs::read_dir(folder).expect("a file").map(Result::unwrap) {
+        let (path, kind) = (entry.path(), entry.file_type().expect("a file"));
+        let time = entry.metadata().expect("a file").modified().expect("a file");
+        let content = if kind.is_file() { fs::read(&path).expect("a file") } else { Vec::new() };
         all.insert(path.display().to_string(), (content, time));
         if kind.is_dir() {
             all.append(&mut state(&path));
@@ -57,10 +57,10 @@ fn state(folder: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
 fn prepared(times: &[Option<u32>]) -> (ProgramTestEnv, ProgramTestEnv, Vec<String>) {
     let (env, temporary) = (ProgramTestEnv::new(), ProgramTestEnv::new());
     let ids = history(&env, times);
-    fs::write(env.file("staged"), "a").unwrap();
+    fs::write(env.file("staged"), "a").expect("a file");
     git(&env, &["add", "staged"]);
-    fs::write(env.file("time"), "exit 9\n").unwrap();
-    fs::write(env.file("new"), "b").unwrap();
+    fs::write(env.file("time"), "exit 9\n").expect("a file");
+    fs::write(env.file("new"), "b").expect("a file");
     (env, temporary, ids)
 }
 

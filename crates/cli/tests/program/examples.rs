@@ -9,9 +9,10 @@ use crate::ProgramTestEnv;
 use crate::test_env::{stored_run, text};
 
 /// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 23] = [
+const LONG: [&str; 24] = [
     "run",
     "bench",
+    "bisect",
     "crosscheck",
     "report",
     "import",

@@ -2,7 +2,7 @@
 //! curve over a parameter.
 
 use fathom_analysis::scaling::{self, Law};
-use fathom_record::command::{self as facts, RATIO_METRIC};
+use fathom_record::command::{self as facts, CERTIFICATE_METRIC, RATIO_METRIC};
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
 use fathom_record::{Cause, FactValue, ParamValue, Record, State, Stratum, Summary, Unit};
 
@@ -42,7 +42,10 @@ pub(super) fn is_bench(record: &Record) -> bool {
 /// Commands that were run in turn, and their ratios.
 pub(super) fn group(records: &[Record], width: usize) -> String {
     let is_ratio = |record: &&Record| record.metric.as_str() == RATIO_METRIC;
-    let (ratios, commands): (Vec<&Record>, Vec<&Record>) = records.iter().partition(is_ratio);
+    let (ratios, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(is_ratio);
+    let is_certificate = |record: &&Record| record.metric.as_str() == CERTIFICATE_METRIC;
+    let (certificates, commands): (Vec<&Record>, Vec<&Record>) =
+        others.into_iter().partition(is_certificate);
     let mut ranked = commands.clone();
     if !is_scan(&commands) {
         let time = |record: &Record| record.shown_summary().map_or(f64::INFINITY, |it| it.median);
@@ -62,12 +65,33 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
     for ratio in &ratios {
         text += &wrapped(&compared(ratio, &commands), width, "", "  ");
     }
+    text += &certificates.iter().map(|one| certificate(one, width)).collect::<String>();
     for record in ranked.iter().filter(|record| record.cost.is_some()) {
         let gap = if text.ends_with("\n\n") || ranked.len() == 1 { "" } else { "\n" };
         text += &format!("{gap}{}", cost::group(&label(record), record, width));
     }
     text += &laws(&commands, width);
     text + &remarks(&ranked, width)
+}
+
+/// From which loss on a gate can tell it, and how each limit did.
+fn certificate(record: &Record, width: usize) -> String {
+    let of = record.params.text("of").unwrap_or_default();
+    let text = match record.shown_summary() {
+        Some(summary) => {
+            let least = glued(&percent(summary.median));
+            format!("{of} can be gated here from --fail-on {least} on:")
+        }
+        None => format!("{of} cannot be gated here: runs vary too much for 5 %:"),
+    };
+    let is_limit = |name: &str| name.ends_with('%');
+    let line = |name: &str, fact: &FactValue| match fact {
+        FactValue::Text { text } => format!("  {name:>6}: {text}\n"),
+        _ => String::new(),
+    };
+    let limits = record.facts.iter().filter(|fact| is_limit(&fact.name));
+    wrapped(&text, width, "", "  ")
+        + &limits.map(|fact| line(&fact.name, &fact.value)).collect::<String>()
 }
 
 /// A single command without a table of its own: what is counted of it is wanted.
