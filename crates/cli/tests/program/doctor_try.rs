@@ -6,6 +6,7 @@ use std::process::Command;
 use fathom_record::trial::{CHANGE, RULE, TRIAL_METRIC};
 use fathom_record::{Document, Record};
 
+use crate::group::skipped;
 use crate::{ProgramTestEnv, text};
 
 /// What a shell prints in the namespaces, with `$F` for the program and `$C` for a setting; `None`
@@ -27,7 +28,7 @@ fn isolated(env: &ProgramTestEnv, script: &str) -> Option<String> {
     let printed = text(&command.output().ok()?.stdout);
     let rest = printed.strip_prefix("ready\n").map(str::to_owned);
     if rest.is_none() {
-        println!("skipped: namespaces need root, and the test two congestion controls");
+        skipped("namespaces need root, and the test two congestion controls");
     }
     rest
 }
