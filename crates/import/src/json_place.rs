@@ -64,15 +64,15 @@ impl JsonPlace {
         }
         let text = error.to_string();
         let text = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
-        // What is wrong in itself is the value before the bracket, what lacks something is the
-        // object that ends with it.
-        if !text.starts_with("invalid ") {
-            self.end_value();
+        // What is wrong in itself is the value before the bracket, or what begins with it; what
+        // lacks something is the object that ends with it.
+        match text.starts_with("invalid ") {
+            true if matches!(self.last, b'{' | b'[') => drop(self.steps.pop()),
+            true => {}
+            false => self.end_value(),
         }
         match self.field() {
-            field if field.is_empty() || line == 0 || error.is_syntax() || error.is_eof() => {
-                text.to_owned()
-            }
+            field if field.is_empty() || line == 0 || error.is_syntax() => text.to_owned(),
             field => format!("{text}, field `{field}`"),
         }
     }
@@ -162,14 +162,14 @@ mod tests {
 
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[allow(dead_code)]
+    #[expect(dead_code, reason = "only its reading is tried")]
     struct Whole {
         a: Vec<Part>,
         b: Option<(u8, u8)>,
     }
 
     #[derive(Deserialize)]
-    #[allow(dead_code)]
+    #[expect(dead_code, reason = "only its reading is tried")]
     struct Part {
         n: u8,
         text: Option<String>,
@@ -219,7 +219,7 @@ mod tests {
             ),
             (r#"{"a": [], "c": 1}"#, "unknown field `c`, expected `a` or `b`, field `c`"),
             (r#"{"a": [}"#, "expected value"),
-            (r#"{"a": ["#, "EOF while parsing a list"),
+            (r#"{"a": ["#, "EOF while parsing a list, field `a[0]`"),
         ] {
             assert_eq!(described(text), expected, "{text}");
         }

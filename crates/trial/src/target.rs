@@ -243,7 +243,7 @@ mod tests {
         let knob = crate::knob::find("read-ahead").unwrap();
         let found = machine.targets(&knob.settings[0]);
         let vda = Target::File(folder.path().join("sys/block/vda/queue/read_ahead_kb"));
-        assert_eq!(found, [vda.clone()]);
+        assert_eq!(found, std::slice::from_ref(&vda));
         let etc = Target::File(folder.path().join("etc/passwd"));
         assert!(machine.lists(&vda) && !machine.lists(&etc));
     }

@@ -15,7 +15,8 @@ fn isolated(env: &ProgramTestEnv, script: &str) -> Option<String> {
     let start = "mount -t tmpfs none /run && C=/proc/sys/net/ipv4/tcp_congestion_control && \
                  grep -q reno /proc/sys/net/ipv4/tcp_available_congestion_control && \
                  before=$(cat $C) && [ $before != reno ] && echo ready || exit 0\n\
-                 change() { $F doctor --try congestion=reno --for 'sleep 0.01' --time 20s \
+                 change() { env --default-signal=HUP \
+                 $F doctor --try congestion=reno --for 'sleep 0.01' --time 20s \
                  >out 2>err & pid=$!; for i in $(seq 1000000); do \
                  [ -e /run/fathom/try.json ] && return; done; }\n";
     let fathom = env.fathom(&[]);

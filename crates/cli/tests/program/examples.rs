@@ -8,12 +8,14 @@ use fathom_cli::arguments::Arguments;
 use crate::ProgramTestEnv;
 use crate::test_env::{stored_run, text};
 
-/// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 24] = [
+/// Commands of examples that take longer, need another program or other hosts, or change settings
+/// of the machine.
+const LONG: [&str; 25] = [
     "run",
     "bench",
     "bisect",
     "crosscheck",
+    "doctor --try",
     "report",
     "import",
     "load",
