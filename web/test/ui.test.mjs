@@ -193,6 +193,8 @@ named('change point has its size and what else changed then', async () => {
   const text = await item.textContent();
   assert.match(text, /\+20 %, worse, 100\.0 ns → 120\.0 ns, p < 0\.0001/);
   assert.ok(text.includes(`changed with it: kernel 6.1 ${EVIL} → 6.12`), text);
+  // The chart is drawn after the list.
+  await page.locator('#case-0-0 g.changes line').first().waitFor({ state: 'attached' });
   assert.equal(await page.locator('#case-0-0 g.changes line').count(), 1);
   assert.equal(await page.locator('#case-0-0 g.means line').count(), 2);
   assert.equal(await page.locator('img').count(), 0);
