@@ -25,7 +25,7 @@ const READ_BYTES_S: u64 = 200_000_000;
 const READ_OPERATIONS_S: u64 = 400;
 
 /// A setting, its value before and the one that is tried, and what shows it.
-struct Known {
+struct KnownEffect {
     name: &'static str,
     file: &'static str,
     from: &'static str,
@@ -43,8 +43,8 @@ const DIRTY: &str = "/proc/sys/vm/dirty_ratio";
 const IDLE: &str = "sh -c 'cat data >/dev/null; sleep 4; \
                     for i in 1 2 3 4 5 6 7 8; do cat data >/dev/null; done'";
 
-const KNOWN: [Known; 5] = [
-    Known {
+const KNOWN: [KnownEffect; 5] = [
+    KnownEffect {
         name: "bbr → cubic on loopback",
         file: CONGESTION,
         from: "bbr",
@@ -53,7 +53,7 @@ const KNOWN: [Known; 5] = [
                     to=loopback}"],
         is_limited: false,
     },
-    Known {
+    KnownEffect {
         name: "read-ahead 0 → 128 KiB on a throttled disk",
         file: "",
         from: "0",
@@ -61,7 +61,7 @@ const KNOWN: [Known; 5] = [
         subject: &["dd if=data of=/dev/null bs=64K count=64 iflag=nocache"],
         is_limited: true,
     },
-    Known {
+    KnownEffect {
         name: "THP never → always for page faults",
         file: THP,
         from: "never",
@@ -69,7 +69,7 @@ const KNOWN: [Known; 5] = [
         subject: &["dd if=/dev/zero of=/dev/null bs=64M count=1"],
         is_limited: false,
     },
-    Known {
+    KnownEffect {
         name: "DAMON off for warm files",
         file: DAMON,
         from: "on",
@@ -77,7 +77,7 @@ const KNOWN: [Known; 5] = [
         subject: &[IDLE],
         is_limited: false,
     },
-    Known {
+    KnownEffect {
         name: "dirty limits for a burst of writes",
         file: DIRTY,
         from: "1",
@@ -109,7 +109,7 @@ impl Bed {
         command
     }
 
-    fn tried(&self, known: &Known, time: &str) -> Result<Record> {
+    fn tried(&self, known: &KnownEffect, time: &str) -> Result<Record> {
         let words = ["doctor", "--try", known.tried, "--json", "--time", time, "--for"];
         let mut command = self.command(&[&words, known.subject].concat(), known.is_limited);
         let output = command.output()?;
@@ -120,12 +120,12 @@ impl Bed {
         record.with_context(|| format!("{}: no record", known.name))
     }
 
-    fn row(&self, known: &Known, tries: usize) -> Result<Row> {
+    fn row(&self, known: &KnownEffect, tries: usize) -> Result<EffectRow> {
         let disk = disk_setting(&self.folder, "read_ahead_kb")?;
         let file = if known.file.is_empty() { disk.as_str() } else { known.file };
         let _before =
             if known.from == read(file)? { None } else { Some(setting(file, known.from)?) };
-        let (mut row, longer) = (Row::default(), self.tried(known, LONGER)?);
+        let (mut row, longer) = (EffectRow::default(), self.tried(known, LONGER)?);
         row.longer = middle(&longer);
         for _ in 0..tries {
             let record = self.tried(known, TIME)?;
@@ -141,7 +141,7 @@ impl Bed {
     }
 
     fn placebos(&self, count: usize) -> Result<[usize; 3]> {
-        let known = Known {
+        let known = KnownEffect {
             name: PLACEBO,
             file: "",
             from: "",
@@ -180,7 +180,7 @@ impl Bed {
 }
 
 #[derive(Default)]
-struct Row {
+struct EffectRow {
     longer: f64,
     found: usize,
     holds: usize,
@@ -227,11 +227,11 @@ pub(crate) fn run(root: &Path, program: &str, tries: usize, only: &str) -> Resul
                     | intervals that hold the longer run |\n|---|---:|---:|---|---:|\n"
         .to_owned();
     for known in KNOWN.iter().filter(|known| known.name.contains(only)) {
-        let Row { longer, found, holds, ratios } = match bed.row(known, tries) {
+        let EffectRow { longer, found, holds, ratios } = match bed.row(known, tries) {
             Ok(row) => row,
             Err(why) => {
                 println!("{}: {why:#}", known.name);
-                Row { longer: f64::NAN, ..Row::default() }
+                EffectRow { longer: f64::NAN, ..EffectRow::default() }
             }
         };
         let each: Vec<String> = ratios.iter().map(|it| format!("{it:.3}")).collect();

@@ -83,7 +83,7 @@ pub fn ends(loss: f64, [low, high]: [f64; 2], pairs: usize, most: usize) -> Bise
 
 /// What is known of the commits after the good one, the last of which is bad.
 #[derive(Clone, Debug)]
-pub struct Bisection {
+pub struct CommitBisection {
     /// By commit, the probability that it is the first bad one.
     shares: Vec<f64>,
     /// By commit, its answers of each kind.
@@ -93,7 +93,7 @@ pub struct Bisection {
     tests: usize,
 }
 
-impl Bisection {
+impl CommitBisection {
     /// # Panics
     /// Without a commit.
     pub fn new(commits: usize) -> Self {
@@ -198,7 +198,7 @@ mod tests {
         commits: usize,
         mut answer: impl FnMut(usize, usize) -> CommitAnswer,
     ) -> (Vec<usize>, usize) {
-        let mut all = Bisection::new(commits);
+        let mut all = CommitBisection::new(commits);
         while let Some(at) = all.next_commit() {
             all.take(at, answer(at, all.tests()));
         }
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn undecided_says_nothing_and_another_commit_is_tried() {
-        let mut all = Bisection::new(64);
+        let mut all = CommitBisection::new(64);
         let first = all.next_commit().unwrap();
         assert_eq!(first, 31, "half of them");
         all.take(first, CommitAnswer::Undecided);

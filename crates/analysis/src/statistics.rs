@@ -28,6 +28,7 @@ mod quantile;
 mod rank_test;
 mod scale;
 mod series;
+mod shuffle;
 mod sign_test;
 mod student;
 mod summarise;
@@ -54,6 +55,7 @@ pub use quantile::{median, quantile, relative_spread};
 pub use rank_test::{MannWhitney, mann_whitney};
 pub use scale::{qn, qn_freedom};
 pub use series::{autocorrelation, block_means, rank_autocorrelation};
+pub use shuffle::shuffled;
 pub use sign_test::sign_test;
 pub use student::{
     Student, mean_half_width, prediction_half_width, student, student_limit, student_tails,

@@ -91,7 +91,7 @@ pub(crate) fn record(case: &Case, rows: &[CertificateRow], settings: String) -> 
     Measured {
         own: Some(OwnMetric {
             id: CERTIFICATE_METRIC.to_owned(),
-            title: "least loss a gate can tell".to_owned(),
+            title: "smallest detectable loss".to_owned(),
             unit: Unit::Ratio,
             better: Better::Lower,
             expects: Counters::NONE,
@@ -105,7 +105,7 @@ pub(crate) fn record(case: &Case, rows: &[CertificateRow], settings: String) -> 
     }
 }
 
-/// What a gate below the certificate of its command is told.
+/// The warning for a gate below the certificate of its command.
 pub(crate) fn warning(
     known: &[Record],
     cases: &[Case],
@@ -123,11 +123,12 @@ pub(crate) fn warning(
     if least.is_some_and(|least| least <= limit) {
         return None;
     }
-    let from = least.map_or("no limit up to 5 % on".to_owned(), |it| format!("{} on", percent(it)));
+    let from = least
+        .map_or("no loss up to 5 %".to_owned(), |it| format!("losses from {} on", percent(it)));
     let answer = certificate.text_of(&percent(limit)).map(|it| format!(": {it}"));
     Some(format!(
-        "--fail-on {}: a gate cannot tell that here; by the certificate of the \
-         command it can from {from}{}",
+        "--fail-on {}: below what is detectable here; the certificate of the command has \
+         {from}{}",
         percent(limit),
         answer.unwrap_or_default()
     ))

@@ -22,7 +22,7 @@ Examples:
   fathom bench 'old/prog X' 'new/prog X' --fail-on 3%   gate a build: exit 0, 3 or 5
   fathom bench 'sort --parallel={threads} f' -P threads 1..8   a curve over a parameter
   fathom bench '{cc} -O2 -c x.c' -L cc gcc,clang   a list of values
-  fathom bench --certify 'new/prog X'              which loss a gate can tell here
+  fathom bench --certify 'new/prog X'              smallest loss a gate detects here
   fathom bench --shell 'bash -e' 'ls $HOME'        with a shell, whose start is subtracted
   fathom bench 'wc data' --cold data               evict a file before each run, proved
   fathom bench 'tar c src' --output src.tar        write the output to a file, not into a pipe
@@ -131,7 +131,7 @@ pub struct BenchOptions {
     /// Exit as for this answer if the gate is undecided.
     #[arg(long, value_enum, value_name = "ANSWER")]
     pub undecided: Option<UndecidedAs>,
-    /// Measure which loss a gate of this command can tell on this machine: 20 rounds of the command
+    /// Measure which loss a gate of this command detects on this machine: 20 rounds of the command
     /// beside itself, and with 1, 2, 5 and 10 % of its time added.
     #[arg(long, conflicts_with_all = ["fail_on", "undecided", "bisect", "cost", "measure"])]
     pub certify: bool,

@@ -101,7 +101,7 @@ pub struct BenchSettings {
     /// The share by which a command may be slower than the first.
     #[serde(deserialize_with = "fields::optional_share")]
     pub fail_on: Option<f64>,
-    /// Whether the command is measured beside itself, for the least loss that a gate can tell.
+    /// Whether the command is measured beside itself, for the smallest loss that a gate detects.
     pub certify: bool,
     /// What `fail_on` takes an undecided answer for.
     pub undecided: Option<UndecidedAs>,

@@ -1,7 +1,8 @@
 //! The order of runs: blocks in which each command runs once, in random order.
 
+use fathom_analysis::statistics::shuffled;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::rand_core::SeedableRng as _;
 
 pub(crate) struct Turns {
     random: Xoshiro256PlusPlus,
@@ -15,11 +16,7 @@ impl Turns {
 
     /// The order within the next block.
     pub(crate) fn block(&mut self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.cases).collect();
-        for at in (1..self.cases).rev() {
-            order.swap(at, (self.random.next_u64() % (at as u64 + 1)) as usize);
-        }
-        order
+        shuffled(self.cases, &mut self.random)
     }
 }
 

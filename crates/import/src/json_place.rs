@@ -9,7 +9,7 @@ const NAME_MAX: usize = 80;
 /// Follows JSON, in pieces of any size, to the place of an error.
 #[derive(Debug)]
 pub struct JsonPlace {
-    steps: Vec<Step>,
+    steps: Vec<JsonStep>,
     line: usize,
     column: usize,
     is_escaped: bool,
@@ -21,7 +21,7 @@ pub struct JsonPlace {
 }
 
 #[derive(Debug)]
-enum Step {
+enum JsonStep {
     Name(Vec<u8>),
     Index(usize),
 }
@@ -81,12 +81,12 @@ impl JsonPlace {
         let mut field = String::new();
         for step in &self.steps {
             match step {
-                Step::Name(name) if name.is_empty() => {}
-                Step::Name(name) => {
+                JsonStep::Name(name) if name.is_empty() => {}
+                JsonStep::Name(name) => {
                     let dot = if field.is_empty() { "" } else { "." };
                     let _ = write!(field, "{dot}{}", String::from_utf8_lossy(name));
                 }
-                Step::Index(index) => {
+                JsonStep::Index(index) => {
                     let _ = write!(field, "[{index}]");
                 }
             }
@@ -108,18 +108,18 @@ impl JsonPlace {
         match byte {
             b'"' if self.expects_name => {
                 self.string = Some(StringKind::Name);
-                if let Some(Step::Name(name)) = self.steps.last_mut() {
+                if let Some(JsonStep::Name(name)) = self.steps.last_mut() {
                     name.clear();
                 }
             }
             b'"' => self.string = Some(StringKind::Value),
-            b'{' => self.steps.push(Step::Name(Vec::new())),
-            b'[' => self.steps.push(Step::Index(0)),
+            b'{' => self.steps.push(JsonStep::Name(Vec::new())),
+            b'[' => self.steps.push(JsonStep::Index(0)),
             _ => {}
         }
         self.expects_name = match byte {
             b'{' => true,
-            b',' => matches!(self.steps.last(), Some(Step::Name(_))),
+            b',' => matches!(self.steps.last(), Some(JsonStep::Name(_))),
             b' ' | b'\n' | b'\r' | b'\t' => self.expects_name,
             _ => false,
         };
@@ -135,7 +135,7 @@ impl JsonPlace {
             }
             _ => {}
         }
-        if let Some(Step::Name(name)) = self.steps.last_mut()
+        if let Some(JsonStep::Name(name)) = self.steps.last_mut()
             && kind == StringKind::Name
             && name.len() < NAME_MAX
         {
@@ -148,7 +148,7 @@ impl JsonPlace {
             (b'}' | b']', _) => {
                 self.steps.pop();
             }
-            (b',', Some(Step::Index(index))) => *index += 1,
+            (b',', Some(JsonStep::Index(index))) => *index += 1,
             _ => {}
         }
     }

@@ -15,7 +15,7 @@ use crate::engine::{Body, End, Outcome, Timing};
 use crate::limit::{Limit, id, mean, word};
 use crate::metrics;
 use crate::options::LoadVariant;
-use crate::run::{LoadRun, shuffled};
+use crate::run::LoadRun;
 use crate::step::Step;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -192,7 +192,7 @@ pub fn prove(
     let mut rounds: Vec<Vec<DoseWindow>> = Vec::new();
     while is_short(&rounds) {
         let mut round = vec![DoseWindow::default(); doses.len() + 1];
-        for at in shuffled(round.len(), &mut random) {
+        for at in fathom_analysis::statistics::shuffled(round.len(), &mut random) {
             let dose = doses.get(at);
             let what =
                 dose.map_or("without added load".to_owned(), |it| format!("added load: {}", it.of));

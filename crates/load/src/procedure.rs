@@ -33,7 +33,7 @@ use crate::paths::shown;
 use crate::rates;
 use crate::readings::Readings;
 use crate::records;
-use crate::run::{LoadRun, duration, shuffled, whole_time};
+use crate::run::{LoadRun, duration, whole_time};
 use crate::seconds::Watched;
 use crate::step::Step;
 use crate::target::{LOOPBACK, Target, check_pattern, token};
@@ -454,7 +454,7 @@ impl LoadRun<'_> {
     ) -> Result<(), ProcedureError> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.load.seed);
         for _ in 0..SWEEPS {
-            for at in shuffled(steps.len(), &mut random) {
+            for at in fathom_analysis::statistics::shuffled(steps.len(), &mut random) {
                 let seed = random.next_u64();
                 let step = &mut steps[at];
                 let begin_ns = self.plan.as_mut().map(|plan| plan.take(step.rate.is_some()));

@@ -10,8 +10,6 @@ use fathom_measure::clock::{monotonic_raw_ns as now_ns, process_cpu_ns};
 use fathom_measure::condition::MachineTime;
 use fathom_metric::{Event, ProcedureError, Recorder};
 use fathom_record::quantity::time_option;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::Rng as _;
 
 use crate::capacities::Capacities;
 use crate::engine::{self, End, Fault, Live, Moment, Outcome, Pause, Tally, Timing, Workload};
@@ -281,14 +279,6 @@ impl<'l> LoadRun<'l> {
         step.cache.push(text);
         Ok(())
     }
-}
-
-pub fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    for at in (1..count).rev() {
-        order.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
-    }
-    order
 }
 
 /// Sleeps until the planned begin of a window, or until the load is stopped.

@@ -2,7 +2,7 @@
 
 /// The time of a command by that of another one, of which the parameters are `of` and `to`.
 pub const RATIO_METRIC: &str = "bench.ratio";
-/// The least loss that a gate can tell of the command of the parameter `of`.
+/// The smallest loss that a gate detects of the command of the parameter `of`.
 pub const CERTIFICATE_METRIC: &str = "bench.certificate";
 
 pub const COMMAND: &str = "command";

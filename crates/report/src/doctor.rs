@@ -72,14 +72,14 @@ impl LastRun {
 
 /// Which remedies can be tried, and the newest runs that tried some.
 #[derive(Default)]
-pub struct Tried {
+pub struct TriedRemedies {
     /// Rules whose remedy can be tried.
     pub rules: Vec<String>,
     /// The newest first.
     pub runs: Vec<Document>,
 }
 
-impl Tried {
+impl TriedRemedies {
     /// What the newest trial says of the remedy for a finding.
     fn words(&self, finding: &Finding) -> Option<String> {
         let of_run = |Document { run, records, .. }: &Document| {
@@ -96,7 +96,7 @@ pub fn doctor(
     diagnosis: &Diagnosis,
     (width, all, is_whole): (usize, bool, bool),
     last_run: Option<&LastRun>,
-    tried: &Tried,
+    tried: &TriedRemedies,
 ) -> String {
     let width = width.clamp(NARROWEST, WIDEST);
     let mut text = conclusion(diagnosis, width, is_whole) + "\n";
@@ -190,7 +190,7 @@ fn heading(severity: Severity) -> &'static str {
 }
 
 /// The findings of one severity under their heading.
-fn group(findings: &[&Finding], severity: Severity, width: usize, tried: &Tried) -> String {
+fn group(findings: &[&Finding], severity: Severity, width: usize, tried: &TriedRemedies) -> String {
     if findings.is_empty() {
         return String::new();
     }
@@ -206,7 +206,7 @@ fn group(findings: &[&Finding], severity: Severity, width: usize, tried: &Tried)
 }
 
 /// How to find out which remedies pay, of those that can be tried and were not yet.
-fn offer(diagnosis: &Diagnosis, tried: &Tried, width: usize) -> String {
+fn offer(diagnosis: &Diagnosis, tried: &TriedRemedies, width: usize) -> String {
     let is_open = |it: &&Finding| tried.rules.contains(&it.id) && tried.words(it).is_none();
     let open: Vec<&str> =
         diagnosis.findings.iter().filter(is_open).map(|finding| finding.id.as_str()).collect();

@@ -61,7 +61,7 @@ pub use account::{accounts, answer};
 pub use brief::brief;
 pub use closing::{closing, kept};
 pub use core_state::busy_runs;
-pub use doctor::{LastRun, Tried, doctor};
+pub use doctor::{LastRun, TriedRemedies, doctor};
 pub use fathom_record::quantity::{at_most, binary_size, percent, quantity, range};
 pub use json::{document_json, json, judged_json, record_line, second_line, visit_line};
 pub use layout::Layout;

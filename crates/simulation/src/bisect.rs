@@ -1,7 +1,7 @@
 //! The bisection of `fathom bisect`: how often the commits that it names hold the one that made a
 //! command slower, and how many tests it takes.
 
-use fathom_analysis::bisect::{BisectEnds, BisectTest, Bisection, commit_answer, ends};
+use fathom_analysis::bisect::{BisectEnds, BisectTest, CommitBisection, commit_answer, ends};
 use fathom_analysis::statistics::{median, median_interval};
 
 use crate::chance::ChanceRate;
@@ -17,7 +17,7 @@ const PAIRS: usize = 30;
 const PAIRS_MOST: usize = 500;
 
 /// A history: the first bad commit, its step, and the deviation of a run.
-struct History {
+struct CommitHistory {
     first_bad: usize,
     step: f64,
     noise: f64,
@@ -32,7 +32,7 @@ struct Bisected {
     tests: usize,
 }
 
-impl History {
+impl CommitHistory {
     /// The loss of a commit to the good one, by pairs of runs, with its interval.
     fn loss(&mut self, is_bad: bool, pairs: usize) -> (f64, [f64; 2]) {
         let level = 1.0 + if is_bad { self.step } else { 0.0 };
@@ -56,7 +56,7 @@ impl History {
                 }
             }
         };
-        let mut all = Bisection::new(COMMITS);
+        let mut all = CommitBisection::new(COMMITS);
         while let Some(at) = all.next_commit() {
             let (_, interval) = self.loss(at >= self.first_bad, pairs);
             all.take(at, commit_answer(interval, limit));
@@ -89,7 +89,7 @@ pub(crate) fn section(trials: Trials) -> Section {
             let (step, noise) = (between(*steps), between(*noises));
             let first_bad = (between([0.0, COMMITS as f64]) as usize).min(COMMITS - 1);
             let own = Source::new(between([0.0, 1e15]) as u64);
-            History { first_bad, step, noise, source: own }.bisect()
+            CommitHistory { first_bad, step, noise, source: own }.bisect()
         };
         (0..trials.runs).map(of_one).collect::<Vec<Bisected>>()
     });

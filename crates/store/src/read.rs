@@ -154,7 +154,7 @@ impl Store {
             headlines,
         };
         let columns = [headline::COLUMNS, headline::JOIN];
-        let known = Known { is_lasting: true, ..Known::default() };
+        let known = ParsedFacts { is_lasting: true, ..ParsedFacts::default() };
         Ok(without_damaged(self.read_runs(known, conditions, arguments, columns, read, outline)?))
     }
 
@@ -169,14 +169,14 @@ impl Store {
             false => [WITHOUT_SAMPLES, ""],
         };
         let read = raw_record::read;
-        self.read_runs(Known::default(), conditions, arguments, columns, read, document)
+        self.read_runs(ParsedFacts::default(), conditions, arguments, columns, read, document)
     }
 
     /// The runs that meet one condition, oldest first, with their records that meet another, in the
     /// order stored. `read` gets [`KEY_COLUMNS`] and `columns`, which `join` may provide.
     pub(crate) fn read_runs<T, R>(
         &self,
-        mut known: Known,
+        mut known: ParsedFacts,
         [of_runs, of_records]: [&str; 2],
         arguments: &[DatabaseValue<'_>],
         [columns, join]: [&str; 2],
@@ -196,7 +196,7 @@ impl Store {
         })?;
         // One snapshot for all tables, whatever is written meanwhile.
         let heads = self.database.transaction(DatabaseAccess::Read, || {
-            let head = |row: &dyn DatabaseRow| Head::read(row, &mut known);
+            let head = |row: &dyn DatabaseRow| UnparsedRun::read(row, &mut known);
             let heads = self.database.rows(&heads_query, arguments, head)?;
             self.database.query(&query, arguments, &mut |row| {
                 by_run.entry(number(row, 0)?).or_default().insert(number(row, 2)?, read(row));
@@ -240,7 +240,7 @@ pub(crate) fn without_damaged<R>(runs: Vec<Result<R, StoreError>>) -> Readable<R
 
 /// The row of a run of which only what is its own is still to be parsed: an outline is of
 /// thousands of runs, and they are of few hosts.
-struct Head {
+struct UnparsedRun {
     number: i64,
     id: String,
     owner: Owner,
@@ -248,8 +248,8 @@ struct Head {
     texts: Result<(Vec<u8>, SharedFacts), StoreError>,
 }
 
-impl Head {
-    fn read(row: &dyn DatabaseRow, known: &mut Known) -> Result<Self, StoreError> {
+impl UnparsedRun {
+    fn read(row: &dyn DatabaseRow, known: &mut ParsedFacts) -> Result<Self, StoreError> {
         let (id, texts) = (text(row, 1), [5, 6, 7, 8].map(|column| bytes(row, column)));
         let texts = match i64::from(run_crc(texts)) == number(row, 9)? {
             true => known.parsed(texts).map_err(|error| damaged_head(&id, error)),
@@ -278,7 +278,7 @@ pub(crate) struct SharedFacts {
 
 /// All that is known of it, parsed once.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct ParsedFacts {
     /// Hosts without their uptime and the sources of their facts.
     is_lasting: bool,
     tools: Distinct<Tool>,
@@ -286,7 +286,7 @@ pub(crate) struct Known {
     far: Distinct<Vec<FarHost>>,
 }
 
-impl Known {
+impl ParsedFacts {
     fn parsed(
         &mut self,
         [tool, body, host, far]: [&[u8]; 4],
@@ -339,12 +339,13 @@ fn lasting(host: &[u8]) -> [&[u8]; 2] {
 }
 
 /// Those of many runs are parsed by all CPUs.
-fn runs_of(heads: &[Head], is_shared: bool) -> Vec<Result<Run, StoreError>> {
+fn runs_of(heads: &[UnparsedRun], is_shared: bool) -> Vec<Result<Run, StoreError>> {
     /// So many take as long as a thread.
     const SHARE_MIN: usize = 100;
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let share = heads.len().div_ceil(threads).max(SHARE_MIN);
-    let of = |heads: &[Head]| heads.iter().map(|head| head.run(is_shared)).collect::<Vec<_>>();
+    let of =
+        |heads: &[UnparsedRun]| heads.iter().map(|head| head.run(is_shared)).collect::<Vec<_>>();
     thread::scope(|scope| {
         let mut shares = heads.chunks(share);
         let own = shares.next().unwrap_or_default();

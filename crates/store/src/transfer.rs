@@ -7,7 +7,7 @@ use crate::database::{DatabaseRow, values};
 use crate::headline::{self, Cases};
 use crate::liveness::Owner;
 use crate::raw_record::{self, WITH_SAMPLES};
-use crate::read::{Known, document, owner, with_samples_join};
+use crate::read::{ParsedFacts, document, owner, with_samples_join};
 use crate::write::{
     RecordRows, WriteRunRow as NewRow, delete_records, find_run, insert_all, update,
 };
@@ -99,14 +99,15 @@ impl Store {
         };
         let columns = with_samples_join(WITH_SAMPLES);
         let head = |run, shared, _| document(run, shared, Vec::new());
-        let runs = self.read_runs(Known::default(), condition, arguments, columns, whole, head)?;
+        let runs =
+            self.read_runs(ParsedFacts::default(), condition, arguments, columns, whole, head)?;
         let mut cases = Cases::new();
         let headlines = |row: &dyn DatabaseRow| {
             damage.extend(headline::read(row, &mut cases).err());
             Ok(())
         };
         let of_headlines = [headline::COLUMNS, headline::JOIN];
-        let known = Known::default();
+        let known = ParsedFacts::default();
         self.read_runs(known, condition, arguments, of_headlines, headlines, |_, _, _| ())?;
         for run in runs {
             match run {

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use crate::factor::{Change, Factor};
+use crate::factor::{SettingChange, TrialFactor};
 use crate::journal::{Journal, JournalError, Recovery, recover};
-use crate::target::{Machine, Target};
+use crate::target::{SettingTarget, TrialMachine};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
@@ -14,11 +14,11 @@ pub enum ChangeError {
     #[error("{0}")]
     Unrestored(String),
     #[error("{0}: `{1}` was refused: {2}")]
-    Refused(Target, String, io::Error),
+    Refused(SettingTarget, String, io::Error),
     #[error(
         "{0} became `{1}`: another program sets it, too; stop that (tuned, bpftune, irqbalance)"
     )]
-    Foreign(Target, String),
+    Foreign(SettingTarget, String),
 }
 
 /// The changes in force. Dropping them restores the settings.
@@ -26,9 +26,9 @@ pub enum ChangeError {
 pub struct Changes {
     journal: Journal,
     /// What was last written, as it was read back.
-    written: Vec<(Target, String)>,
+    written: Vec<(SettingTarget, String)>,
     /// Places that take no value, such as the affinity of an interrupt of the hypervisor.
-    refused: Vec<Target>,
+    refused: Vec<SettingTarget>,
 }
 
 impl Changes {
@@ -36,7 +36,7 @@ impl Changes {
     ///
     /// # Errors
     /// If another process changes settings, or one cannot be restored.
-    pub fn begin(machine: &Machine, state: &Path) -> Result<(Self, Recovery), ChangeError> {
+    pub fn begin(machine: &TrialMachine, state: &Path) -> Result<(Self, Recovery), ChangeError> {
         let recovery = recover(machine, state);
         if let Recovery::Failed(why) = recovery {
             return Err(ChangeError::Unrestored(why));
@@ -50,7 +50,7 @@ impl Changes {
     /// # Errors
     /// If the journal cannot be written, the kernel refuses the value in all places, or another
     /// program changed the setting meanwhile.
-    pub fn set(&mut self, factor: &Factor, level: u32) -> Result<(), ChangeError> {
+    pub fn set(&mut self, factor: &TrialFactor, level: u32) -> Result<(), ChangeError> {
         let mut last = None;
         for change in &factor.changes {
             if self.refused.contains(&change.target) {
@@ -64,15 +64,15 @@ impl Changes {
                 done => done?,
             }
         }
-        let is_refused = |change: &Change| self.refused.contains(&change.target);
+        let is_refused = |change: &SettingChange| self.refused.contains(&change.target);
         match last {
             Some(error) if factor.changes.iter().all(is_refused) => Err(error),
             _ => Ok(()),
         }
     }
 
-    fn set_one(&mut self, change: &Change, level: u32) -> Result<(), ChangeError> {
-        let Change { target, from, to } = change;
+    fn set_one(&mut self, change: &SettingChange, level: u32) -> Result<(), ChangeError> {
+        let SettingChange { target, from, to } = change;
         let value = if level == 0 { from } else { to };
         let refused = |error| ChangeError::Refused(target.clone(), value.clone(), error);
         let now = target.read().map_err(refused)?;

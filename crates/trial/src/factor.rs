@@ -3,20 +3,20 @@
 use std::fmt;
 
 use crate::knob::Knob;
-use crate::target::{Machine, Target};
+use crate::target::{SettingTarget, TrialMachine};
 
 /// What is set in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) target: Target,
+pub(crate) struct SettingChange {
+    pub(crate) target: SettingTarget,
     pub(crate) from: String,
     pub(crate) to: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Factor {
+pub struct TrialFactor {
     pub knob: &'static Knob,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<SettingChange>,
 }
 
 /// Why a knob cannot be tried.
@@ -31,18 +31,18 @@ pub enum NoFactor {
     #[error("{0}={1}: expected one of {2}")]
     NotListed(&'static str, String, String),
     #[error("{0}: {1} is read-only here")]
-    ReadOnly(&'static str, Target),
+    ReadOnly(&'static str, SettingTarget),
     #[error("{0} ({1}) needs root: run it with sudo")]
-    NeedsRoot(&'static str, Target),
+    NeedsRoot(&'static str, SettingTarget),
 }
 
-impl Factor {
+impl TrialFactor {
     /// With this value, else with the first of the list that is not the current one.
     ///
     /// # Errors
     /// If the machine does not have it, or no other value.
     pub fn new(
-        machine: &Machine,
+        machine: &TrialMachine,
         knob: &'static Knob,
         value: Option<&str>,
     ) -> Result<Self, NoFactor> {
@@ -81,7 +81,7 @@ impl Factor {
     /// If a part of it may not be changed.
     pub fn check_writable(&self) -> Result<(), NoFactor> {
         let refused = self.changes.iter().find(|change| !change.target.is_writable());
-        let Some(Change { target, .. }) = refused else { return Ok(()) };
+        let Some(SettingChange { target, .. }) = refused else { return Ok(()) };
         Err(match rustix::process::geteuid().is_root() {
             true => NoFactor::ReadOnly(self.knob.name, target.clone()),
             false => NoFactor::NeedsRoot(self.knob.name, target.clone()),
@@ -90,8 +90,8 @@ impl Factor {
 
     /// `bbr → cubic`; of several places those of the first one of each kind.
     pub fn change(&self) -> String {
-        let [from, to] =
-            [|it: &Change| it.from.clone(), |it: &Change| it.to.clone()].map(|value| {
+        let [from, to] = [|it: &SettingChange| it.from.clone(), |it: &SettingChange| it.to.clone()]
+            .map(|value| {
                 let mut values: Vec<String> = Vec::new();
                 for one in self.changes.iter().map(value) {
                     if !values.contains(&one) {
@@ -112,7 +112,7 @@ impl Factor {
 }
 
 /// The places that have another value and take this one.
-fn changes(machine: &Machine, knob: &Knob, level: &[String]) -> Vec<Change> {
+fn changes(machine: &TrialMachine, knob: &Knob, level: &[String]) -> Vec<SettingChange> {
     let mut changes = Vec::new();
     for (setting, to) in knob.settings.iter().zip(level) {
         for target in machine.targets(setting) {
@@ -120,21 +120,21 @@ fn changes(machine: &Machine, knob: &Knob, level: &[String]) -> Vec<Change> {
                 && from != *to
                 && target.takes(to)
             {
-                changes.push(Change { target, from, to: to.clone() });
+                changes.push(SettingChange { target, from, to: to.clone() });
             }
         }
     }
     changes
 }
 
-fn permanent(change: &Change) -> String {
-    let Change { target, to, .. } = change;
+fn permanent(change: &SettingChange) -> String {
+    let SettingChange { target, to, .. } = change;
     let path = match target {
-        Target::Atime(mount) => {
+        SettingTarget::Atime(mount) => {
             let mount = mount.display();
             return format!("add `{to}` to the options of {mount} in /etc/fstab");
         }
-        Target::File(path) => path.display().to_string(),
+        SettingTarget::File(path) => path.display().to_string(),
     };
     match path.split_once("/proc/sys/") {
         Some((_, key)) => {
@@ -149,7 +149,7 @@ fn permanent(change: &Change) -> String {
     }
 }
 
-impl fmt::Display for Factor {
+impl fmt::Display for TrialFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.knob.name, self.change())
     }

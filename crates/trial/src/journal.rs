@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::target::{Machine, Target};
+use crate::target::{SettingTarget, TrialMachine};
 
 const JOURNAL: &str = "try.json";
 const LOCK: &str = "try.lock";
@@ -26,18 +26,18 @@ pub fn state_folder(own: Option<PathBuf>) -> Option<PathBuf> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Content {
+struct JournalContent {
     /// Settings do not outlast a boot: after one there is nothing to restore.
     boot: String,
     /// Old values, in the order of the changes.
-    before: Vec<(Target, String)>,
+    before: Vec<(SettingTarget, String)>,
 }
 
 /// The journal of this process, which has the lock.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
-    content: Content,
+    content: JournalContent,
     _lock: File,
 }
 
@@ -58,16 +58,16 @@ impl Journal {
         let folder = private::create(state).map_err(failed)?;
         let lock = lock(&folder)?.ok_or_else(|| JournalError::Busy(holder(&folder)))?;
         let path = folder.join(JOURNAL);
-        let content = Content { boot: boot(), before: Vec::new() };
+        let content = JournalContent { boot: boot(), before: Vec::new() };
         Ok(Self { path, content, _lock: lock })
     }
 
-    pub(crate) fn has(&self, target: &Target) -> bool {
+    pub(crate) fn has(&self, target: &SettingTarget) -> bool {
         self.content.before.iter().any(|(known, _)| known == target)
     }
 
     /// Notes an old value. On disk when it returns.
-    pub(crate) fn note(&mut self, target: &Target, before: &str) -> io::Result<()> {
+    pub(crate) fn note(&mut self, target: &SettingTarget, before: &str) -> io::Result<()> {
         self.content.before.push((target.clone(), before.to_owned()));
         let written = self.write();
         if written.is_err() {
@@ -113,7 +113,7 @@ impl Journal {
     }
 }
 
-fn restore_one(target: &Target, before: &str) -> io::Result<()> {
+fn restore_one(target: &SettingTarget, before: &str) -> io::Result<()> {
     // The device may have gone.
     let Ok(now) = target.read() else { return Ok(()) };
     if now == before {
@@ -162,7 +162,7 @@ pub enum Recovery {
 }
 
 /// Restores what a killed process left changed.
-pub fn recover(machine: &Machine, state: &Path) -> Recovery {
+pub fn recover(machine: &TrialMachine, state: &Path) -> Recovery {
     if !state.join(JOURNAL).exists() {
         return match private::folder(state).ok().map(|folder| (lock(&folder), holder(&folder))) {
             Some((Ok(None), pid)) => Recovery::Busy(pid),
@@ -175,7 +175,7 @@ pub fn recover(machine: &Machine, state: &Path) -> Recovery {
     }
 }
 
-fn recovered(machine: &Machine, state: &Path) -> Result<Recovery, JournalError> {
+fn recovered(machine: &TrialMachine, state: &Path) -> Result<Recovery, JournalError> {
     let failed = |error: io::Error| JournalError::Failed(state.to_owned(), error);
     let mut journal = match Journal::open(state) {
         Err(JournalError::Busy(pid)) => return Ok(Recovery::Busy(pid)),
@@ -186,15 +186,15 @@ fn recovered(machine: &Machine, state: &Path) -> Result<Recovery, JournalError> 
         return Ok(Recovery::Nothing);
     }
     let text = private::read(&journal.path).map_err(failed)?;
-    let content: Content = serde_json::from_slice(&text).map_err(|it| failed(it.into()))?;
+    let content: JournalContent = serde_json::from_slice(&text).map_err(|it| failed(it.into()))?;
     if content.boot != journal.content.boot {
         fs::remove_file(&journal.path).map_err(failed)?;
         return Ok(Recovery::Nothing);
     }
     // It is obeyed with the rights of root.
-    let is_foreign = |(target, before): &&(Target, String)| {
+    let is_foreign = |(target, before): &&(SettingTarget, String)| {
         let is_listed = machine.lists(target) || target.read().is_err();
-        !is_listed || !Target::is_plausible(before)
+        !is_listed || !SettingTarget::is_plausible(before)
     };
     if let Some((target, _)) = content.before.iter().find(is_foreign) {
         let text = format!("{target} is no setting that is tried: remove the journal");

@@ -5,7 +5,7 @@
 pub struct Knob {
     pub name: &'static str,
     /// What is set together: the first values of all, or the second ones, …
-    pub settings: &'static [Setting],
+    pub settings: &'static [KnobSetting],
     pub shown_by: ShownBy,
     /// The rule of the doctor whose remedy it is.
     pub rule: Option<&'static str>,
@@ -14,7 +14,7 @@ pub struct Knob {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct KnobSetting {
     /// A pattern of files below the root, or [`ATIME`].
     pub path: &'static str,
     /// The best-known one first. [`ALL_CPUS`] and [`LAST_CPU`] stand for those of this machine.
@@ -52,7 +52,7 @@ const WAKING: &str = "os.wake.cross_cpu{via=futex}";
 
 const fn knob(
     name: &'static str,
-    settings: &'static [Setting],
+    settings: &'static [KnobSetting],
     shown_by: ShownBy,
     rule: Option<&'static str>,
 ) -> Knob {
@@ -64,7 +64,7 @@ const fn with(knob: Knob, interacts: &'static str) -> Knob {
 }
 
 macro_rules! settings {
-    ($($path:literal = $values:expr),+) => { &[$(Setting { path: $path, values: $values }),+] };
+    ($($path:literal = $values:expr),+) => { &[$(KnobSetting { path: $path, values: $values }),+] };
 }
 
 pub const KNOBS: &[Knob] = &[

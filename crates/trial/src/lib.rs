@@ -21,11 +21,11 @@ mod turns;
 mod workload;
 
 pub use changes::{ChangeError, Changes};
-pub use factor::Factor;
+pub use factor::TrialFactor;
 pub use journal::{Recovery, recover, state_folder};
-pub use outcome::{Outcome, Pass, outcomes};
+pub use outcome::{TrialOutcome, TrialPass, outcomes};
 pub use procedure::{TrialCut, TrialRun};
 pub use request::{Trial, TrialRequest, TrialSubject};
-pub use target::Machine;
-pub use turns::{TrialPlan, Turns};
-pub use workload::{Figure, Workload, WorkloadError};
+pub use target::TrialMachine;
+pub use turns::{TrialPlan, TrialTurns};
+pub use workload::{TrialFigure, TrialWorkload, WorkloadError};

@@ -4,30 +4,30 @@ use fathom_analysis::effects::{Contrast, effect, interaction};
 use fathom_analysis::statistics::median;
 
 use crate::request::Trial;
-use crate::workload::Figure;
+use crate::workload::TrialFigure;
 
 /// The figures of each combination in one pass; `None` where there is no number.
-pub type Pass = Vec<Option<Vec<Figure>>>;
+pub type TrialPass = Vec<Option<Vec<TrialFigure>>>;
 
 /// What a trial says of one figure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct TrialOutcome {
     /// The factor; `None`: how much the effect of the first one differs with the second one.
     pub factor: Option<usize>,
     /// Without its value.
-    pub figure: Figure,
+    pub figure: TrialFigure,
     /// One of each pass.
     pub ratios: Vec<f64>,
     /// Medians with the old and the new value, all else as it was.
     pub values: Option<[f64; 2]>,
 }
 
-pub fn outcomes(trial: &Trial, passes: &[Pass]) -> Vec<Outcome> {
+pub fn outcomes(trial: &Trial, passes: &[TrialPass]) -> Vec<TrialOutcome> {
     let cells = trial.cells();
-    let mut figures: Vec<Figure> = Vec::new();
+    let mut figures: Vec<TrialFigure> = Vec::new();
     for figure in passes.iter().flatten().flatten().flatten() {
         if !figures.iter().any(|known| is_same(known, figure)) {
-            figures.push(Figure { value: f64::NAN, ..figure.clone() });
+            figures.push(TrialFigure { value: f64::NAN, ..figure.clone() });
         }
     }
     let mut contrasts: Vec<(Option<usize>, Contrast)> = (0..trial.factors.len())
@@ -39,7 +39,7 @@ pub fn outcomes(trial: &Trial, passes: &[Pass]) -> Vec<Outcome> {
     }
     let mut all = Vec::new();
     for figure in figures {
-        let value = |of_cell: &Option<Vec<Figure>>| {
+        let value = |of_cell: &Option<Vec<TrialFigure>>| {
             let of_figure = of_cell.as_ref()?.iter().find(|one| is_same(one, &figure))?;
             Some(of_figure.value).filter(|value| value.is_finite())
         };
@@ -58,13 +58,13 @@ pub fn outcomes(trial: &Trial, passes: &[Pass]) -> Vec<Outcome> {
             let ratios: Vec<f64> = values.iter().filter_map(|pass| contrast.ratio(pass)).collect();
             if !ratios.is_empty() {
                 let values = with.map(|(old, new)| [old, new]);
-                all.push(Outcome { factor: *factor, figure: figure.clone(), ratios, values });
+                all.push(TrialOutcome { factor: *factor, figure: figure.clone(), ratios, values });
             }
         }
     }
     all
 }
 
-fn is_same(one: &Figure, other: &Figure) -> bool {
+fn is_same(one: &TrialFigure, other: &TrialFigure) -> bool {
     one.of == other.of && one.params == other.params
 }

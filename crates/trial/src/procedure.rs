@@ -13,12 +13,12 @@ use fathom_record::trial::{
 use fathom_record::{Counters, Fact, NotSelected, ParamValue, Sample, Unit};
 
 use crate::changes::{ChangeError, Changes};
-use crate::factor::Factor;
+use crate::factor::TrialFactor;
 use crate::journal::Recovery;
-use crate::outcome::{Outcome, Pass, outcomes};
+use crate::outcome::{TrialOutcome, TrialPass, outcomes};
 use crate::request::{Trial, TrialRequest};
-use crate::turns::{PASSES_MIN, TrialPlan, Turns};
-use crate::workload::{ChildWorkload, Workload, WorkloadError};
+use crate::turns::{PASSES_MIN, TrialPlan, TrialTurns};
+use crate::workload::{ChildWorkload, TrialWorkload, WorkloadError};
 
 /// A wide interval is in what is said of a ratio: undecided.
 const NOISE_LIMIT: f64 = 1.0;
@@ -31,7 +31,7 @@ pub enum TrialCut {
     #[error("stopped")]
     Stopped,
     #[error(transparent)]
-    Change(#[from] ChangeError),
+    SettingChange(#[from] ChangeError),
     #[error("{0}")]
     Failed(String),
 }
@@ -39,11 +39,11 @@ pub enum TrialCut {
 /// The passes of one trial.
 pub struct TrialRun<'t> {
     pub trial: &'t Trial,
-    pub workload: &'t mut dyn Workload,
+    pub workload: &'t mut dyn TrialWorkload,
     pub changes: &'t mut Changes,
     pub stop: &'t AtomicBool,
     /// Those that were completed.
-    pub passes: Vec<Pass>,
+    pub passes: Vec<TrialPass>,
 }
 
 impl TrialRun<'_> {
@@ -54,7 +54,7 @@ impl TrialRun<'_> {
     /// If it is stopped, a setting cannot be changed or restored, or no number can be had.
     pub fn make(
         &mut self,
-        turns: &mut Turns,
+        turns: &mut TrialTurns,
         count: usize,
         progress: &mut dyn FnMut(),
     ) -> Result<(), TrialCut> {
@@ -65,7 +65,7 @@ impl TrialRun<'_> {
 
     fn pass(&mut self, order: &[usize], progress: &mut dyn FnMut()) -> Result<(), TrialCut> {
         let cells = self.trial.cells();
-        let mut pass: Pass = vec![None; cells.len()];
+        let mut pass: TrialPass = vec![None; cells.len()];
         let mut failure = None;
         for cell in order {
             progress();
@@ -124,7 +124,7 @@ impl Procedure for TrialRequest {
         let all = trials.iter().map(of_trial).sum::<usize>() as u64;
         let (mut before, mut shown_ns, mut ending) = (0, 0.0, Ending::Done);
         for (at, trial) in trials.iter().enumerate() {
-            let mut turns = Turns::new(seed.wrapping_add(at as u64), trial.cells().len());
+            let mut turns = TrialTurns::new(seed.wrapping_add(at as u64), trial.cells().len());
             let what = trial.words();
             let mut done = before;
             let mut progress = || {
@@ -147,7 +147,9 @@ impl Procedure for TrialRequest {
             match ended {
                 Ok(()) => {}
                 Err(TrialCut::Stopped) => return Ok(Ending::Stopped),
-                Err(why @ (TrialCut::Change(ChangeError::Refused(..)) | TrialCut::Failed(_))) => {
+                Err(
+                    why @ (TrialCut::SettingChange(ChangeError::Refused(..)) | TrialCut::Failed(_)),
+                ) => {
                     recorder.event(Event::Warning(&format!("{what}: not tried: {why}")));
                     ending = Ending::Faulty;
                 }
@@ -164,8 +166,8 @@ impl TrialRequest {
         &self,
         trials: &[Trial],
         recorder: &mut dyn Recorder,
-    ) -> Result<(Vec<Box<dyn Workload>>, TrialPlan), WorkloadError> {
-        let (mut workloads, mut pass_s) = (Vec::<Box<dyn Workload>>::new(), Vec::new());
+    ) -> Result<(Vec<Box<dyn TrialWorkload>>, TrialPlan), WorkloadError> {
+        let (mut workloads, mut pass_s) = (Vec::<Box<dyn TrialWorkload>>::new(), Vec::new());
         let stop = recorder.stop().flag();
         for (at, trial) in trials.iter().enumerate() {
             let (done, all) = (at as u64, trials.len() as u64);
@@ -205,8 +207,8 @@ fn words(plan: TrialPlan, trials: &[Trial]) -> String {
     )
 }
 
-fn measured(trial: &Trial, outcome: &Outcome) -> Measured {
-    let Outcome { factor, figure, ratios, values } = outcome;
+fn measured(trial: &Trial, outcome: &TrialOutcome) -> Measured {
+    let TrialOutcome { factor, figure, ratios, values } = outcome;
     let factor = factor.map(|at| &trial.factors[at]);
     let name = match factor {
         Some(factor) => factor.knob.name.to_owned(),
@@ -245,12 +247,12 @@ fn measured(trial: &Trial, outcome: &Outcome) -> Measured {
 
 fn facts(
     trial: &Trial,
-    factor: Option<&Factor>,
-    outcome: &Outcome,
+    factor: Option<&TrialFactor>,
+    outcome: &TrialOutcome,
     values: Option<[f64; 2]>,
 ) -> Vec<Fact> {
     let mut facts = vec![
-        Fact::text(CHANGE, factor.map_or_else(|| trial.words(), Factor::change)),
+        Fact::text(CHANGE, factor.map_or_else(|| trial.words(), TrialFactor::change)),
         Fact::text(MEASURED, trial.subject.words()),
     ];
     let unit = outcome.figure.unit;

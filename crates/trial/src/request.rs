@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use fathom_metric::ProcedureError;
 use fathom_record::shell_word;
 
-use crate::factor::Factor;
+use crate::factor::TrialFactor;
 use crate::knob::{self, KNOBS, Knob, ShownBy};
-use crate::target::Machine;
+use crate::target::TrialMachine;
 
 /// All knobs that this machine has.
 pub const ALL: &str = "all";
@@ -32,7 +32,7 @@ impl TrialSubject {
 /// One or two factors that are measured together, at each combination of their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
-    pub factors: Vec<Factor>,
+    pub factors: Vec<TrialFactor>,
     pub subject: TrialSubject,
 }
 
@@ -46,7 +46,7 @@ impl Trial {
     }
 
     pub fn words(&self) -> String {
-        let all: Vec<String> = self.factors.iter().map(Factor::to_string).collect();
+        let all: Vec<String> = self.factors.iter().map(TrialFactor::to_string).collect();
         all.join(" and ")
     }
 }
@@ -60,7 +60,7 @@ pub struct TrialRequest {
     pub subject: Option<TrialSubject>,
     pub time_s: f64,
     pub seed: Option<u64>,
-    pub machine: Machine,
+    pub machine: TrialMachine,
     /// The folder of the journal.
     pub state: PathBuf,
 }
@@ -85,7 +85,7 @@ impl TrialRequest {
             true => KNOBS.iter().map(|knob| knob.name).collect(),
             false => self.names.iter().map(String::as_str).collect(),
         };
-        let mut factors: Vec<Factor> = Vec::new();
+        let mut factors: Vec<TrialFactor> = Vec::new();
         for name in names {
             let (name, value) = name.split_once('=').map_or((name, None), |(a, b)| (a, Some(b)));
             let Some(knob) = knob::find(name) else {
@@ -97,7 +97,7 @@ impl TrialRequest {
                 return Err(ProcedureError::usage(format!("--try {name}: given twice")));
             }
             let factor = self.subject_of(knob).and_then(|_| {
-                let new = Factor::new(&self.machine, knob, value);
+                let new = TrialFactor::new(&self.machine, knob, value);
                 new.map_err(|error| ProcedureError::usage(format!("--try {error}")))
             });
             match factor {
@@ -129,11 +129,11 @@ impl TrialRequest {
     }
 
     /// Those that interact become one trial.
-    fn together(&self, mut factors: Vec<Factor>) -> Result<Vec<Trial>, ProcedureError> {
+    fn together(&self, mut factors: Vec<TrialFactor>) -> Result<Vec<Trial>, ProcedureError> {
         let mut trials = Vec::new();
         while !factors.is_empty() {
             let first = factors.remove(0);
-            let interacts = |other: &Factor| {
+            let interacts = |other: &TrialFactor| {
                 first.knob.interacts == Some(other.knob.name)
                     || other.knob.interacts == Some(first.knob.name)
             };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::knob::{ALL_CPUS, ATIME, KNOBS, LAST_CPU, Setting};
+use crate::knob::{ALL_CPUS, ATIME, KNOBS, KnobSetting, LAST_CPU};
 
 /// Longer values are none of the list.
 const VALUE_MAX: usize = 200;
@@ -15,21 +15,21 @@ const ATIMES: [&str; 3] = ["noatime", "relatime", "strictatime"];
 
 /// What stands for /proc and /sys, and the folder whose mount may be changed.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct TrialMachine {
     pub root: PathBuf,
     pub scratch: PathBuf,
 }
 
-impl Machine {
+impl TrialMachine {
     pub fn here() -> Self {
         let scratch = std::env::var_os("FATHOM_FOLDER").map(PathBuf::from);
         Self { root: "/".into(), scratch: scratch.unwrap_or_else(|| "/var/tmp".into()) }
     }
 
     /// The places of a setting that exist here.
-    pub(crate) fn targets(&self, setting: &Setting) -> Vec<Target> {
+    pub(crate) fn targets(&self, setting: &KnobSetting) -> Vec<SettingTarget> {
         if setting.path == ATIME {
-            let mount = mount_of(&self.scratch).map(|(mount, _)| Target::Atime(mount));
+            let mount = mount_of(&self.scratch).map(|(mount, _)| SettingTarget::Atime(mount));
             return Vec::from_iter(mount);
         }
         let root = glob::Pattern::escape(&self.root.to_string_lossy());
@@ -37,11 +37,11 @@ impl Machine {
         else {
             return Vec::new();
         };
-        paths.flatten().filter(|path| !is_empty_device(path)).map(Target::File).collect()
+        paths.flatten().filter(|path| !is_empty_device(path)).map(SettingTarget::File).collect()
     }
 
     /// Whether the list has this place.
-    pub(crate) fn lists(&self, target: &Target) -> bool {
+    pub(crate) fn lists(&self, target: &SettingTarget) -> bool {
         KNOBS.iter().flat_map(|knob| knob.settings).any(|it| self.targets(it).contains(target))
     }
 
@@ -73,13 +73,13 @@ fn is_empty_device(path: &Path) -> bool {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Target {
+pub enum SettingTarget {
     File(PathBuf),
     /// The mount on this folder.
     Atime(PathBuf),
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for SettingTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
@@ -88,7 +88,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl Target {
+impl SettingTarget {
     pub(crate) fn read(&self) -> io::Result<String> {
         match self {
             Self::File(path) => fs::read_to_string(path).map(|text| chosen(&text)),
@@ -217,7 +217,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let online = folder.path().join("sys/devices/system/cpu/online");
         fs::create_dir_all(online.parent().unwrap()).unwrap();
-        let machine = Machine { root: folder.path().into(), scratch: folder.path().into() };
+        let machine = TrialMachine { root: folder.path().into(), scratch: folder.path().into() };
         for (list, mask, last) in [
             ("0\n", "1", "0"),
             ("0-1\n", "3", "1"),
@@ -239,12 +239,12 @@ mod tests {
             fs::write(queue.join("read_ahead_kb"), "128\n").unwrap();
             fs::write(queue.with_file_name("size"), size).unwrap();
         }
-        let machine = Machine { root: folder.path().into(), scratch: folder.path().into() };
+        let machine = TrialMachine { root: folder.path().into(), scratch: folder.path().into() };
         let knob = crate::knob::find("read-ahead").unwrap();
         let found = machine.targets(&knob.settings[0]);
-        let vda = Target::File(folder.path().join("sys/block/vda/queue/read_ahead_kb"));
+        let vda = SettingTarget::File(folder.path().join("sys/block/vda/queue/read_ahead_kb"));
         assert_eq!(found, std::slice::from_ref(&vda));
-        let etc = Target::File(folder.path().join("etc/passwd"));
+        let etc = SettingTarget::File(folder.path().join("etc/passwd"));
         assert!(machine.lists(&vda) && !machine.lists(&etc));
     }
 }

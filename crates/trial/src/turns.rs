@@ -1,7 +1,8 @@
 //! The order of the measurements, and how many there are.
 
+use fathom_analysis::statistics::shuffled;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::rand_core::SeedableRng as _;
 
 /// A pass has each combination of values once. Of fewer passes a difference only looks like one.
 pub const PASSES_MIN: usize = 8;
@@ -9,13 +10,13 @@ const PASSES_MAX: usize = 40;
 
 /// Passes in pairs: the second one has the order of the first reversed (A B B A), so that what
 /// drifts slows both sides alike.
-pub struct Turns {
+pub struct TrialTurns {
     random: Xoshiro256PlusPlus,
     cells: usize,
     next: Option<Vec<usize>>,
 }
 
-impl Turns {
+impl TrialTurns {
     pub fn new(seed: u64, cells: usize) -> Self {
         Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), cells, next: None }
     }
@@ -25,10 +26,7 @@ impl Turns {
         if let Some(reversed) = self.next.take() {
             return reversed;
         }
-        let mut order: Vec<usize> = (0..self.cells).collect();
-        for at in (1..self.cells).rev() {
-            order.swap(at, (self.random.next_u64() % (at as u64 + 1)) as usize);
-        }
+        let order = shuffled(self.cells, &mut self.random);
         self.next = Some(order.iter().rev().copied().collect());
         order
     }
@@ -62,7 +60,7 @@ mod tests {
 
     #[test]
     fn passes_are_mirrored_and_both_orders_begin() {
-        let mut turns = Turns::new(7, 2);
+        let mut turns = TrialTurns::new(7, 2);
         let mut first = [0; 2];
         for _ in 0..100 {
             let (one, mut other) = (turns.pass(), turns.pass());
@@ -71,9 +69,10 @@ mod tests {
             assert_eq!(one, other, "A B B A or B A A B");
         }
         assert!(first.iter().all(|count| *count > 30), "{first:?}");
-        let order = |seed| (0..20).flat_map(|_| Turns::new(seed, 4).pass()).collect::<Vec<_>>();
+        let order =
+            |seed| (0..20).flat_map(|_| TrialTurns::new(seed, 4).pass()).collect::<Vec<_>>();
         assert_eq!(order(7), order(7));
-        let mut cells = Turns::new(8, 4).pass();
+        let mut cells = TrialTurns::new(8, 4).pass();
         cells.sort_unstable();
         assert_eq!(cells, [0, 1, 2, 3]);
     }

@@ -28,7 +28,7 @@ const COMMAND: &str = "command";
 
 /// A measured number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
+pub struct TrialFigure {
     /// The metric with its parameters, or `command`.
     pub of: String,
     pub params: Params,
@@ -48,10 +48,10 @@ pub enum WorkloadError {
 }
 
 /// What is measured at each combination of values.
-pub trait Workload {
+pub trait TrialWorkload {
     /// # Errors
     /// If it has no number, or `stop` was set.
-    fn measure(&mut self, stop: &AtomicBool) -> Result<Vec<Figure>, WorkloadError>;
+    fn measure(&mut self, stop: &AtomicBool) -> Result<Vec<TrialFigure>, WorkloadError>;
 }
 
 /// This program as a child.
@@ -67,7 +67,7 @@ impl ChildWorkload {
 
     /// As many runs of a command as take half a second, after one with these figures; how much
     /// longer a measurement takes.
-    pub(crate) fn repeat(&mut self, figures: &[Figure]) -> f64 {
+    pub(crate) fn repeat(&mut self, figures: &[TrialFigure]) -> f64 {
         let time = figures.iter().find(|one| one.of == COMMAND);
         let ns = time.map_or(RUNS_NS, |one| one.value.max(1.0));
         self.runs = (RUNS_NS / ns).clamp(1.0, RUNS_MAX) as u64;
@@ -96,8 +96,8 @@ impl ChildWorkload {
     }
 }
 
-impl Workload for ChildWorkload {
-    fn measure(&mut self, stop: &AtomicBool) -> Result<Vec<Figure>, WorkloadError> {
+impl TrialWorkload for ChildWorkload {
+    fn measure(&mut self, stop: &AtomicBool) -> Result<Vec<TrialFigure>, WorkloadError> {
         let failed = |error: std::io::Error| WorkloadError::Failed(error.to_string());
         let program = this_program().map_err(failed)?;
         let errors = ErrorFile::new().map_err(failed)?;
@@ -117,7 +117,7 @@ impl Workload for ChildWorkload {
             Err(error) => return Err(failed(error)),
         };
         let document = text.lines().rev().find_map(|it| serde_json::from_str::<Document>(it).ok());
-        let figures: Vec<Figure> =
+        let figures: Vec<TrialFigure> =
             document.iter().flat_map(|it| &it.records).flat_map(|it| self.figures(it)).collect();
         if figures.iter().all(|figure| figure.is_beside) {
             // Ctrl-C may have ended the child, too.
@@ -134,11 +134,11 @@ impl Workload for ChildWorkload {
 }
 
 impl ChildWorkload {
-    fn figures(&self, record: &Record) -> Vec<Figure> {
+    fn figures(&self, record: &Record) -> Vec<TrialFigure> {
         let Some(summary) = record.shown_summary().filter(|_| record.verdict.shows_number()) else {
             return Vec::new();
         };
-        let figure = |of: &str, is_beside| Figure {
+        let figure = |of: &str, is_beside| TrialFigure {
             of: of.to_owned(),
             params: record.params.clone(),
             unit: record.unit,
@@ -157,7 +157,7 @@ impl ChildWorkload {
                 });
                 let beside = memory.map(|(value, unit)| {
                     let of = "command.memory".to_owned();
-                    Figure { of, unit, value, is_beside: true, ..time.clone() }
+                    TrialFigure { of, unit, value, is_beside: true, ..time.clone() }
                 });
                 std::iter::once(time).chain(beside).collect()
             }

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fathom_analysis::statistics::median_interval;
 use fathom_record::{Better, Params, Unit};
 use fathom_trial::{
-    Changes, Factor, Figure, Machine, Outcome, Recovery, Trial, TrialCut, TrialRequest, TrialRun,
-    TrialSubject, Turns, Workload, WorkloadError, outcomes, recover,
+    Changes, Recovery, Trial, TrialCut, TrialFactor, TrialFigure, TrialMachine, TrialOutcome,
+    TrialRequest, TrialRun, TrialSubject, TrialTurns, TrialWorkload, WorkloadError, outcomes,
+    recover,
 };
 
 const CONGESTION: &str = "proc/sys/net/ipv4/tcp_congestion_control";
@@ -24,11 +25,11 @@ const BEFORE: [(&str, &str); 4] =
 /// The child of a test: the folder.
 const CHILD: &str = "FATHOM_TRIAL_CHILD";
 
-struct Scripted {
+struct ScriptedWorkload {
     folder: tempfile::TempDir,
 }
 
-impl Scripted {
+impl ScriptedWorkload {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (path, value) in BEFORE {
@@ -59,8 +60,8 @@ impl Scripted {
     }
 }
 
-fn machine(root: &Path) -> Machine {
-    Machine { root: root.to_owned(), scratch: root.to_owned() }
+fn machine(root: &Path) -> TrialMachine {
+    TrialMachine { root: root.to_owned(), scratch: root.to_owned() }
 }
 
 fn trials(root: &Path, names: &[&str]) -> Vec<Trial> {
@@ -77,14 +78,14 @@ fn trials(root: &Path, names: &[&str]) -> Vec<Trial> {
 }
 
 /// Takes as long as the settings say, with noise of ± 3 % and a drift.
-struct Script<'s> {
+struct TrialScript<'s> {
     root: PathBuf,
     random: u64,
     seen: Vec<String>,
     each: Box<dyn FnMut(usize) -> Result<(), WorkloadError> + 's>,
 }
 
-impl<'s> Script<'s> {
+impl<'s> TrialScript<'s> {
     fn new(root: &Path, seed: u64) -> Self {
         let (random, seen) = (seed.wrapping_mul(2).wrapping_add(1), Vec::new());
         Self { root: root.to_owned(), random, seen, each: Box::new(|_| Ok(())) }
@@ -97,8 +98,8 @@ impl<'s> Script<'s> {
     }
 }
 
-impl Workload for Script<'_> {
-    fn measure(&mut self, _: &AtomicBool) -> Result<Vec<Figure>, WorkloadError> {
+impl TrialWorkload for TrialScript<'_> {
+    fn measure(&mut self, _: &AtomicBool) -> Result<Vec<TrialFigure>, WorkloadError> {
         let read = |path| fs::read_to_string(self.root.join(path)).unwrap();
         let [congestion, thp, defrag] = [CONGESTION, THP, DEFRAG].map(read);
         self.seen.push(congestion.clone());
@@ -111,18 +112,18 @@ impl Workload for Script<'_> {
         value *= if thp == "always" && defrag == "defer+madvise" { 0.5 } else { 1.0 };
         let (of, params) = ("command".to_owned(), Params::default());
         let (unit, better) = (Unit::Nanoseconds, Better::Lower);
-        Ok(vec![Figure { of, params, unit, better, value, is_beside: false }])
+        Ok(vec![TrialFigure { of, params, unit, better, value, is_beside: false }])
     }
 }
 
 fn make(
     trial: &Trial,
-    script: &mut Script<'_>,
+    script: &mut TrialScript<'_>,
     changes: &mut Changes,
     (seed, count): (u64, usize),
     stop: &AtomicBool,
-) -> (Result<(), TrialCut>, Vec<Outcome>) {
-    let mut turns = Turns::new(seed, trial.cells().len());
+) -> (Result<(), TrialCut>, Vec<TrialOutcome>) {
+    let mut turns = TrialTurns::new(seed, trial.cells().len());
     let mut run = TrialRun { trial, workload: script, changes, stop, passes: Vec::new() };
     let ended = run.make(&mut turns, count, &mut || {});
     let outcomes = outcomes(trial, &run.passes);
@@ -131,10 +132,10 @@ fn make(
 
 #[test]
 fn known_effect_is_found_and_all_is_restored() {
-    let scripted = Scripted::new();
+    let scripted = ScriptedWorkload::new();
     let trial = &trials(&scripted.root(), &["congestion"])[0];
     assert_eq!(trial.words(), "congestion bbr → cubic");
-    let mut script = Script::new(&scripted.root(), 1);
+    let mut script = TrialScript::new(&scripted.root(), 1);
     let stop = AtomicBool::new(false);
     let (ended, found) = make(trial, &mut script, &mut scripted.changes(), (1, 8), &stop);
     ended.unwrap();
@@ -153,12 +154,12 @@ fn known_effect_is_found_and_all_is_restored() {
 
 #[test]
 fn settings_that_interact_are_one_trial() {
-    let scripted = Scripted::new();
+    let scripted = ScriptedWorkload::new();
     let trials = trials(&scripted.root(), &["thp", "congestion", "thp-defrag"]);
     let names: Vec<String> = trials.iter().map(Trial::words).collect();
     let pair = "thp madvise → always and thp-defrag madvise → defer+madvise";
     assert_eq!(names, [pair, "congestion bbr → cubic"]);
-    let mut script = Script::new(&scripted.root(), 3);
+    let mut script = TrialScript::new(&scripted.root(), 3);
     let stop = AtomicBool::new(false);
     let (ended, found) = make(&trials[0], &mut script, &mut scripted.changes(), (3, 8), &stop);
     ended.unwrap();
@@ -175,9 +176,9 @@ fn placebo_is_not_called_paying() {
     let stop = AtomicBool::new(false);
     let mut called = 0;
     for seed in 0..200 {
-        let scripted = Scripted::new();
+        let scripted = ScriptedWorkload::new();
         let trial = &trials(&scripted.root(), &["swappiness"])[0];
-        let mut script = Script::new(&scripted.root(), seed);
+        let mut script = TrialScript::new(&scripted.root(), seed);
         let (ended, found) = make(trial, &mut script, &mut scripted.changes(), (seed, 8), &stop);
         ended.unwrap();
         let ([low, high], _) = median_interval(&found[0].ratios).unwrap();
@@ -188,7 +189,7 @@ fn placebo_is_not_called_paying() {
 
 #[test]
 fn nothing_is_changed_that_the_journal_lacks() {
-    let scripted = Scripted::new();
+    let scripted = ScriptedWorkload::new();
     let trial = &trials(&scripted.root(), &["congestion"])[0];
     let mut changes = scripted.changes();
     let journal = scripted.state().join("try.json");
@@ -213,10 +214,10 @@ fn nothing_is_changed_that_the_journal_lacks() {
 
 #[test]
 fn settings_are_restored_after_a_stop_a_failure_and_a_panic() {
-    let scripted = Scripted::new();
+    let scripted = ScriptedWorkload::new();
     let trial = &trials(&scripted.root(), &["congestion"])[0];
     let stop = AtomicBool::new(false);
-    let mut script = Script::new(&scripted.root(), 1);
+    let mut script = TrialScript::new(&scripted.root(), 1);
     script.each = Box::new(|at| {
         stop.store(at == 7, Ordering::Relaxed);
         Ok(())
@@ -244,10 +245,10 @@ fn settings_are_restored_after_a_stop_a_failure_and_a_panic() {
 
 #[test]
 fn setting_that_another_program_changes_ends_the_trial() {
-    let scripted = Scripted::new();
+    let scripted = ScriptedWorkload::new();
     let trial = &trials(&scripted.root(), &["congestion"])[0];
     let file = scripted.root().join(CONGESTION);
-    let mut script = Script::new(&scripted.root(), 1);
+    let mut script = TrialScript::new(&scripted.root(), 1);
     script.each = Box::new(|at| {
         if at == 3 {
             fs::write(&file, "reno").unwrap();
@@ -263,7 +264,7 @@ fn setting_that_another_program_changes_ends_the_trial() {
 
 #[test]
 fn second_process_is_refused() {
-    let scripted = Scripted::new();
+    let scripted = ScriptedWorkload::new();
     let _changes = scripted.changes();
     let machine = machine(&scripted.root());
     let refused = Changes::begin(&machine, &scripted.state()).unwrap_err().to_string();
@@ -274,7 +275,7 @@ fn second_process_is_refused() {
 
 #[test]
 fn journal_restores_what_the_list_has_and_nothing_else() {
-    let scripted = Scripted::new();
+    let scripted = ScriptedWorkload::new();
     drop(scripted.changes());
     let machine = machine(&scripted.root());
     let victim = scripted.root().join("etc");
@@ -305,7 +306,7 @@ fn child_tries_until_it_is_killed() {
     let root = folder.join("root");
     let mut changes = Changes::begin(&machine(&root), &folder.join("state")).unwrap().0;
     let all = trials(&root, &["congestion", "thp", "thp-defrag", "swappiness"]);
-    let mut script = Script::new(&root, 1);
+    let mut script = TrialScript::new(&root, 1);
     let stop = AtomicBool::new(false);
     for trial in all.iter().cycle() {
         make(trial, &mut script, &mut changes, (1, 8), &stop).0.unwrap();
@@ -324,7 +325,7 @@ fn killed_child(folder: &Path) -> Child {
 fn killed_process_is_undone_by_the_next_one() {
     let mut left = 0;
     for round in 0..30 {
-        let scripted = Scripted::new();
+        let scripted = ScriptedWorkload::new();
         let journal = scripted.state().join("try.json");
         let mut child = killed_child(scripted.folder.path());
         // Killed at another point each time: after so many looks at a journal that exists.
@@ -352,10 +353,10 @@ fn killed_process_is_undone_by_the_next_one() {
 
 #[test]
 fn what_cannot_be_tried_is_said() {
-    let scripted = Scripted::new();
+    let scripted = ScriptedWorkload::new();
     let new = |name: &str, value| {
         let knob = fathom_trial::knob::find(name).unwrap();
-        Factor::new(&machine(&scripted.root()), knob, value)
+        TrialFactor::new(&machine(&scripted.root()), knob, value)
     };
     let why = |name, value| new(name, value).unwrap_err().to_string();
     assert_eq!(why("governor", None), "governor: this machine does not have it");

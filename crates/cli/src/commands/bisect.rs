@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 use fathom_analysis::bisect::{
-    BisectEnds, BisectTest, Bisection, CommitAnswer, LEVEL, commit_answer, ends,
+    BisectEnds, BisectTest, CommitAnswer, CommitBisection, LEVEL, commit_answer, ends,
 };
 use fathom_measure::process::exit_text;
 use fathom_record::command::RATIO_METRIC;
@@ -26,13 +26,13 @@ const PAIRS: usize = 30;
 const LISTED: usize = 10;
 
 /// The loss of a commit to the good one.
-struct Loss {
+struct CommitLoss {
     value: f64,
     interval: [f64; 2],
     pairs: usize,
 }
 
-impl Loss {
+impl CommitLoss {
     fn text(&self) -> String {
         let sign = |value: f64| format!("{}{}", if value < 0.0 { "-" } else { "+" }, size(value));
         let [low, high] = self.interval.map(sign);
@@ -78,7 +78,7 @@ fn bisected(
         test.pairs
     );
     terminal::warn(&note);
-    let mut all = Bisection::new(commits.len());
+    let mut all = CommitBisection::new(commits.len());
     while let Some(at) = all.next_commit() {
         let (answer, why) = tests.answer(&commits[at], test)?;
         all.take(at, answer);
@@ -91,7 +91,7 @@ fn bisected(
 }
 
 /// The answer, what it rests on, and the next step.
-fn found(all: &Bisection, commits: &[Commit], loss: &Loss) -> String {
+fn found(all: &CommitBisection, commits: &[Commit], loss: &CommitLoss) -> String {
     let set = all.suspects();
     let share: f64 = set.iter().map(|at| all.share(*at)).sum();
     let named = match set.as_slice() {
@@ -130,7 +130,10 @@ struct BisectTests<'t, 'i> {
 
 impl BisectTests<'_, '_> {
     /// How tests are made, with the loss of the bad commit; its loss alone if that shows nothing.
-    fn of_ends(&mut self, bad: &Commit) -> anyhow::Result<Result<(BisectTest, Loss), Loss>> {
+    fn of_ends(
+        &mut self,
+        bad: &Commit,
+    ) -> anyhow::Result<Result<(BisectTest, CommitLoss), CommitLoss>> {
         let most = self.arguments.runs as usize;
         let mut pairs = PAIRS.min(most);
         loop {
@@ -158,7 +161,11 @@ impl BisectTests<'_, '_> {
     }
 
     /// The loss of a commit, in turn with the good one; or why it has none.
-    fn loss(&mut self, commit: &Commit, pairs: usize) -> anyhow::Result<Result<Loss, String>> {
+    fn loss(
+        &mut self,
+        commit: &Commit,
+        pairs: usize,
+    ) -> anyhow::Result<Result<CommitLoss, String>> {
         let build = self.arguments.build.as_deref();
         let base = self.checkout.built(self.good, build)?.map_err(|why| {
             anyhow::anyhow!("bisect: {} cannot be built: {why}", self.good.short())
@@ -197,9 +204,9 @@ impl BisectTests<'_, '_> {
     }
 }
 
-fn loss_of(records: &[Record]) -> Option<Loss> {
+fn loss_of(records: &[Record]) -> Option<CommitLoss> {
     let ratio = records.iter().find(|record| record.metric.as_str() == RATIO_METRIC)?;
     let summary = ratio.shown_summary()?;
     let interval = summary.limits()?.map(|end| end - 1.0);
-    Some(Loss { value: summary.median - 1.0, interval, pairs: summary.process_medians.len() })
+    Some(CommitLoss { value: summary.median - 1.0, interval, pairs: summary.process_medians.len() })
 }

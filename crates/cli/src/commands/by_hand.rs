@@ -13,7 +13,7 @@ use fathom_measure::clock::{self, CalibrationWatch};
 use fathom_measure::host;
 use fathom_metric::{Ending, Event, ProcedureError};
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, Host, Record};
+use fathom_record::{Document, Host, Record, is_own};
 use fathom_report::by_hand;
 use fathom_store::{CaseSearch, Store, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -100,13 +100,19 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     printer.status(ending.map_err(command_error)?, &judged)
 }
 
-/// The newest stored number of each case of these metrics on this host, oldest first. If the store
-/// cannot be read, the record has no model and says so.
+/// The newest stored number of each case of these metrics on this host, oldest first; of those of a
+/// command itself the newest record, which may say that there is no number. If the store cannot be
+/// read, the record has no model and says so.
 fn earlier_results(store: &Store, metrics: &[&str], host: &Host) -> Vec<Record> {
-    let search = CaseSearch { numbers: true, ..CaseSearch::on_host(host.identity()) };
-    let cases = store.newest_cases(metrics.iter().copied(), search);
-    let Ok((runs, _)) = cases.and_then(|cases| store.records_of(&cases)) else { return Vec::new() };
-    runs.into_iter().flat_map(|run| run.records).collect()
+    let (own, others): (Vec<&str>, Vec<&str>) = metrics.iter().partition(|it| is_own(it));
+    let newest = |metrics: Vec<&str>, numbers: bool| {
+        let search = CaseSearch { numbers, ..CaseSearch::on_host(host.identity()) };
+        let cases = store.newest_cases(metrics, search);
+        let found = cases.and_then(|cases| store.records_of(&cases));
+        found.map_or_else(|_| Vec::new(), |(runs, _)| runs)
+    };
+    let runs = newest(others, true).into_iter().chain(newest(own, false));
+    runs.flat_map(|run| run.records).collect()
 }
 
 /// What a price takes to measure with all that it needs, and for how many the run is planned at

@@ -6,7 +6,6 @@ use std::process::Output;
 
 use fathom_record::Unit;
 
-use crate::group::skipped;
 use crate::test_env::{
     ProgramTestEnv, assert_contains, assert_message, assert_status, text, unwrapped_stdout,
 };
@@ -135,12 +134,11 @@ fn certificate_has_each_limit_and_warns_gates_below() {
     assert_contains(&shown, &["gated here", " 3.0 %: "]);
     let two = bench(&env, &["--certify", "true", "false"]);
     assert_message(&two, 2, &["--certify: is of one command, here are 2"]);
-    if certificate.shown_summary().is_none() {
-        return skipped("beside other work runs vary too much for a limit: no gate is below it");
-    }
     let gate = ["true", "sleep 0.002", "-n", "y", "-n", "x", "--runs", "9", "--fail-on", "0.1%"];
     let warned = text(&bench(&env, &gate).stderr);
-    assert_contains(&warned, &["--fail-on 0.10 %: a gate cannot tell that here"]);
+    assert_contains(&warned, &["--fail-on 0.10 %: below what is detectable here"]);
     let other = ["true", "sleep 0.002", "-n", "y", "-n", "z", "--runs", "9", "--fail-on", "9%"];
-    assert!(!text(&bench(&env, &other).stderr).contains("cannot tell"), "of 5 % at most");
+    // Beside other work no loss may be detectable.
+    let is_any = certificate.shown_summary().is_some();
+    assert_eq!(!text(&bench(&env, &other).stderr).contains("below what is detect"), is_any);
 }

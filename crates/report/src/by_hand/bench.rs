@@ -74,7 +74,7 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
     text + &remarks(&ranked, width)
 }
 
-/// From which loss on a gate can tell it, and how each limit did.
+/// From which loss on a gate detects it, and how each limit did.
 fn certificate(record: &Record, width: usize) -> String {
     let of = record.params.text("of").unwrap_or_default();
     let text = match record.shown_summary() {

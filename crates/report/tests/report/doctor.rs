@@ -2,7 +2,7 @@
 
 use fathom_record::diagnosis::{Acceptable, ClockState, DIAGNOSIS_SCHEMA_VERSION};
 use fathom_record::{Condition, Diagnosis, Finding, Fix, Severity, Tool};
-use fathom_report::{Tried, doctor};
+use fathom_report::{TriedRemedies, doctor};
 
 use crate::assert_snapshot;
 use crate::fixture::{assert_fits, host, plain};
@@ -80,7 +80,12 @@ pub(crate) fn diagnosis(least: Severity) -> Diagnosis {
 fn diagnosis_at_80_columns() {
     assert_snapshot(
         "diagnosis_at_80_columns.txt",
-        &plain(&doctor(&diagnosis(Severity::Severe), (80, false, true), None, &Tried::default())),
+        &plain(&doctor(
+            &diagnosis(Severity::Severe),
+            (80, false, true),
+            None,
+            &TriedRemedies::default(),
+        )),
     );
 }
 
@@ -88,20 +93,30 @@ fn diagnosis_at_80_columns() {
 fn diagnosis_at_140_columns_with_good_findings() {
     assert_snapshot(
         "diagnosis_at_140_columns_with_good_findings.txt",
-        &plain(&doctor(&diagnosis(Severity::Severe), (140, true, true), None, &Tried::default())),
+        &plain(&doctor(
+            &diagnosis(Severity::Severe),
+            (140, true, true),
+            None,
+            &TriedRemedies::default(),
+        )),
     );
 }
 
 #[test]
 fn conclusion_names_the_worst_findings_and_a_remedy() {
     let first = |least| {
-        let text = plain(&doctor(&diagnosis(least), (200, false, true), None, &Tried::default()));
+        let text =
+            plain(&doctor(&diagnosis(least), (200, false, true), None, &TriedRemedies::default()));
         text.split_once("\n\n").unwrap().0.to_owned()
     };
     let good = "This machine is fit for measurements.\nNext: `fathom run`";
     assert_eq!([Severity::Good, Severity::Note].map(first), [good, good]);
-    let selected =
-        plain(&doctor(&diagnosis(Severity::Good), (200, false, false), None, &Tried::default()));
+    let selected = plain(&doctor(
+        &diagnosis(Severity::Good),
+        (200, false, false),
+        None,
+        &TriedRemedies::default(),
+    ));
     assert!(selected.starts_with("No warning by the selected rules.\nNext: `fathom doctor`\n\n"));
     let warned = first(Severity::Warning);
     assert!(warned.contains("cpu-governor, uptime") && warned.contains("cpupower"), "{warned}");
@@ -120,7 +135,8 @@ fn diagnosis_fits_the_width_without_escape_codes() {
     diagnosis.findings[0].read_at = vec!["/sys/".to_owned() + &"deep/".repeat(60)];
     for width in [0, 60, 80, 110, 140] {
         for all in [false, true] {
-            let text = plain(&doctor(&diagnosis, (width, all, true), None, &Tried::default()));
+            let text =
+                plain(&doctor(&diagnosis, (width, all, true), None, &TriedRemedies::default()));
             assert_fits(&text, width);
         }
     }

@@ -9,9 +9,11 @@ use fathom_probes::REGISTRY;
 use fathom_record::quantity::counted;
 use fathom_record::trial::TRIAL_METRIC;
 use fathom_record::{Diagnosis, Severity, is_own};
-use fathom_report::Tried;
+use fathom_report::TriedRemedies;
 use fathom_store::{CaseSearch, Store};
-use fathom_trial::{Factor, Machine, Recovery, TrialRequest, TrialSubject, knob, state_folder};
+use fathom_trial::{
+    Recovery, TrialFactor, TrialMachine, TrialRequest, TrialSubject, knob, state_folder,
+};
 
 use super::examine;
 use crate::arguments::by_hand::{OutputArguments, ProcedureArguments};
@@ -33,7 +35,7 @@ fn state() -> Option<PathBuf> {
 pub(super) fn recover(arguments: &DoctorArguments) -> anyhow::Result<Status> {
     let is_asked = arguments.undo;
     let Some(state) = state() else { return Ok(Status::Success) };
-    let text = match fathom_trial::recover(&Machine::here(), &state) {
+    let text = match fathom_trial::recover(&TrialMachine::here(), &state) {
         Recovery::Nothing if is_asked => "nothing to restore".to_owned(),
         Recovery::Busy(pid) if is_asked || arguments.tried.is_some() => bail!(
             "another `fathom doctor --try` (pid {pid}) runs, and restores the settings at its end: \
@@ -71,7 +73,7 @@ pub(super) fn try_remedies(
         subject,
         time_s: arguments.time.map_or(TIME_S, |time| time.as_secs_f64()),
         seed: arguments.seed,
-        machine: Machine::here(),
+        machine: TrialMachine::here(),
         state: state().context(NO_FOLDER)?,
     };
     by_hand::by_hand(&ProcedureArguments {
@@ -106,12 +108,12 @@ fn remedies(diagnosis: &Diagnosis) -> anyhow::Result<Vec<String>> {
 
 /// Rules and names of remedies.
 fn tryable(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &'static str)> {
-    let machine = Machine::here();
+    let machine = TrialMachine::here();
     diagnosis.findings.iter().filter_map(move |finding| {
         let knob = knob::for_rule(&finding.id).filter(|_| finding.severity > Severity::Good)?;
         finding.remedy.as_ref()?;
         let is_shown = knob.shown_by != knob::ShownBy::Named;
-        let is_here = is_shown && Factor::new(&machine, knob, None).is_ok();
+        let is_here = is_shown && TrialFactor::new(&machine, knob, None).is_ok();
         is_here.then_some((finding.id.as_str(), knob.name))
     })
 }
@@ -143,7 +145,7 @@ fn subject(words: &[String]) -> Result<Option<TrialSubject>, UsageError> {
 }
 
 /// What is known of remedies of these findings. Without a store that can be read: nothing.
-pub(super) fn tried(arguments: &DoctorArguments, diagnosis: &Diagnosis) -> Tried {
+pub(super) fn tried(arguments: &DoctorArguments, diagnosis: &Diagnosis) -> TriedRemedies {
     let rules = tryable(diagnosis).map(|(rule, _)| rule.to_owned()).collect();
     let runs = || {
         let store = stored_run::open_store(&arguments.store).ok()?;
@@ -154,5 +156,5 @@ pub(super) fn tried(arguments: &DoctorArguments, diagnosis: &Diagnosis) -> Tried
         runs.reverse();
         Some(runs)
     };
-    Tried { rules, runs: runs().unwrap_or_default() }
+    TriedRemedies { rules, runs: runs().unwrap_or_default() }
 }
