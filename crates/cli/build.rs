@@ -1,10 +1,16 @@
-//! The commit of a release build, for `fathom --version`.
+//! The commit of a release build, for `fathom --version`, and the page of `fathom report`,
+//! compressed.
 
-use std::env;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 
 fn main() {
+    pack_page();
     println!("cargo::rerun-if-env-changed=FATHOM_COMMIT");
     println!("cargo::rerun-if-changed=build.rs");
     let built = match env::var("FATHOM_COMMIT") {
@@ -21,6 +27,17 @@ fn main() {
     if !features.split(',').any(|feature| feature == "crt-static") {
         println!("cargo::rustc-link-arg-bins=-no-pie");
     }
+}
+
+fn pack_page() {
+    const PAGE: &str = "../../web/packaged/report.html";
+    println!("cargo::rerun-if-changed={PAGE}");
+    let text = fs::read(PAGE).expect("the page is in the source tree");
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&text).expect("writing to memory");
+    let packed = encoder.finish().expect("writing to memory");
+    let folder = env::var_os("OUT_DIR").expect("cargo sets it");
+    fs::write(Path::new(&folder).join("report.html.deflate"), packed).expect("cargo made it");
 }
 
 /// `rustc 1.88.0 (6b00bc388 2025-06-23), opt-level 3`

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::sync::LazyLock;
 
 use rustix::fs::{Stat, fstat, sendfile};
 use rustix::io::Errno;
@@ -17,8 +18,10 @@ pub(crate) const WINDOW: u64 = 2 << 20;
 /// A check of the page cache is repeated after this time: a slow reader outlives it.
 const CHECKED_NS: u64 = 100_000_000;
 
-/// Sent by the source and by doses.
-static FILLING: [u8; 256 << 10] = [b'.'; 256 << 10];
+/// Sent by the source and by doses. Made at its first use: as a constant it is a quarter of a MiB of
+/// the program.
+static FILLING: LazyLock<Vec<u8>> = LazyLock::new(|| vec![FILLED_WITH; 256 << 10]);
+const FILLED_WITH: u8 = b'.';
 
 /// What every response of a connection needs to know of its request.
 #[derive(Clone, Copy, Debug)]
@@ -170,7 +173,7 @@ pub(crate) fn begin(
             return Ok((response, 0));
         }
         SendBody::Filling(bytes) if bytes <= SMALL => {
-            out.resize(head_bytes + bytes as usize, FILLING[0]);
+            out.resize(head_bytes + bytes as usize, FILLED_WITH);
         }
         SendBody::Filling(bytes) => (response.memory, response.filling) = (out.clone(), bytes),
         SendBody::File(part, _) if exchange.is_head => {

@@ -5,6 +5,7 @@ use std::fs::create_dir_all;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use anyhow::Context as _;
 use fathom_analysis::compare::{self as comparing, Comparison};
@@ -18,6 +19,7 @@ use fathom_report::page::{self, MARK, MARK_WITHIN};
 use fathom_report::paper::{self, Described, PaperForm};
 use fathom_report::tiles;
 use fathom_store::Store;
+use flate2::read::DeflateDecoder;
 
 use super::output_file::{self, Replaceable};
 use super::{compare, counted, group, reference, stored_run};
@@ -25,9 +27,14 @@ use crate::arguments::report::ReportArguments;
 use crate::exit::{Status, usage_error};
 use crate::terminal;
 
-/// The page that `make web` built last, which is in the source tree: a build needs no Node.
-pub(super) const TEMPLATE: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/packaged/report.html"));
+/// The page that `make web` built last, which is in the source tree: a build needs no Node. The
+/// build script compresses it.
+pub(super) static TEMPLATE: LazyLock<String> = LazyLock::new(|| {
+    let packed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/report.html.deflate"));
+    let mut text = String::new();
+    DeflateDecoder::new(packed).read_to_string(&mut text).expect("packed by the build script");
+    text
+});
 /// More runs cannot be distinguished in one chart.
 const RUNS_MAX: usize = 6;
 /// Seed of the bootstrap: the default of `fathom compare`.
@@ -92,7 +99,7 @@ fn write_report(arguments: &ReportArguments) -> anyhow::Result<Status> {
         terminal::warn("the study has no figure for any metric of these runs");
     }
     let data = data(&documents, &origins, store, comparison.as_ref(), study.as_ref());
-    let text = page::page(TEMPLATE, &data);
+    let text = page::page(&TEMPLATE, &data);
     let Some(path) = output else { return super::print_text(&text) };
     output_file::write(&path, &text)?;
     super::print_done(&summary(&arguments.output, text.len(), &documents, origins.len()))
@@ -173,7 +180,7 @@ fn fleet(arguments: &ReportArguments) -> anyhow::Result<(String, String)> {
     };
     let (data, hosts) = fleet_data(name, &runs);
     let hosts = counted(hosts, "host");
-    Ok((page::page(TEMPLATE, &data), format!("{hosts}, {}", counted(runs.len(), "run"))))
+    Ok((page::page(&TEMPLATE, &data), format!("{hosts}, {}", counted(runs.len(), "run"))))
 }
 
 /// The data of the page of many hosts, and how many they are.

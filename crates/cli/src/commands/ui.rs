@@ -33,7 +33,7 @@ pub(super) fn ui(arguments: &UiArguments) -> anyhow::Result<Status> {
     drop(stored_run::open_store(&arguments.store)?);
     let shown = stored_run::place(&arguments.store)?.to_string();
     let (secret, names) = (token.clone(), arguments.name.clone());
-    let page = Box::leak(page::fetching(TEMPLATE).into());
+    let page = Box::leak(page::fetching(&TEMPLATE).into());
     let options = UiOptions { listen, token, names, page, clock: monotonic_raw_ns };
     let ui = Ui::start(options, Arc::new(views::OfStore::new(arguments.store.clone())))?;
     let mut text = format!("Showing {shown}\n");
