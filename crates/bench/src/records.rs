@@ -7,7 +7,7 @@ use fathom_metric::{Measured, OwnMetric, Processes};
 use fathom_record::command::{self as facts, RATIO_METRIC};
 use fathom_record::quantity::quantity;
 use fathom_record::{
-    Better, Cause, Check, Counter, Counters, Disturbance, Fact, NotSelected, Params, Reason,
+    Better, Cause, Check, Cost, Counter, Counters, Disturbance, Fact, NotSelected, Params, Reason,
     Record, Sample, Unit, shell_word,
 };
 
@@ -40,7 +40,12 @@ pub(crate) fn records(
             continue;
         }
         let less_work = stage.less_work(at);
+        let cost = stage.counted[at].as_ref().map(|counted| {
+            let timed: Vec<Timed> = runs.iter().map(StageRun::timed).collect();
+            fathom_cost::cost(counted, &timed, &stage.splits[at], known)
+        });
         let mut facts = facts_of(case, runs, &shell, settings);
+        facts.extend(facts_of_cpu(runs, cost.as_ref()));
         facts.extend(facts_of_output(runs, settings, stage.pipe_ns));
         facts.extend(less_work.iter().map(|text| Fact::text(facts::LESS_WORK, text)));
         let samples = runs.iter().enumerate();
@@ -70,10 +75,7 @@ pub(crate) fn records(
                 .chain(stops(runs))
                 .collect(),
             facts,
-            cost: stage.counted[at].as_ref().map(|counted| {
-                let timed: Vec<Timed> = runs.iter().map(StageRun::timed).collect();
-                fathom_cost::cost(counted, &timed, known)
-            }),
+            cost,
             ..Measured::default()
         });
     }
@@ -170,18 +172,11 @@ fn facts_of(
     let quantity_of = |name: &str, unit, value: &dyn Fn(&StageRun) -> f64| {
         Fact::quantity(name, of_runs(runs, value), unit)
     };
-    // The kernel divides the time of a short run by ticks: all of it is of one kind.
-    let mean = |name: &str, value: &dyn Fn(&StageRun) -> f64| {
-        let sum = runs.iter().map(value).sum::<f64>();
-        Fact::quantity(name, sum / runs.len().max(1) as f64, Unit::Nanoseconds)
-    };
     let count =
         |name: &str, value: &dyn Fn(&StageRun) -> f64| quantity_of(name, Unit::Ratio, value);
     let mut all = vec![
         Fact::text(facts::COMMAND, &case.text),
         Fact::text(facts::SETTINGS, settings_of(case, settings)),
-        mean(facts::USER, &|run| run.usage.user_ns),
-        mean(facts::SYSTEM, &|run| run.usage.system_ns),
         memory(runs),
         count(facts::MINOR_FAULTS, &|run| run.usage.minor_faults as f64),
         count(facts::MAJOR_FAULTS, &|run| run.usage.major_faults as f64),
@@ -217,6 +212,20 @@ fn facts_of(
     all.extend(input.map(|file| Fact::text(facts::INPUT, file.display().to_string())));
     all.extend(settings.cpu.map(|cpu| Fact::text(facts::CPU, cpu.to_string())));
     all
+}
+
+/// User and system time: of the cost, if it is known, so that a run has one of each.
+fn facts_of_cpu(runs: &[StageRun], cost: Option<&Cost>) -> [Fact; 2] {
+    // The kernel divides the time of a short run by ticks: all of it is of one kind.
+    let mean = |value: fn(&StageRun) -> f64| {
+        runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64
+    };
+    let [user, system] = match cost {
+        Some(cost) => [cost.user.ns, cost.system.ns],
+        None => [mean(|run| run.usage.user_ns), mean(|run| run.usage.system_ns)],
+    };
+    [(facts::USER, user), (facts::SYSTEM, system)]
+        .map(|(name, ns)| Fact::quantity(name, ns, Unit::Nanoseconds))
 }
 
 /// What a run does besides its command, as options.

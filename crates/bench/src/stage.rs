@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier};
 
 use fathom_analysis::core_state::{CoreStateConditions, CoreStates, Loop};
 use fathom_analysis::statistics::median;
-use fathom_cost::{Counted, Counts, Timed};
+use fathom_cost::{Counted, Counts, Split, Splitter, Timed};
 use fathom_fileio::residency::{self, ResidencyState};
 use fathom_measure::disturbance::VisitCounters;
 use fathom_measure::process::exit_text;
@@ -44,6 +44,10 @@ const PRICE_RUNS: usize = 5;
 /// A command that reads less by both when its output is /dev/null does less work.
 const LESS_SHARE: f64 = 0.9;
 const LESS_BYTES: u64 = 64 << 10;
+/// Runs whose CPU time is divided by samples end with the most of them, or after so long.
+const SPLIT_RUNS: usize = 40;
+const SPLIT_RUNS_MIN: usize = 5;
+const SPLIT_NS: f64 = 1e9;
 /// Between two updates of the progress.
 const PROGRESS_NS: f64 = 1e8;
 
@@ -91,6 +95,12 @@ pub(crate) struct Stage<'w> {
     counting: Option<Counts>,
     /// By case.
     pub(crate) counted: Vec<Option<Counted>>,
+    /// Of the runs whose CPU time is divided by samples, instead of timed: how long they take, and
+    /// how many were before.
+    splitting: Option<(f64, usize)>,
+    split: Option<Split>,
+    /// By case.
+    pub(crate) splits: Vec<Vec<Split>>,
 }
 
 impl<'w> Stage<'w> {
@@ -127,6 +137,9 @@ impl<'w> Stage<'w> {
             clock,
             counting: None,
             counted: work.cases.iter().map(|_| None).collect(),
+            splitting: None,
+            split: None,
+            splits: work.cases.iter().map(|_| Vec::new()).collect(),
         })
     }
 
@@ -187,6 +200,7 @@ impl<'w> Stage<'w> {
         for (at, case) in self.work.cases.iter().enumerate() {
             let done = at as u64;
             recorder.event(Event::Progress { done, all, what: "counting" });
+            self.sample(at, case)?;
             self.counting = Some(Counts::default());
             let ended = self.run(case);
             let counts = self.counting.take();
@@ -196,6 +210,24 @@ impl<'w> Stage<'w> {
             });
             let wall_ns = ended?.usage.wall_ns;
             self.counted[at] = counts.map(|counts| Counted { counts, wall_ns });
+        }
+        Ok(())
+    }
+
+    /// Runs of a case whose CPU time is divided by samples, where that is permitted.
+    fn sample(&mut self, at: usize, case: &Case) -> Result<(), Cut> {
+        let walls: Vec<f64> = self.runs[at].iter().map(|run| run.usage.wall_ns).collect();
+        let wall_ns = median(&walls).unwrap_or_default();
+        let (mut sampled_ns, mut turn) = (0.0, 0);
+        let is_permitted = Splitter::open(&self.allowed, wall_ns, turn).is_ok();
+        while is_permitted && turn < SPLIT_RUNS && (turn < SPLIT_RUNS_MIN || sampled_ns < SPLIT_NS)
+        {
+            self.splitting = Some((wall_ns, turn));
+            let ended = self.run(case);
+            self.splitting = None;
+            sampled_ns += ended?.usage.wall_ns;
+            self.splits[at].extend(self.split.take());
+            turn += 1;
         }
         Ok(())
     }
@@ -354,7 +386,12 @@ impl<'w> Stage<'w> {
             terminal: None,
         };
         let Some(counts) = &mut self.counting else {
-            return self.launcher.run(program, around, &self.clock, &self.stop);
+            let splitter = self.splitting;
+            let splitter =
+                splitter.and_then(|(ns, turn)| Splitter::open(&self.allowed, ns, turn).ok());
+            let usage = self.launcher.run(program, around, &self.clock, &self.stop);
+            self.split = splitter.map(|it| it.split());
+            return usage;
         };
         let (usage, counted) = self.launcher.run_counted(program, around, &self.stop)?;
         *counts = counted;

@@ -10,6 +10,7 @@ use fathom_record::{
 use super::count::{Counts, Operation, Tally};
 use super::price::Prices;
 use super::service::ServiceCounts;
+use super::split::Split;
 use super::table::{Alternative, Point, Row, row};
 use super::used::ServiceUse;
 
@@ -20,6 +21,8 @@ const HUGE: f64 = 512.0;
 /// Of most kernels: CONFIG_HZ of 250.
 const TICK_NS: f64 = 4e6;
 const NORMAL_95: f64 = 1.96;
+/// Fewer say less than the ticks.
+const SAMPLES_MIN: f64 = 30.0;
 
 /// What was counted in one run.
 #[derive(Clone, Debug)]
@@ -37,19 +40,34 @@ pub struct Timed {
     pub switches: u64,
 }
 
-/// `known`: results of this host.
-pub fn cost(counted: &Counted, runs: &[Timed], known: &[Record]) -> Cost {
+/// `splits`: of runs besides these, none where CPU time cannot be sampled; `known`: results of this
+/// host.
+pub fn cost(counted: &Counted, runs: &[Timed], splits: &[Split], known: &[Record]) -> Cost {
     let all = |value: fn(&Timed) -> f64| -> Vec<f64> { runs.iter().map(value).collect() };
     let wall_ns = median(&all(|it| it.wall_ns)).unwrap_or_default();
-    let [user, system] = [mean(&all(|it| it.user_ns)), mean(&all(|it| it.system_ns))];
+    let sampled = in_kernel(splits).map(|share| {
+        let cpu = mean(&all(|it| it.user_ns + it.system_ns));
+        let of = |share: CostTime| {
+            let wide = cpu.times(share.ns);
+            let own = share.half_width_ns() * cpu.ns;
+            CostTime::sum([wide, CostTime::new(0.0, -own, own)])
+        };
+        [of(CostTime::new(1.0 - share.ns, 1.0 - share.high_ns, 1.0 - share.low_ns)), of(share)]
+    });
     let processes = [Operation::Fork, Operation::Vfork].map(|it| counted.counts.number(it));
     let processes = 1 + processes.iter().sum::<u64>();
-    let [user, system] = undivided([user, system], processes as f64);
+    let ticked = || {
+        let times = [mean(&all(|it| it.user_ns)), mean(&all(|it| it.system_ns))];
+        undivided(times, processes as f64)
+    };
+    let [user, system] = sampled.unwrap_or_else(ticked);
     // Counting itself makes a run switch.
     let switches = all(|it| it.switches as f64);
     let switches = median(&switches).unwrap_or_default().round() as u64;
     let slowdown = counted.wall_ns / wall_ns;
-    let measured = Cost { wall_ns, user, system, slowdown, ..Cost::default() };
+    let samples = splits.iter().map(|split| split.user + split.kernel).sum::<u64>();
+    let samples = sampled.map(|_| samples);
+    let measured = Cost { wall_ns, user, system, samples, slowdown, ..Cost::default() };
     priced(measured, &counted.counts, switches, known)
 }
 
@@ -123,6 +141,22 @@ fn priced(measured: Cost, counts: &Counts, switches: u64, known: &[Record]) -> C
         uncounted: counts.uncounted.iter().map(|it| (*it).to_owned()).collect(),
         ..measured
     }
+}
+
+/// The share of CPU time in the kernel, with its 95 % interval: that of the runs, or of as many
+/// independent samples if it is wider.
+fn in_kernel(splits: &[Split]) -> Option<CostTime> {
+    let all = |it: &Split| (it.user + it.kernel) as f64;
+    let n: f64 = splits.iter().map(all).sum();
+    let runs = splits.len() as f64;
+    if n < SAMPLES_MIN {
+        return None;
+    }
+    let share = splits.iter().map(|it| it.kernel as f64).sum::<f64>() / n;
+    let squares = splits.iter().map(|it| (it.kernel as f64 - share * all(it)).powi(2)).sum::<f64>();
+    let of_runs = if runs < 2.0 { 0.0 } else { squares * runs / (runs - 1.0) / n / n };
+    let half = NORMAL_95 * of_runs.max(share * (1.0 - share) / n).sqrt();
+    Some(CostTime::new(share, (share - half).max(0.0), (share + half).min(1.0)))
 }
 
 /// The mean: the kernel divides the time of a short run by ticks, so that a median is of one kind.
@@ -287,7 +321,7 @@ mod tests {
 
     #[test]
     fn terms_are_counts_times_prices_and_the_rest_is_unexplained() {
-        let cost = cost(&counted(), &runs([8e6, 9e6, 10e6]), &known());
+        let cost = cost(&counted(), &runs([8e6, 9e6, 10e6]), &[], &known());
         let names: Vec<&str> = cost.terms.iter().map(|term| term.operation.as_str()).collect();
         let largest = ["page fault, anonymous", "read, file", "connect", "context switch"];
         assert_eq!(names[..4], largest);
@@ -305,7 +339,7 @@ mod tests {
     #[test]
     fn what_if_is_only_what_was_measured_and_is_a_gain() {
         let of = |known: &[Record], name: &str| {
-            let cost = cost(&counted(), &runs([9e6; 3]), known);
+            let cost = cost(&counted(), &runs([9e6; 3]), &[], known);
             let term = cost.terms.into_iter().find(|term| term.operation == name).unwrap();
             term.what_if.map(|other| (other.change, other.time.ns.round()))
         };
@@ -331,6 +365,24 @@ mod tests {
         assert!((system.high_ns - 1e6 - unseen).abs() < 1.0, "{system:?}");
         assert!((7e6 - user.low_ns - unseen).abs() < 1.0 && user.high_ns == 7e6, "{user:?}");
         assert!(undivided(times, 20.0)[1].high_ns > 7e6, "of twenty processes nothing is known");
+    }
+
+    #[test]
+    fn samples_divide_cpu_time_where_there_are_enough() {
+        let split = |user, kernel| Split { user, kernel };
+        // 10, 11 and 12 ms in all.
+        let of = |splits: &[Split]| cost(&counted(), &runs([9e6, 10e6, 11e6]), splits, &known());
+        let even = of(&[split(30, 70); 4]);
+        assert_eq!((even.system.ns.round(), even.user.ns.round()), (7.7e6, 3.3e6));
+        assert_eq!(even.samples, Some(400));
+        let [of_cpu, of_share] = [0.7 * 1e6 / 3_f64.sqrt(), 11e6 * (0.21 / 400.0_f64).sqrt()];
+        let half = 1.96 * of_cpu.hypot(of_share);
+        assert!((even.system.half_width_ns() - half).abs() < 1.0, "{:?}", even.system);
+        let uneven = of(&[split(0, 100), split(60, 40), split(0, 100), split(60, 40)]);
+        assert_eq!(uneven.system.ns.round(), 7.7e6);
+        assert!(uneven.system.half_width_ns() > 2.0 * half, "runs differ more than samples");
+        let few = of(&[split(9, 20)]);
+        assert_eq!((few.samples, few.system.ns), (None, 10e6), "by ticks");
     }
 
     #[test]

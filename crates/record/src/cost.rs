@@ -60,6 +60,10 @@ pub struct Cost {
     pub user: CostTime,
     /// Measured system time of a run, likewise.
     pub system: CostTime,
+    /// Samples that divided CPU time into both, of runs besides; absent where the ticks of the
+    /// kernel did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
     /// The sum of all terms: expected system time.
     pub expected: CostTime,
     /// Measured without expected system time.

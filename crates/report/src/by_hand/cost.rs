@@ -278,7 +278,14 @@ fn limits(cost: &Cost) -> String {
         .into_iter()
         .chain(cost.uncounted.iter().map(String::as_str))
         .collect();
-    format!("{slow}; not counted: {}", uncounted.join(", "))
+    let by = match cost.samples.is_none() && cost.service.is_none() {
+        true => {
+            "; user and system time by the kernel's ticks: root, or a user with \
+                 kernel.perf_event_paranoid at 1, has them by samples"
+        }
+        false => "",
+    };
+    format!("{slow}; not counted: {}{by}", uncounted.join(", "))
 }
 
 #[cfg(test)]
@@ -319,6 +326,7 @@ mod tests {
             expected: ms(131.0),
             unexplained: ms(151.0).without(ms(131.0)),
             slowdown: 3.4,
+            samples: Some(4000),
             terms: vec![faults, term("read, file", 120_000, Some(512.0), 33.0), unpriced],
             waits: vec![CostWait { what: "pipe".to_owned(), count: 7, ns: 50e6 }],
             missing: vec!["file.create{bytes=0}".to_owned()],
