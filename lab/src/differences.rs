@@ -152,7 +152,7 @@ const ALL: [Difference; 11] = [
         name: PLACEMENT,
         words: &["farther apart", "nearer"],
         classes: &["two CPUs", "memory of two CPUs"],
-        start: |_| Err(Unmet("the host did not move the CPUs between these runs".to_owned()).into()),
+        start: |_| Err(Unmet("the host moved no CPUs between these runs".to_owned()).into()),
     },
 ];
 
