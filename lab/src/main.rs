@@ -5,6 +5,7 @@
 
 mod cost;
 mod differences;
+mod filter;
 mod fleet;
 mod load;
 mod questions;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
                 _ => return usage(),
             }
         }
+        [filter::FILTERED, command @ ..] => filter::exec(command),
         [lab @ ("load" | "sabotage"), program, runs, seed, rest @ ..] if rest.len() <= 1 => {
             let (Ok(runs), Ok(seed)) = (runs.parse(), seed.parse()) else { return usage() };
             let only = rest.first().unwrap_or(&"");

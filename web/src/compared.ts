@@ -3,7 +3,7 @@
 import type { Compared, Comparison, Contents, Factor, Result } from './contents';
 import { SHARES, STATES, letter, nameOf } from './contents';
 import { element } from './element';
-import { factor, percent } from './quantity';
+import { factor, percent, quantity } from './quantity';
 import { comparedTitle } from './tiles';
 
 /** `1 kept run`, `2 kept runs`. */
@@ -71,22 +71,61 @@ function only(contents: Contents, side: string, cases: Comparison['only_a']): No
 }
 
 /** `1.9 % slower`. */
-const changeOf = ({ slower }: Factor): string =>
+const changeOf = ({ slower }: Pick<Factor, 'slower'>): string =>
   `${percent(Math.abs(slower - 1))} ${slower > 1 ? 'slower' : 'faster'}`;
 
-/** What moved together. */
+/** `+1.9 %`. */
+const signedShare = (ratio: number): string =>
+  `${ratio < 1 ? '−' : '+'}${percent(Math.abs(ratio - 1))}`;
+
+/** What moved together; what moved with the core is one part. */
 function answer({ factors, rows }: Comparison): string {
   const moved = factors.filter((it) => it.moved);
   const differ = rows.some((row) => row.share === 'differs');
   if (moved.length === 0)
     return differ ? 'From A to B:' : 'From A to B nothing is shown to have changed:';
-  return `B is ${moved.map((it) => `${changeOf(it)} in ${it.class}`).join(', ')}:`;
+  const apart = ({ distances: ns }: Factor): string =>
+    ns == null ? '' : ns[1] > ns[0] ? ' (CPUs farther apart)' : ' (CPUs nearer)';
+  const own = moved.filter((it) => !it.with_core);
+  const parts = own.map((it) => `${changeOf(it)} in ${it.class}${apart(it)}`);
+  const cores = moved.filter((it) => it.with_core).map((it) => it.core ?? it.slower);
+  const core = cores.sort((a, b) => a - b)[Math.floor(cores.length / 2)];
+  const classes = cores.length === 1 ? '1 class' : `${cores.length} classes`;
+  if (core !== undefined) parts.push(`${changeOf({ slower: core })} in core speed (${classes})`);
+  return `B is ${parts.join(', ')}:`;
+}
+
+/** Cases whose terms are shown, and terms of each. */
+const [SPLITS, TERMS] = [3, 3];
+
+/** `+41 µs: os.thread.create +33 µs (+21 %), unexplained +8 µs ± 9 µs`. */
+function splitText({ split, unit }: Compared): string {
+  if (split == null) return '';
+  const size = (value: number): string => quantity(Math.abs(value), unit, 2);
+  const signed = (value: number): string => `${value < 0 ? '−' : '+'}${size(value)}`;
+  const parts = split.terms
+    .slice(0, TERMS)
+    .map((it) => `${it.name} ${signed(it.difference)} (${signedShare(it.ratio)})`);
+  const others = split.terms.slice(TERMS);
+  const rest = others.reduce((sum, it) => sum + it.difference, 0);
+  if (others.length > 0) parts.push(`${counted(others.length, 'more term')} ${signed(rest)}`);
+  parts.push(`unexplained ${signed(split.unexplained)} ± ${size(split.error)}`);
+  return `${signed(split.difference)}: ${parts.join(', ')}`;
+}
+
+/** The first cases that differ and have a model, term by term. */
+function splits(contents: Contents, rows: Compared[]): Node[] {
+  const shown = rows.filter(({ share, split }) => share === 'differs' && split != null);
+  return shown.slice(0, SPLITS).map((row) => {
+    const name = element('strong', {}, comparedTitle(contents, row));
+    return element('p', { class: 'split' }, name, ` ${splitText(row)}`);
+  });
 }
 
 /** What was recorded to differ beside a factor. */
 function coincidences({ core, distances, suspects }: Factor): string {
   const all = (suspects ?? []).map(({ what, a, b }) => `${what}: ${a} → ${b}`);
-  if (core != null) all.unshift(`reference loop ${factor(core)} slower`);
+  if (core != null) all.unshift(`reference loop ${changeOf({ slower: core })}`);
   if (distances != null)
     all.unshift(`CPUs ${distances.map((ns) => ns.toFixed(0)).join(' → ')} ns apart`);
   return all.join('; ');
@@ -97,8 +136,6 @@ function factorTable(factors: Factor[]): Node[] {
   const moved = factors.filter((it) => it.moved);
   if (moved.length === 0) return [];
   const heads = ['moved together', 'change', '95 % interval', 'agree', 'coincides with'];
-  const signed = (ratio: number): string =>
-    `${ratio < 1 ? '−' : '+'}${percent(Math.abs(ratio - 1))}`;
   const row = (one: Factor): Node =>
     element(
       'tr',
@@ -106,7 +143,7 @@ function factorTable(factors: Factor[]): Node[] {
       element('th', { scope: 'row' }, one.class),
       ...[
         changeOf(one),
-        one.interval.map(signed).join(' … '),
+        one.interval.map(signedShare).join(' … '),
         `${one.agree} of ${one.members.length}`,
         coincidences(one),
       ].map((text) => element('td', {}, text)),
@@ -146,6 +183,7 @@ export function compared(contents: Contents): Node[] {
   return [
     element('p', { class: 'lead answer-words' }, lead),
     ...factorTable(comparison.factors),
+    ...splits(contents, rows),
     ...alone,
   ];
 }

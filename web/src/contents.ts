@@ -89,12 +89,25 @@ export interface Compared {
   net: { ratio: number; interval: [number, number]; word: string } | null;
   /** What it is counted as. */
   share: keyof typeof SHARES;
+  /** The difference by the terms of its model. */
+  split?: Split | null;
+}
+
+/** A difference by terms, in the unit of the number; the last half widths of 95 % intervals. */
+interface Split {
+  difference: number;
+  /** The largest first; B ÷ A of the input. */
+  terms: { name: string; difference: number; ratio: number }[];
+  unexplained: number;
+  error: number;
 }
 
 /** The words for what a case of a comparison is counted as. */
 export const SHARES = {
   differs: 'differ',
   with_class: 'moved with their class',
+  cpus_farther: 'with CPUs farther apart',
+  cpus_nearer: 'with CPUs nearer',
   unchanged: 'unchanged',
   inconclusive: 'inconclusive',
   says_nothing: 'too noisy',
@@ -109,6 +122,8 @@ export interface Factor {
   agree: number;
   members: unknown[];
   core?: number | null;
+  /** Whether that explains it. */
+  with_core: boolean;
   distances?: [number, number] | null;
   suspects?: { what: string; a: string; b: string }[];
 }

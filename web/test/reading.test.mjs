@@ -63,18 +63,30 @@ named('what moved together comes first, with what coincides', async () => {
   const { page } = await changed('two.html', ({ comparison }) => {
     const suspects = [{ what: 'governor', a: 'performance', b: 'powersave' }];
     const core = { class: 'core speed', slower: 1.03, interval: [1.02, 1.04], agree: 5 };
-    const still = { ...core, class: 'device', members: [], moved: false };
+    const still = { ...core, class: 'device', members: [], moved: false, with_core: false };
+    const moved = { ...core, members: new Array(6).fill({}), moved: true, with_core: true };
+    const apart = { ...moved, class: 'two CPUs', slower: 0.8, with_core: false };
     comparison.factors = [
-      { ...core, members: new Array(6).fill({}), moved: true, core: 1.03, suspects },
+      { ...moved, core: 1.02, suspects },
+      { ...moved, class: 'kernel entry', core: 1.02 },
+      { ...apart, distances: [124, 23] },
       still,
     ];
+    const terms = [{ name: 'os.x', difference: 33e3, ratio: 1.21 }];
+    const split = { difference: 41e3, terms, unexplained: 8e3, error: 9e3 };
+    Object.assign(comparison.rows[0], { share: 'differs', unit: 'ns', split });
+    comparison.rows[1].share = 'cpus_nearer';
   });
   const lead = await page.locator('.lead').textContent();
-  assert.match(lead, /^B is 3\.0 % slower in core speed: /);
+  const words = 'B is 20 % faster in two CPUs (CPUs nearer), 2.0 % slower in core speed (2 classes): ';
+  assert.ok(lead.startsWith(words), lead);
+  assert.match(lead, /\d+ with CPUs nearer/);
+  const [split] = await page.locator('.split').allTextContents();
+  assert.match(split, / \+41 µs: os\.x \+33 µs \(\+21 %\), unexplained \+8\.0 µs ± 9\.0 µs$/);
   const rows = page.locator('table.factors tbody tr');
-  assert.equal(await rows.count(), 1);
+  assert.equal(await rows.count(), 3);
   const cells = await rows.first().locator('th, td').allTextContents();
-  const coincides = 'reference loop 1.03 × slower; governor: performance → powersave';
+  const coincides = 'reference loop 2.0 % slower; governor: performance → powersave';
   const expected = ['core speed', '3.0 % slower', '+2.0 % … +4.0 %', '5 of 6', coincides];
   assert.deepEqual(cells, expected);
 });

@@ -5,6 +5,9 @@ use fathom_record::{MetricId, Params};
 
 /// Work that exchanges data between two CPUs.
 const TWO_CPUS: &str = "two CPUs";
+/// Work of one core on itself.
+pub(crate) const CORE_SPEED: &str = "core speed";
+const KERNEL_ENTRY: &str = "kernel entry";
 /// Work of two CPUs on memory, which exchanges nothing.
 const MEMORY_OF_TWO: &str = "memory of two CPUs";
 
@@ -13,9 +16,9 @@ const CLASSES: [(&str, &[&str]); 9] = [
     (TWO_CPUS, &["memory.core_to_core", "os.wake"]),
     ("page faults", &["memory.fault", "memory.mmap", "memory.munmap"]),
     ("cache and memory", &["memory."]),
-    ("core speed", &["cpu.", "os.vdso", "os.futex"]),
+    (CORE_SPEED, &["cpu.", "os.vdso", "os.futex"]),
     ("processes", &["os.process", "os.thread"]),
-    ("kernel entry", &["os.", "file.call"]),
+    (KERNEL_ENTRY, &["os.", "file.call"]),
     ("device", &["file.read.latency", "file.fsync", "file.contention", "file.capacity"]),
     ("file system", &["file."]),
     ("network stack", &["network."]),
@@ -28,6 +31,11 @@ pub fn class(metric: &MetricId, params: &Params) -> Option<&'static str> {
         starts.iter().any(|start| metric.as_str().starts_with(start))
     };
     let (class, _) = *CLASSES.iter().find(begins)?;
+    // To take a free lock is no system call; to wake nobody is one.
+    let class = match params.text("op") {
+        Some("wake") if metric.as_str().starts_with("os.futex") => KERNEL_ENTRY,
+        _ => class,
+    };
     let on_two =
         ["cpus", "threads"].iter().any(|name| params.integer(name).is_some_and(|count| count > 1));
     Some(match class {
@@ -54,6 +62,8 @@ mod tests {
         for (metric, params, expected) in [
             ("cpu.call", &none, Some("core speed")),
             ("os.syscall", &none, Some("kernel entry")),
+            ("os.futex.uncontended", &Params::one("op", "wake"), Some("kernel entry")),
+            ("os.futex.uncontended", &Params::one("op", "lock_unlock"), Some("core speed")),
             ("os.switch.ring", &none, Some("kernel entry")),
             ("os.pipe.bandwidth", &Params::one("cpus", 1), Some("kernel entry")),
             ("os.pipe.bandwidth", &on_two, Some("two CPUs")),

@@ -33,6 +33,7 @@ use fathom_record::{Document, Host, MetricId, Params, State, Stratum};
 use self::identity::{add_settings, other_commands};
 use self::obstacle::{obstacle, other_parameters};
 use self::sides::RowSides;
+use crate::classes::CORE_SPEED;
 use crate::differences::{Difference, differences as of_runs};
 use crate::evidence;
 use crate::suspects::suspects;
@@ -96,7 +97,9 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     doubt(&mut rows, &mut sides, a.iter().chain([&b]));
     let mut factors = factors::factors(&rows, &sides, seed);
     for factor in factors.iter_mut().filter(|it| it.moved) {
-        factor.suspects = suspects(factor.class, &differences, [newest, b]);
+        // What moved with the core was not moved by what cannot move the core.
+        let class = if factor.with_core { CORE_SPEED } else { factor.class };
+        factor.suspects = suspects(class, &differences, [newest, b]);
     }
     net::set(&mut rows, &sides, &factors);
     net::count(&mut rows, &factors);

@@ -21,11 +21,15 @@ pub fn differences<'a>(a: impl Into<RunHead<'a>>, b: impl Into<RunHead<'a>>) -> 
     let (a, b) = (a.into(), b.into());
     let mut all = between_hosts(a.host, b.host);
     all.extend(between(facts_of_run(a), facts_of_run(b)));
-    // Runs without files have none.
-    let folders = a.run.folder.as_ref().zip(b.run.folder.as_ref()).filter(|(a, b)| a != b);
-    all.extend(
-        folders.map(|(a, b)| difference("folder of test files", Some(a.clone()), Some(b.clone()))),
-    );
+    // A run of metrics without files has none; one of the same metrics could not use its folder.
+    let folders = [a, b].map(|it| it.run.folder.clone());
+    let are_of_files = folders.iter().all(Option::is_some) || a.run.asked == b.run.asked;
+    if let [in_a, in_b] = folders.map(Option::unwrap_or_default)
+        && are_of_files
+        && in_a != in_b
+    {
+        all.push(difference("folder of test files", Some(in_a), Some(in_b)));
+    }
     let names: BTreeSet<&str> = a.far.iter().chain(b.far).map(|far| far.name.as_str()).collect();
     for name in names {
         let of = |run: RunHead<'_>| run.far.iter().position(|far| far.name == name);
@@ -141,6 +145,7 @@ fn system(host: &Host) -> Vec<DifferenceFact> {
         ("huge pages reserved", Some(reserved(host))),
         ("disks", known(disks(host))),
         ("I/O scheduler", known(schedulers.join(", "))),
+        ("data disk", host.data_disk.name.clone()),
         ("scheduler of the data disk", host.data_disk.scheduler.clone()),
         ("read-ahead of the data disk", size(host.data_disk.read_ahead_bytes)),
     ]

@@ -74,7 +74,7 @@ const CORE: &[&str] = &["core speed"];
 
 /// Facts with the classes that they can move.
 #[rustfmt::skip]
-const FACTS: [(&str, &[&str], By); 43] = [
+const FACTS: [(&str, &[&str], By); 44] = [
     ("host", ALL, By::Nothing),
     ("CPU", ALL, By::Nothing),
     ("microcode", ALL, By::Nothing),
@@ -107,6 +107,7 @@ const FACTS: [(&str, &[&str], By); 43] = [
     ("disks", FILES, By::Nothing),
     ("I/O scheduler", FILES, By::Nothing),
     ("dirty limits", FILES, By::Nothing),
+    ("data disk", FILES, By::Nothing),
     ("scheduler of the data disk", FILES, By::Nothing),
     ("read-ahead of the data disk", FILES, By::Nothing),
     ("folder of test files", FILES, By::Folder),
@@ -175,6 +176,7 @@ fn toggle(by: By, value: &str) -> Option<Toggle> {
         By::Parameters => Toggle::Parameters { line: value },
         By::Variables => Toggle::Variables { set: value },
         By::Version => Toggle::Version { name: value },
-        By::Folder => Toggle::Folder { path: value },
+        // Without the file system behind it.
+        By::Folder => Toggle::Folder { path: value.rsplit_once(" (")?.0.to_owned() },
     })
 }

@@ -289,6 +289,9 @@ mod tests {
         assert_eq!(of("memory.bandwidth", 2, read(1)), [false]);
         assert_eq!(of("memory.bandwidth", 4, read(4)), [false]);
         assert_eq!(of("cpu.call", 2, Params::one("args", 0)), [false]);
+        let remote = |server| Params::one("to", LOOPBACK).and("server", server);
+        assert_eq!(of("file.read.remote", 2, remote("warm")), [true]);
+        assert_eq!(of("file.read.remote", 2, remote("cold")), [false], "a device decides");
     }
 
     /// In each part of the run each probe has one of its visits.

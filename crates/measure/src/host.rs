@@ -43,6 +43,7 @@ pub struct HostReader {
     pub(crate) tree: FileTree,
     live: bool,
     name: Option<String>,
+    folder: Option<PathBuf>,
 }
 
 static NAME: OnceLock<String> = OnceLock::new();
@@ -64,6 +65,8 @@ struct HostSources {
     live: bool,
     /// The name that the user gave to this host.
     name: Option<String>,
+    /// The folder of test files, if it is not the usual one.
+    folder: Option<PathBuf>,
 }
 
 impl HostSources {
@@ -83,19 +86,26 @@ impl HostReader {
     /// A reader of this machine: files, `cpuid` and system calls.
     pub fn live() -> Self {
         let variable = || std::env::var(NAME_VARIABLE).ok().filter(|name| !name.is_empty());
-        Self { tree: FileTree::at("/"), live: true, name: NAME.get().cloned().or_else(variable) }
+        let name = NAME.get().cloned().or_else(variable);
+        Self { tree: FileTree::at("/"), live: true, name, folder: None }
     }
 
     /// A reader of files in a folder, such as copied from another machine, without `cpuid` and
     /// system calls.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { tree: FileTree::at(root), live: false, name: None }
+        Self { tree: FileTree::at(root), live: false, name: None, folder: None }
     }
 
     /// The same of a host that the user named so.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
+    }
+
+    /// The same with test files in this folder.
+    #[must_use]
+    pub fn with_folder(self, folder: Option<PathBuf>) -> Self {
+        Self { folder, ..self }
     }
 
     /// The folders of a cgroup controller, such as `blkio`, for this process.
@@ -142,6 +152,7 @@ impl HostReader {
             cpuid: if self.live { Cpuid::read() } else { None },
             live: self.live,
             name: self.name.clone(),
+            folder: self.folder.clone(),
         }
     }
 

@@ -201,6 +201,10 @@ pub enum Share {
     Differs,
     /// It moved with its class.
     WithClass,
+    /// Its two CPUs are farther apart in B, and it is not shown to be unchanged.
+    CpusFarther,
+    /// The same, nearer.
+    CpusNearer,
     /// It, or its class, is unchanged.
     Unchanged,
     /// Neither a change nor its absence is shown.
@@ -237,6 +241,8 @@ pub struct Factor {
     /// reference loops; absent where it was as fast.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<f64>,
+    /// Whether it moved no more than that explains: no finding of its own.
+    pub with_core: bool,
     /// How far apart both CPUs were in A and in B, in nanoseconds, if that changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distances: Option<[f64; 2]>,

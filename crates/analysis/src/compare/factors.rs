@@ -8,7 +8,10 @@
 
 use std::collections::BTreeMap;
 
+use fathom_record::Better;
+
 use super::comparison::{Compared, ComparisonCase, EFFECT_MIN, Factor, slowness};
+use super::core_speed::explains;
 use super::sides::{RESAMPLES, RowSides};
 use crate::statistics::{median, standard_deviation, student_limit, student_tails};
 
@@ -41,7 +44,8 @@ struct Vote<'a> {
     drawn: Vec<f64>,
 }
 
-/// The factors of all classes with enough cases, the largest move first.
+/// The factors of all classes with enough cases: first those that moved, by size, of these first
+/// the ones that the core's speed does not explain.
 pub(super) fn factors(rows: &[Compared], sides: &[RowSides], seed: u64) -> Vec<Factor> {
     let mut classes: BTreeMap<&'static str, Vec<Vote<'_>>> = BTreeMap::new();
     for (at, (row, sides)) in rows.iter().zip(sides).enumerate() {
@@ -58,7 +62,8 @@ pub(super) fn factors(rows: &[Compared], sides: &[RowSides], seed: u64) -> Vec<F
         classes.into_iter().filter_map(|(class, votes)| factor(class, &votes, rows)).collect();
     name_moved(&mut factors);
     let size = |it: &Factor| it.slower.ln().abs();
-    factors.sort_by(|a, b| b.moved.cmp(&a.moved).then(size(b).total_cmp(&size(a))));
+    let rank = |it: &Factor| (!it.moved, it.with_core);
+    factors.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
     factors
 }
 
@@ -111,6 +116,7 @@ fn factor(class: &'static str, votes: &[Vote<'_>], rows: &[Compared]) -> Option<
         members: votes.iter().map(of).collect(),
         visits,
         core: of_members(&|row| row.core),
+        with_core: false,
         distances: distance(0).zip(distance(1)).map(<[f64; 2]>::from),
         suspects: Vec::new(),
     })
@@ -167,7 +173,8 @@ fn estimate(votes: &[&Vote<'_>], weight: &dyn Fn(&Vote<'_>) -> f64) -> Option<Es
     })
 }
 
-/// Adjusts p (Holm, Scandinavian Journal of Statistics 6, 1979) and says which classes moved.
+/// Adjusts p (Holm, Scandinavian Journal of Statistics 6, 1979) and says which classes moved, and
+/// which of these with the core.
 fn name_moved(factors: &mut [Factor]) {
     factors.sort_by(|a, b| a.p_adjusted.total_cmp(&b.p_adjusted));
     let (count, mut least) = (factors.len(), 0.0_f64);
@@ -178,6 +185,8 @@ fn name_moved(factors: &mut [Factor]) {
         let is_common = 2 * factor.agree > factor.members.len();
         let is_large = factor.slower.ln().abs() > EFFECT_MIN.ln_1p();
         factor.moved = least < FALSE_ALARMS && is_large && is_common;
+        let is_core = |core| explains(core, factor.interval, Better::Lower, EFFECT_MIN);
+        factor.with_core = factor.moved && factor.core.is_some_and(is_core);
     }
 }
 

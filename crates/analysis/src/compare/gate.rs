@@ -9,6 +9,7 @@ use fathom_record::Better;
 use super::comparison::{
     Compared, Comparison, ComparisonAnswer, ComparisonWord, Gate, Loss, Needs, NotGateable,
 };
+use crate::classes::CORE_SPEED;
 
 /// The answer of every gate for a loss with this interval: *pass* if all of it is at most the
 /// limit, *fail* if all of it is above.
@@ -27,7 +28,8 @@ impl Comparison {
         self.gate_except(&[], limit, undecided_as)
     }
 
-    /// The same, with the cases of these classes net of what moved their class.
+    /// The same, with the cases of these classes net of what moved their class; without the core
+    /// speed, also those of classes that moved with the core.
     #[must_use]
     pub fn gate_except(
         &self,
@@ -38,6 +40,12 @@ impl Comparison {
         let is_low =
             [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
         let (mut lost, mut undecided, mut not_gateable) = (Vec::new(), Vec::new(), Vec::new());
+        let mut except = except.to_vec();
+        if except.iter().any(|it| it == CORE_SPEED) {
+            let with_core = self.factors.iter().filter(|it| it.with_core);
+            let with_core = with_core.map(|it| it.class).filter(|it| *it != CORE_SPEED);
+            except.extend(with_core.map(str::to_owned));
+        }
         let is_net =
             |row: &Compared| row.class.is_some_and(|it| except.iter().any(|one| one == it));
         let as_judged = |row: &Compared| if is_net(row) { row.as_net() } else { row.clone() };
@@ -76,7 +84,6 @@ impl Comparison {
             (true, true) => ComparisonAnswer::Pass,
             (true, false) => ComparisonAnswer::Undecided,
         };
-        let except = except.to_vec();
         Gate { limit, except, answer, undecided_as, gateable, lost, undecided, not_gateable }
     }
 }

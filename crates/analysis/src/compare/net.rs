@@ -25,13 +25,20 @@ impl Compared {
         let class = factors.iter().find(|it| Some(it.class) == self.class);
         let word = self.net.map_or(self.word, |net| net.word);
         let width = self.interval.map_or(f64::INFINITY, |[low, high]| high / low - 1.0);
-        match class {
+        let share = match class {
             _ if word < ComparisonWord::Unchanged => Share::Differs,
             Some(class) if class.moved && self.is_as_its_class() => Share::WithClass,
             _ if self.word == ComparisonWord::Unchanged => Share::Unchanged,
             Some(class) if class.unchanged_within.is_some() => Share::Unchanged,
             _ if width > SAYS_NOTHING => Share::SaysNothing,
             _ => Share::Inconclusive,
+        };
+        // What may differ by the place of its CPUs is no finding of its own.
+        match self.distances {
+            _ if share == Share::Unchanged => share,
+            Some([a, b]) if b > a => Share::CpusFarther,
+            Some(_) => Share::CpusNearer,
+            None => share,
         }
     }
 

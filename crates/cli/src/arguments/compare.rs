@@ -29,12 +29,16 @@ and memory, page faults, kernel entry, processes, device, file system, network s
 they are slower in common, with an interval by bootstrap over processes, and how many agree. A class
 moved if that is more than 1 % and significant among the classes (Holm, 5 %). What was recorded to
 differ coincides with it: the reference loop, the distance of two CPUs, and facts of the machine,
-each with the command that tests it. Then the cases that differ net of their class.
+each with the command that tests it. A class that is slower by no more than its core was, up to 1 %
+(reference loop), moved with the core: no finding of its own. Then the cases that differ net of
+their class.
 
 Words:
   20 % slower     the time grew, or the rate fell, by 20 %: medians over processes
   looks slower    tentative: fewer than 8 processes on a side, noisy, or a low-quality run
   moved with its class   net of what its class has in common nothing is left
+  with CPUs farther apart, nearer   not shown to be unchanged, but the hypervisor moved the CPUs of
+                  its work between both runs: measure again until it did not
   unchanged ±3 %  the interval is within 3 % of no change: 2 %, or the noise between runs; or its
                   class is unchanged within 2 %
   inconclusive    neither a change nor its absence is shown; too noisy: with an interval wider than
@@ -61,7 +65,8 @@ A case is gateable at X if it would pass unchanged: the noise between stored run
 its interval, together, are below X. It also is if its whole interval is a loss above X and the
 noise. Others are listed as not gateable and do not count: they need more processes (--thorough) or
 a larger X. If no case can be compared, the exit status is 3. --except core-speed judges the cases
-of that class net of what they have in common: a runner that got slower is no regression.";
+of that class, and of classes that moved with the core, net of what they have in common: a runner
+that got slower is no regression.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AnswerName {

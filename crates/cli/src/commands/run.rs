@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use fathom_engine::worker::Workers;
 use fathom_engine::{Audience as _, InjectedSpin, KEPT, Plan, RunSetup, coordinate};
+use fathom_measure::affinity;
 use fathom_measure::clock::{self, CalibrationWatch};
 use fathom_measure::condition::RUN_MARK;
+use fathom_measure::host::{self, HostReader};
 use fathom_measure::sampler::Resources;
-use fathom_measure::{affinity, host};
 use fathom_metric::Sizes;
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Effort, Host, Record, Reference, RunState};
@@ -72,7 +73,7 @@ fn one_run(
         terminal::warn(&message);
     }
     let limits = arguments.limits.as_deref().map(CommandLimits::read).transpose()?;
-    let mut host = host::read();
+    let mut host = HostReader::live().with_folder(arguments.folder.clone()).read();
     let workers = workers(&host)?;
     let (plan, remote) = with_remote(arguments, &host)?;
     setup::check_environment(&host)?;

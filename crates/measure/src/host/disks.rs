@@ -5,6 +5,7 @@
 //! the facts of their disk. `dm-*` and `md*` are included, because files may be on them.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
 use fathom_record::Host;
 use fathom_record::host::Disk;
@@ -29,7 +30,7 @@ pub(super) fn read(sources: &HostSources, host: &mut Host) {
     let names = tree.names(FOLDER).into_iter();
     let disks: Vec<Disk> = names.filter_map(|name| disk(tree, name, is_guest)).collect();
     keep!(host.disks, TreeFact::unless_empty(disks, format!("{FOLDER}/*")));
-    let of_folder = sources.live.then(|| disk_of_data(tree)).flatten();
+    let of_folder = sources.live.then(|| disk_of_data(tree, sources.folder.clone())).flatten();
     let only = match &host.disks[..] {
         [disk] => Some(TreeFact::new(disk.name.clone(), FOLDER)),
         _ => None,
@@ -44,9 +45,10 @@ pub(super) fn read(sources: &HostSources, host: &mut Host) {
 
 /// The disk of the folder of test files; `None` if its file system has no device of its own, such
 /// as overlayfs.
-fn disk_of_data(tree: &FileTree) -> Option<TreeFact<String>> {
-    let folder = std::env::var_os(DATA.0).filter(|path| !path.is_empty());
-    let device = std::fs::metadata(folder.unwrap_or_else(|| DATA.1.into())).ok()?.dev();
+fn disk_of_data(tree: &FileTree, folder: Option<PathBuf>) -> Option<TreeFact<String>> {
+    let variable = || std::env::var_os(DATA.0).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let folder = folder.or_else(variable).unwrap_or_else(|| DATA.1.into());
+    let device = std::fs::metadata(folder).ok()?.dev();
     let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let path = format!("/sys/dev/block/{number}");
     let target = tree.link(&path)?;

@@ -180,6 +180,12 @@ impl Probe for FileReadRemote {
         if mount::is_warm(&case.params) { Counters::NONE } else { ABOUT.expects }
     }
 
+    fn selection(&self, case: &ProbeCase, _: &Host) -> Result<Stratum, NotSelected> {
+        // From a warm cache no device is read: the service on another CPU decides.
+        let is_warm = case.params.text("server") == Some("warm");
+        Err(if is_warm { NotSelected::SecondCpu } else { NotSelected::Device })
+    }
+
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<ProbeCase> {
         let mounted = if sizes.mount { mount::cases(sizes.effort) } else { Vec::new() };
         all(sizes.effort).into_iter().map(RemoteFile::case).chain(mounted).collect()

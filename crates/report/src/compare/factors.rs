@@ -36,6 +36,7 @@ pub(super) fn lines(factors: &[Factor], all: bool, width: usize) -> String {
         let name = cut(&format!("{}{}", factor.class, coincidence(factor)), columns.width(0));
         let agree = format!("{}/{}", factor.agree, factor.members.len());
         let style = match factor.moved {
+            true if factor.with_core => FAINT,
             true if factor.slower > 1.0 => BAD,
             true => GOOD,
             false => PLAIN,
@@ -72,9 +73,10 @@ pub(super) fn change(factor: &Factor) -> String {
 
 /// What was recorded to differ in the processes of these cases.
 fn coincidence(factor: &Factor) -> String {
+    let what = if factor.with_core { "with the core," } else { "reference loop" };
     let core = factor.core.map(|times| match times {
-        times if times > 1.0 => format!("reference loop {} slower", percent(times - 1.0)),
-        times => format!("reference loop {} faster", percent(1.0 - times)),
+        times if times > 1.0 => format!("{what} {} slower", percent(times - 1.0)),
+        times => format!("{what} {} faster", percent(1.0 - times)),
     });
     let apart = factor.distances.map(|[a, b]| format!("CPUs {a:.0} → {b:.0} ns apart"));
     let all: Vec<String> = core.into_iter().chain(apart).collect();

@@ -2,6 +2,7 @@
 //! are counted as what.
 
 use fathom_analysis::compare::{Compared, Comparison, ComparisonWord, Factor, Share};
+use fathom_analysis::statistics::median;
 use fathom_record::quantity::percent;
 
 use super::{change_words, short_params};
@@ -55,11 +56,11 @@ fn answer(
     let mut parts = Vec::new();
     for (title, is_slower) in [("slower", true), ("faster", false)] {
         let of: Vec<&&Factor> = moved.iter().filter(|it| (it.slower > 1.0) == is_slower).collect();
-        let size =
-            |it: &&&Factor| glued(&format!("{} ({})", percent((it.slower - 1.0).abs()), it.class));
-        if !of.is_empty() {
-            let names: Vec<String> = of.iter().take(classes).map(size).collect();
-            parts.push(format!("{title} by {}", listed(names, of.len())));
+        let mut names = together(&of);
+        let all = names.len();
+        names.truncate(classes);
+        if all > 0 {
+            parts.push(format!("{title} by {}", listed(names, all)));
         }
     }
     let name = |row: &Compared| {
@@ -90,6 +91,25 @@ fn answer(
     format!("B is {}.", parts.join("; "))
 }
 
+/// `32 % (two CPUs, farther apart)` of each class; those that moved with the core are one part:
+/// `2.1 % (core speed: 4 classes)`.
+fn together(moved: &[&&Factor]) -> Vec<String> {
+    let part = |slower: f64, of: &str| glued(&format!("{} ({of})", percent((slower - 1.0).abs())));
+    let (with_core, own): (Vec<&&Factor>, Vec<&&Factor>) =
+        moved.iter().partition(|it| it.with_core);
+    let apart = |it: &Factor| match it.distances {
+        Some([a, b]) if b > a => format!("{}, farther apart", it.class),
+        Some(_) => format!("{}, nearer", it.class),
+        None => it.class.to_owned(),
+    };
+    let mut parts: Vec<String> = own.iter().map(|it| part(it.slower, &apart(it))).collect();
+    // The classes moved by about as much: each by its own sensitivity to the core.
+    let core: Vec<f64> = with_core.iter().filter_map(|it| it.core).collect();
+    let classes = counted(core.len(), "class");
+    parts.extend(median(&core).map(|core| part(core, &format!("core speed: {classes}"))));
+    parts
+}
+
 /// The names, and how many more there are.
 fn listed(mut names: Vec<String>, all: usize) -> String {
     match (names.len(), all - names.len()) {
@@ -115,6 +135,8 @@ fn counts(comparison: &Comparison, changed: bool) -> String {
     let parts = [
         (if changed { 0 } else { of(Share::Differs) }, "differ"),
         (of(Share::WithClass), "moved with their class"),
+        (of(Share::CpusFarther), "with CPUs farther apart"),
+        (of(Share::CpusNearer), "with CPUs nearer"),
         (of(Share::Unchanged), "unchanged"),
         (of(Share::Inconclusive), "inconclusive"),
         (of(Share::SaysNothing), "too noisy"),

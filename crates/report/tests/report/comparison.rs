@@ -249,3 +249,35 @@ fn gate_says_of_what_it_is_net() {
     let net = "fail at 5.0 % net of core speed (3.0 % slower), device (did not move):";
     assert!(text.starts_with(net), "{text}");
 }
+
+/// The core is 2 % slower, and the CPUs are farther apart.
+#[test]
+fn what_core_and_distance_explain_is_one_part_each() {
+    let run = |times: f64, two: f64, distance: f64| {
+        let of = |name: &str, at: usize, median: f64| {
+            record_of(&format!("{name}.m{at}"), Unit::Nanoseconds, median, 10)
+        };
+        let slowed = |it: Record| {
+            it.found(NotSelected::Device).with_summary(|summary| {
+                let found = summary.as_found.as_mut().expect("it was set");
+                found.process_loops.iter_mut().for_each(|ns| *ns *= times);
+            })
+        };
+        let apart = |it: Record| {
+            Record { params: Params::one("cpus", 2), ..it }
+                .with_summary(|summary| summary.distance_ns = Some(distance))
+        };
+        let mut all: Vec<Record> = (0..6).map(|at| slowed(of("cpu", at, 10.0 * times))).collect();
+        all.extend((0..6).map(|at| slowed(of("os", at, 100.0 * times))));
+        all.extend((0..6).map(|at| apart(of("network", at, 100.0 * two))));
+        all
+    };
+    let (a, b) = documents(run(1.0, 1.0, 23.0), run(1.02, 1.3, 124.0));
+    let comparison = compare(&a, &b, &Noise::default(), 7);
+    assert_snapshot("comparison_explained.txt", &plain(&render(&comparison, &layout(80))));
+    let (a, b) = (b, a);
+    let text = plain(&render(&compare(&a, &b, &Noise::default(), 7), &layout(100)));
+    let nearer = "B is faster by 23 % (two CPUs, nearer), 2.0 % (core speed: 2 classes).";
+    assert!(text.starts_with(nearer), "{text}");
+    assert!(text.contains("6 with CPUs nearer"), "{text}");
+}

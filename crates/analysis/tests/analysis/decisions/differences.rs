@@ -153,7 +153,10 @@ fn all_facts_of_a_run_are_compared() {
     assert_eq!(all(&a, &b), ["KSM: unknown → on"]);
     b = bare(1);
     b.run.folder = Some("/mnt (nfs)".to_owned());
-    assert!(all(&a, &b).is_empty(), "a run without files has no folder");
+    let mut without = a.clone();
+    without.run.asked = vec!["cpu.call".to_owned()];
+    assert!(all(&without, &b).is_empty(), "a run without files has no folder");
+    assert_eq!(all(&a, &b), ["folder of test files: none → /mnt (nfs)"], "it was not usable");
     let mut with_files = bare(1);
     with_files.run.folder = Some("/var/tmp (ext4)".to_owned());
     assert_eq!(all(&with_files, &b), ["folder of test files: /var/tmp (ext4) → /mnt (nfs)"]);

@@ -4,7 +4,7 @@ use fathom_analysis::compare::{
     Comparison, ComparisonAnswer, ComparisonWord, Factor, Noise, Share, compare,
 };
 use fathom_analysis::suspects::Toggle;
-use fathom_record::{Better, Document, MetricId, Params, Record, Unit};
+use fathom_record::{Better, Document, MetricId, NotSelected, Params, Record, Unit};
 
 use super::runs::{bare, compared, record};
 
@@ -244,4 +244,78 @@ fn no_number_of_a_size_is_a_vote() {
     };
     let comparison = compared(two(100.0), two(120.0));
     assert_eq!(comparison.factors[0].class, "two CPUs");
+}
+
+/// Cases of a class on a core that is so many times slower by the reference loop.
+fn on_core(start: &str, median: f64, slower: f64) -> Vec<Record> {
+    let slowed = |it: Record| {
+        it.found(NotSelected::Device).with_summary(|summary| {
+            let found = summary.as_found.as_mut().expect("it was set");
+            found.process_loops.iter_mut().for_each(|ns| *ns *= slower);
+        })
+    };
+    cases(start, 6, median).into_iter().map(slowed).collect()
+}
+
+#[test]
+fn class_explained_by_the_core_moved_with_it() {
+    let run = |cpu: f64, kernel: f64, slower: f64| {
+        [on_core("cpu.", cpu, slower), on_core("os.", kernel, slower)].concat()
+    };
+    let after = |cpu: f64, kernel: f64, slower: f64| {
+        let comparison = compared(run(10.0, 100.0, 1.0), run(cpu, kernel, slower));
+        let of = |it: &Factor| (it.class, it.moved, it.with_core);
+        comparison.factors.iter().map(of).collect::<Vec<_>>()
+    };
+    let (core, kernel) = ("core speed", "kernel entry");
+    let own_first = [(kernel, true, false), (core, true, true)];
+    assert_eq!(after(10.4, 103.5, 1.02), [(core, true, false), (kernel, true, false)], "by more");
+    assert_eq!(after(10.3, 115.0, 1.03), own_first);
+    assert_eq!(after(10.8, 105.0, 1.07), [(core, true, true), (kernel, true, true)]);
+    assert_eq!(after(9.7, 102.0, 0.97), own_first, "not in the direction of the core");
+    assert_eq!(after(10.3, 100.0, 1.03), [(core, true, true), (kernel, false, false)]);
+    // What cannot move a core is no suspect of what moved with it.
+    let run = |number: usize, kernel: &str, median: f64, slower: f64| {
+        let mut run = Document { records: on_core("os.", median, slower), ..bare(number) };
+        run.host.kernel = kernel.to_owned();
+        run
+    };
+    let comparison =
+        compare(&run(1, "6.1", 100.0, 1.0), &run(2, "6.2", 103.0, 1.03), &Noise::default(), 7);
+    let of_class = factor(&comparison, kernel).unwrap();
+    assert!(of_class.with_core && of_class.suspects.is_empty(), "{of_class:?}");
+    assert_eq!(serde_json::to_value(of_class).unwrap()["with_core"], true);
+    // A runner that got slower is no regression.
+    let gate = |except: &str| comparison.gate_except(&[except.to_owned()], 0.02, None);
+    assert_eq!(gate("device").answer, ComparisonAnswer::Undecided);
+    let gate = gate(core);
+    assert_eq!(
+        (gate.answer, &*gate.except),
+        (ComparisonAnswer::Pass, &[core, kernel].map(str::to_owned)[..])
+    );
+}
+
+#[test]
+fn case_with_cpus_elsewhere_is_counted_apart() {
+    let at = |it: Record, ns: f64| it.with_summary(|summary| summary.distance_ns = Some(ns));
+    let run = |network: f64, remote: f64, ns: f64| {
+        let of_class = cases("network.", 6, network).into_iter();
+        let two = of_class.map(|it| at(Record { params: Params::one("cpus", 2), ..it }, ns));
+        let names = [("file.read.remote", remote), ("memory.bandwidth", 10.0)];
+        let others = names.map(|(name, median)| at(record(name, NS, median, 10), ns));
+        two.chain(others).chain([record("file.create", NS, remote, 10)]).collect::<Vec<Record>>()
+    };
+    let (a, b) = (run(100.0, 59.0, 23.0), run(132.0, 70.0, 124.0));
+    let count = |a: &[Record], b: &[Record]| {
+        let comparison = compared(a.to_vec(), b.to_vec());
+        let distances = factor(&comparison, "two CPUs").unwrap().distances;
+        let shares = shares(&comparison);
+        assert!(shares.contains(&("file.create", Share::Differs)), "on one CPU: {shares:?}");
+        assert!(shares.contains(&("memory.bandwidth", Share::Unchanged)), "{shares:?}");
+        let [farther, nearer] = [Share::CpusFarther, Share::CpusNearer]
+            .map(|share| shares.iter().filter(|it| it.1 == share).count());
+        (distances, farther, nearer)
+    };
+    assert_eq!(count(&a, &b), (Some([23.0, 124.0]), 7, 0), "the class and the remote read");
+    assert_eq!(count(&b, &a), (Some([124.0, 23.0]), 0, 7));
 }
