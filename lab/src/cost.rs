@@ -91,33 +91,33 @@ const CHANGES: [Change; 10] = [
     change(
         "a pipe in 64 KiB",
         "write, pipe",
-        "sh -c 'dd if=data bs=512 count=65536 | cat >/dev/null'",
+        "sh -c 'dd if=data ibs=64K obs=512 count=512 | cat >/dev/null'",
         "sh -c 'dd if=data bs=64K count=512 | cat >/dev/null'",
     ),
     change(
         "huge pages, python",
         "page fault, anonymous",
-        "python3 -S -c 'bytearray(512<<20)'",
-        "env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python3 -S -c 'bytearray(512<<20)'",
+        "/usr/bin/python3 -S -c 'bytearray(64<<20)'",
+        "env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 /usr/bin/python3 -S -c 'bytearray(64<<20)'",
     ),
     change(
         "huge pages, 40 pieces",
         "page fault, anonymous",
-        "python3 -S -c 'b=[bytearray(8<<20) for i in range(40)]'",
+        "/usr/bin/python3 -S -c 'b=[bytearray(2<<20) for i in range(40)]'",
         "env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
-         python3 -S -c 'b=[bytearray(8<<20) for i in range(40)]'",
+         /usr/bin/python3 -S -c 'b=[bytearray(2<<20) for i in range(40)]'",
     ),
     change(
         "spawn for fork, small",
         "fork",
-        "python3 -S spawn.py fork 0",
-        "python3 -S spawn.py spawn 0",
+        "/usr/bin/python3 -S spawn.py fork 0",
+        "/usr/bin/python3 -S spawn.py spawn 0",
     ),
     change(
         "spawn for fork, 64 MiB",
         "fork",
-        "python3 -S spawn.py fork 64",
-        "python3 -S spawn.py spawn 64",
+        "/usr/bin/python3 -S spawn.py fork 64",
+        "/usr/bin/python3 -S spawn.py spawn 64",
     ),
 ];
 
@@ -178,6 +178,8 @@ pub(crate) fn run(root: &Path, program: &str, runs: &str) -> Result<bool> {
         let mut command = Command::new(&program);
         command.args(arguments).current_dir(&folder).stdin(Stdio::null());
         command.env("FATHOM_STORE", folder.path().join("cost.db"));
+        // That of cargo: each program would search its libraries there first.
+        command.env_remove("LD_LIBRARY_PATH");
         command
     };
     let mut costs = Vec::new();

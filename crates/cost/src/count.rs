@@ -170,6 +170,9 @@ pub struct Tally {
     pub count: u64,
     /// The sum of sizes.
     pub size: u64,
+    /// How many came after other calls of their thread than the last two: code and data of the
+    /// kernel are less cached then than in a loop.
+    pub mixed: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -182,11 +185,17 @@ pub struct Counts {
     pub uncounted: BTreeSet<&'static str>,
     /// The time of the shortest call: what stopping takes.
     pub stop_ns: u64,
+    /// Whether what is added comes after other calls.
+    pub is_mixed: bool,
 }
 
 impl Counts {
     pub fn add(&mut self, operation: Operation, size: u64) {
         self.add_many(operation, 1, size);
+        let class = u64::BITS - size.leading_zeros();
+        if let Some(tally) = self.operations.get_mut(&(operation, class)) {
+            tally.mixed += u64::from(self.is_mixed);
+        }
     }
 
     /// So many operations, of this size together.

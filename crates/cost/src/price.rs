@@ -10,15 +10,18 @@ const NO_INTERVAL: f64 = 0.2;
 pub(super) struct Prices<'r>(pub(super) &'r [Record]);
 
 impl Prices<'_> {
-    /// The price of one operation of this size.
+    /// The price of one operation of this size; `factor`: times that of a loop.
     ///
     /// # Errors
     /// The results that are missing.
-    pub(super) fn price(&self, row: &Row, size: f64) -> Result<CostPrice, Vec<String>> {
+    pub(super) fn price(
+        &self,
+        row: &Row,
+        size: f64,
+        factor: f64,
+    ) -> Result<CostPrice, Vec<String>> {
         let mut price = self.interpolated(row.points, size)?;
-        let CostTime { ns, low_ns, high_ns } = price.time;
-        price.time =
-            CostTime::new(ns, (low_ns - row.below * ns).max(0.0), high_ns + row.above * ns);
+        price.time = row.in_program(price.time, factor);
         Ok(price)
     }
 
@@ -131,7 +134,7 @@ mod tests {
         operation: Operation,
         size: f64,
     ) -> Result<CostPrice, Vec<String>> {
-        Prices(records).price(row(operation).expect("a row"), size)
+        Prices(records).price(row(operation).expect("a row"), size, 1.0)
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! The price of each operation: which results of this host it is made of.
 //!
 //! A metric that contains two context switches is used without them, since switches are counted.
-//! Prices are those of loops, in which code and data are cached: a program pays up to
-//! [`Row::above`] more, since its calls are between other code (os.syscall.fresh is the first call
-//! of a process, several times as expensive).
+//! Prices are those of loops, in which code and data are cached: a program whose calls are between
+//! others pays [`Row::mixed`] times that, by the programs of docs/evidence/COST.md; at most up to
+//! [`Row::above`] more (os.syscall.fresh is the first call of a process, several times as expensive).
 
 use std::sync::LazyLock;
 
-use super::count::{FaultKind, Operation, Place};
+use fathom_record::CostTime;
+
+use super::count::{FaultKind, Operation, Place, Tally};
 
 /// So many times a result; of a rate, the time of so many bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +50,9 @@ pub(super) struct Row {
     pub(super) operation: Operation,
     /// One, or several of growing size.
     pub(super) points: &'static [Point],
+    /// What it costs in a program, times that of the loop: calls after other calls of their thread,
+    /// of what is no call all.
+    pub(super) mixed: f64,
     /// By which share the price in a program may be below and above that of the loop.
     pub(super) below: f64,
     pub(super) above: f64,
@@ -70,35 +75,35 @@ const fn at(size: f64, parts: &'static [Part]) -> Point {
 
 /// A call: in a program with more cache misses and mispredictions than in a loop.
 const fn call(operation: Operation, points: &'static [Point]) -> Row {
-    Row { operation, points, below: 0.2, above: 0.8, alternative: None }
+    Row { operation, points, mixed: 1.3, below: 0.2, above: 0.8, alternative: None }
 }
 
 /// A call by a name: one of many, as the metric has them; a path of several folders takes longer,
 /// one that is asked for again is faster.
 const fn path(operation: Operation, points: &'static [Point]) -> Row {
-    Row { operation, points, below: 0.4, above: 0.6, alternative: None }
+    Row { operation, points, mixed: 1.4, below: 0.4, above: 0.8, alternative: None }
 }
 
 /// A copy from or to a file, by the size of its blocks. The files of the metrics are 16 MiB: the
 /// pages of a larger one are in no cache of the CPU.
 const fn copy(operation: Operation, points: &'static [Point]) -> Row {
     let alternative = Some(Alternative::Blocks);
-    Row { operation, points, below: 0.25, above: 1.2, alternative }
+    Row { operation, points, mixed: 1.2, below: 0.25, above: 1.2, alternative }
 }
 
 /// A message. The metrics wake a peer that waits; where none waits, it is cheaper.
 const fn message(operation: Operation, points: &'static [Point]) -> Row {
-    Row { below: 0.6, above: 0.4, ..copy(operation, points) }
+    Row { mixed: 1.0, below: 0.6, above: 0.4, ..copy(operation, points) }
 }
 
 const fn fault(kind: FaultKind, points: &'static [Point]) -> Row {
     let operation = Operation::Fault(kind);
-    Row { operation, points, below: 0.3, above: 0.4, alternative: None }
+    Row { operation, points, mixed: 1.15, below: 0.3, above: 0.5, alternative: None }
 }
 
 /// What copies or frees page tables, by its pages.
 const fn process(operation: Operation, points: &'static [Point]) -> Row {
-    Row { operation, points, below: 0.3, above: 0.5, alternative: None }
+    Row { operation, points, mixed: 1.2, below: 0.3, above: 0.6, alternative: None }
 }
 
 pub(super) const ENTRY: &[Point] = &[at(0.0, &[Time(1.0, GETPPID)])];
@@ -158,13 +163,22 @@ pub(super) const TABLE: &[Row] = &[
             ),
         ],
     ),
-    // A page of a small write is found as that of a small read.
+    // A small write finds its page as a small read does, and then prepares it. That to a new page is
+    // what a file of so many bytes takes longer than an empty one; to an existing one it is less.
     Row {
-        above: 1.0,
+        below: 0.6,
         ..copy(
             Write(Place::File),
             &[
-                at(1.0, &[Time(1.0, "file.call{call=read1}")]),
+                at(1.0, &[Time(2.0, "file.call{call=read1}")]),
+                at(
+                    4.0 * KIB,
+                    &[Time(1.0, "file.create{bytes=4096}"), Time(-1.0, "file.create{bytes=0}")],
+                ),
+                at(
+                    10.0 * KIB,
+                    &[Time(1.0, "file.create{bytes=10240}"), Time(-1.0, "file.create{bytes=0}")],
+                ),
                 at(64.0 * KIB, &[Rate(64.0 * KIB, "file.write.throughput{block=65536,sync=none}")]),
             ],
         )
@@ -213,11 +227,15 @@ pub(super) const TABLE: &[Row] = &[
         Operation::Free,
         &[at(0.0, &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")])],
     ),
-    // As those of memory: removed from a list and freed, one by one.
-    process(
-        Operation::Drop,
-        &[at(0.0, &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")])],
-    ),
+    // As those of memory, and removed from the tree of their file and from its blocks.
+    Row {
+        mixed: 1.6,
+        above: 1.2,
+        ..process(
+            Operation::Drop,
+            &[at(0.0, &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")])],
+        )
+    },
     Row {
         alternative: Some(Alternative::HugePages(&[Time(1.0, "memory.fault{kind=huge}")])),
         ..fault(
@@ -267,7 +285,12 @@ pub(super) const TABLE: &[Row] = &[
         )
     },
     process(Operation::Vfork, &[at(0.0, &[Time(1.0, JOIN), Time(-2.0, SWITCH)])]),
-    process(Operation::Exec, &[at(0.0, &[Time(1.0, EXEC), Time(-1.0, JOIN)])]),
+    // The program of the metric is static; others have an interpreter, and more to unmap.
+    Row {
+        mixed: 1.6,
+        above: 1.2,
+        ..process(Operation::Exec, &[at(0.0, &[Time(1.0, EXEC), Time(-1.0, JOIN)])])
+    },
     // The metric keeps it on the CPU of its creator; elsewhere its start wakes another CPU.
     Row {
         above: 1.2,
@@ -305,6 +328,27 @@ pub(super) fn row(operation: Operation) -> Option<&'static Row> {
 }
 
 impl Row {
+    /// What these operations cost, times the price of a loop.
+    pub(super) fn factor(&self, tally: Tally) -> f64 {
+        let share = match self.operation {
+            Operation::Fault(_) | Operation::Free | Operation::Drop => 1.0,
+            Operation::Switch => 0.0,
+            Operation::Fork | Operation::Vfork | Operation::Exec | Operation::Thread => 1.0,
+            _ => tally.mixed as f64 / tally.count.max(1) as f64,
+        };
+        1.0 + (self.mixed - 1.0) * share
+    }
+
+    /// The price in a program, by that of a loop.
+    pub(super) fn in_program(&self, of_loop: CostTime, factor: f64) -> CostTime {
+        let CostTime { ns, low_ns, high_ns } = of_loop;
+        CostTime::new(
+            factor * ns,
+            (low_ns - self.below * ns).max(0.0),
+            high_ns.max(factor * ns) + self.above * ns,
+        )
+    }
+
     pub(super) fn parts(&self) -> impl Iterator<Item = Part> {
         let more = match self.alternative {
             Some(Alternative::HugePages(parts) | Alternative::Other(_, parts)) => parts,

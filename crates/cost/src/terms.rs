@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::statistics::median;
+use fathom_analysis::statistics::{median, median_interval};
 use fathom_record::{
     Cost, CostPrice, CostService, CostTerm, CostTime, CostWait, CostWhatIf, Record,
 };
@@ -21,6 +21,8 @@ const HUGE: f64 = 512.0;
 /// Of most kernels: CONFIG_HZ of 250.
 const TICK_NS: f64 = 4e6;
 const NORMAL_95: f64 = 1.96;
+/// A run of more samples than this, times the median, is not usual.
+const USUAL_MAX: f64 = 1.25;
 /// Fewer say less than the ticks.
 const SAMPLES_MIN: f64 = 30.0;
 
@@ -46,7 +48,7 @@ pub fn cost(counted: &Counted, runs: &[Timed], splits: &[Split], known: &[Record
     let all = |value: fn(&Timed) -> f64| -> Vec<f64> { runs.iter().map(value).collect() };
     let wall_ns = median(&all(|it| it.wall_ns)).unwrap_or_default();
     let sampled = in_kernel(splits).map(|share| {
-        let cpu = mean(&all(|it| it.user_ns + it.system_ns));
+        let cpu = typical(&all(|it| it.user_ns + it.system_ns));
         let of = |share: CostTime| {
             let wide = cpu.times(share.ns);
             let own = share.half_width_ns() * cpu.ns;
@@ -147,6 +149,10 @@ fn priced(measured: Cost, counts: &Counts, switches: u64, known: &[Record]) -> C
 /// independent samples if it is wider.
 fn in_kernel(splits: &[Split]) -> Option<CostTime> {
     let all = |it: &Split| (it.user + it.kernel) as f64;
+    // A run that took longer was held up, such as by memory that the host had to provide.
+    let usual = median(&splits.iter().map(all).collect::<Vec<f64>>()).unwrap_or_default();
+    let splits: Vec<&Split> = splits.iter().filter(|it| all(it) <= USUAL_MAX * usual).collect();
+    let all = |it: &&Split| all(it);
     let n: f64 = splits.iter().map(all).sum();
     let runs = splits.len() as f64;
     if n < SAMPLES_MIN {
@@ -157,6 +163,13 @@ fn in_kernel(splits: &[Split]) -> Option<CostTime> {
     let of_runs = if runs < 2.0 { 0.0 } else { squares * runs / (runs - 1.0) / n / n };
     let half = NORMAL_95 * of_runs.max(share * (1.0 - share) / n).sqrt();
     Some(CostTime::new(share, (share - half).max(0.0), (share + half).min(1.0)))
+}
+
+/// The median, of times that are not divided.
+fn typical(values: &[f64]) -> CostTime {
+    let mean = mean(values);
+    let Some((limits, _)) = median_interval(values) else { return mean };
+    CostTime::new(median(values).unwrap_or(mean.ns), limits[0], limits[1])
 }
 
 /// The mean: the kernel divides the time of a short run by ticks, so that a median is of one kind.
@@ -189,9 +202,10 @@ fn merged(counts: &Counts, switches: u64) -> Vec<(Operation, Tally)> {
         let sum = all.entry((*operation, if is_apart { *class } else { 0 })).or_default();
         sum.count += tally.count;
         sum.size += tally.size;
+        sum.mixed += tally.mixed;
     }
     if switches > 0 {
-        all.insert((Operation::Switch, 0), Tally { count: switches, size: 0 });
+        all.insert((Operation::Switch, 0), Tally { count: switches, ..Tally::default() });
     }
     all.into_iter().map(|((operation, _), tally)| (operation, tally)).collect()
 }
@@ -212,7 +226,8 @@ fn term(
         ..CostTerm::default()
     };
     let Some(row) = row(operation) else { return plain };
-    match prices.price(row, size) {
+    let factor = row.factor(tally);
+    match prices.price(row, size, factor) {
         Ok(price) => CostTerm {
             time: Some(price.time.times(count)),
             what_if: what_if(row, (tally, works), &price, prices),
@@ -235,9 +250,8 @@ fn what_if(
 ) -> Option<CostWhatIf> {
     let count = tally.count as f64;
     let with = |parts, times: f64| -> Option<(CostTime, Vec<String>)> {
-        let CostPrice { time: CostTime { ns, low_ns, high_ns }, from } = prices.sum(parts).ok()?;
-        let wide = CostTime::new(ns, low_ns - row.below * ns, high_ns + row.above * ns);
-        Some((wide.times(times), from))
+        let CostPrice { time, from } = prices.sum(parts).ok()?;
+        Some((row.in_program(time, row.factor(tally)).times(times), from))
     };
     let (change, (time, from)) = match row.alternative? {
         Alternative::Blocks => {
@@ -326,7 +340,7 @@ mod tests {
         let largest = ["page fault, anonymous", "read, file", "connect", "context switch"];
         assert_eq!(names[..4], largest);
         let ns: Vec<f64> = cost.terms.iter().filter_map(|term| Some(term.time?.ns)).collect();
-        assert_eq!((ns[0], ns[2], ns[3]), (5_120_000.0, 200_000.0, 6_000.0));
+        assert_eq!((ns[0], ns[2], ns[3]), (5_888_000.0, 200_000.0, 6_000.0));
         assert_eq!(cost.terms[1].size, Some(512.0));
         assert!((cost.expected.ns - ns.iter().sum::<f64>()).abs() < 1.0);
         assert!((cost.unexplained.ns - (9e6 - cost.expected.ns)).abs() < 1.0);
@@ -344,7 +358,7 @@ mod tests {
             term.what_if.map(|other| (other.change, other.time.ns.round()))
         };
         let all = known();
-        let huge = Some(("huge pages".to_owned(), 300_000.0));
+        let huge = Some(("huge pages".to_owned(), 345_000.0));
         assert_eq!(of(&all, "page fault, anonymous"), huge);
         assert_eq!(of(&all, "read, file"), Some(("in 64 KiB".to_owned(), 32_768.0)));
         assert_eq!(of(&all, "connect"), Some(("one connection".to_owned(), 20_000.0)));
@@ -355,6 +369,26 @@ mod tests {
         };
         let without_huge = without("memory.fault", "{kind=huge}");
         assert_eq!(of(&without_huge, "page fault, anonymous"), None);
+    }
+
+    #[test]
+    fn calls_after_other_calls_cost_more_than_those_of_a_loop() {
+        let mut counts = Counts::default();
+        for is_mixed in [true, true, false, false] {
+            counts.is_mixed = is_mixed;
+            counts.add(Operation::Connect, 0);
+        }
+        let connects = |counts: Counts| {
+            let cost = cost(&Counted { counts, wall_ns: 1e6 }, &runs([1e6; 3]), &[], &known());
+            let term = cost.terms.iter().find(|term| term.operation == "connect");
+            term.and_then(|term| term.time).expect("a price")
+        };
+        // Half of them, 1.3 times 20 µs; the bounds are those of a loop.
+        let half = connects(counts.clone());
+        assert_eq!(half.ns.round(), 4.0 * 20_000.0 * 1.15);
+        assert!(half.low_ns < 80_000.0 && half.high_ns > half.ns, "{half:?}");
+        counts.operations.values_mut().for_each(|tally| tally.mixed = 0);
+        assert_eq!(connects(counts).ns, 80_000.0);
     }
 
     #[test]

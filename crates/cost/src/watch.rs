@@ -24,12 +24,22 @@ struct Begun {
     at_ns: u64,
     /// Pages of a file that it deletes or empties.
     drops: u64,
+    /// Neither of the last two calls of the thread was the same.
+    is_mixed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct WatchedThread {
     process: pid_t,
     begun: Option<Begun>,
+    /// The numbers of its last calls.
+    last: [i64; 2],
+}
+
+impl WatchedThread {
+    fn of(process: pid_t) -> Self {
+        Self { process, begun: None, last: [-1; 2] }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -68,13 +78,13 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn begin(&mut self, root: pid_t) {
         self.begun_ns = wall_ns().saturating_sub(TICK_NS);
-        self.threads.insert(root, WatchedThread { process: root, begun: None });
+        self.threads.insert(root, WatchedThread::of(root));
         self.processes.insert(root, WatchedProcess { threads: 1, ..WatchedProcess::default() });
     }
 
     /// A thread of a process that runs already.
     pub(super) fn attached(&mut self, process: pid_t, thread: pid_t) {
-        self.threads.insert(thread, WatchedThread { process, begun: None });
+        self.threads.insert(thread, WatchedThread::of(process));
         self.processes.entry(process).or_default().threads += 1;
         self.unseen.insert(thread);
     }
@@ -131,7 +141,7 @@ impl Watch {
             && let Some(process) = parent
         {
             self.counts.add(Operation::Thread, 0);
-            self.threads.insert(child, WatchedThread { process, begun: None });
+            self.threads.insert(child, WatchedThread::of(process));
             if let Some(of) = self.processes.get_mut(&process) {
                 of.threads += 1;
             }
@@ -149,7 +159,7 @@ impl Watch {
         };
         let process = WatchedProcess { space, shares, threads: 1, ..WatchedProcess::default() };
         self.processes.insert(child, process);
-        self.threads.insert(child, WatchedThread { process: child, begun: None });
+        self.threads.insert(child, WatchedThread::of(child));
     }
 
     /// A program was executed; `former` is the thread that did it.
@@ -161,7 +171,7 @@ impl Watch {
         }
         let begun = self.threads.get(&former).and_then(|it| it.begun);
         self.threads.retain(|thread, of| of.process != process || *thread == process);
-        self.threads.insert(process, WatchedThread { process, begun });
+        self.threads.insert(process, WatchedThread { begun, ..WatchedThread::of(process) });
         let Some(of) = self.processes.get_mut(&process) else { return };
         let before = of.before_exec.take();
         let (space, shares) = (of.space, of.shares);
@@ -180,7 +190,7 @@ impl Watch {
 
     /// A thread is about to exit; with the last one of a process the address space goes.
     pub(super) fn exits(&mut self, thread: pid_t) {
-        let Some(WatchedThread { process, begun }) = self.threads.get(&thread).copied() else {
+        let Some(WatchedThread { process, begun, .. }) = self.threads.get(&thread).copied() else {
             return;
         };
         let Some(of) = self.processes.get_mut(&process) else { return };
@@ -228,7 +238,9 @@ impl Watch {
         let (name, kind) = named(number);
         let Some(of) = self.threads.get_mut(&thread) else { return };
         let drops = dropped(thread, number, kind, arguments);
-        of.begun = Some(Begun { number, arguments, at_ns: 0, drops });
+        let is_mixed = !of.last.contains(&number);
+        of.last = [of.last[1], number];
+        of.begun = Some(Begun { number, arguments, at_ns: 0, drops, is_mixed });
         match kind {
             CallKind::Exec => {
                 let process = of.process;
@@ -259,6 +271,7 @@ impl Watch {
         let Some(begun) = of.begun.take() else { return };
         let (name, kind) = named(begun.number);
         *self.counts.calls.entry(name).or_default() += 1;
+        self.counts.is_mixed = begun.is_mixed;
         if result >= 0 {
             self.counts.add_many(Operation::Drop, begun.drops, 0);
         }

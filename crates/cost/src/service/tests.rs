@@ -76,6 +76,7 @@ fn tally(counts: &Counts, operation: Operation) -> Tally {
     all.fold(Tally::default(), |sum, (_, one)| Tally {
         count: sum.count + one.count,
         size: sum.size + one.size,
+        ..sum
     })
 }
 
@@ -88,7 +89,7 @@ fn operations_of_a_running_service_are_counted_exactly() {
         // It has answered before its call has ended.
         until(|| cat.status("State:").starts_with('S'));
         let counted = counting.end().expect("counts");
-        let expected = Tally { count: requests as u64, size: 7 * requests as u64 };
+        let expected = Tally { count: requests as u64, size: 7 * requests as u64, mixed: 0 };
         for operation in [Operation::Read(Place::Pipe), Operation::Write(Place::Pipe)] {
             assert_eq!(tally(&counted.counts, operation), expected, "{:?}", counted.counts);
         }
