@@ -22,6 +22,7 @@ tests      python3:ensurepip                    python3-venv
 page       chromium,google-chrome               chromium
 cost       sqlite3                              sqlite3
 cost       git                                  git
+cost       cc                                   build-essential
 lab        stress-ng                            stress-ng
 lab        sysbench                             sysbench
 lab        mbw                                  mbw

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use fathom_lab::evidence::{COST, Criterion, EvidenceContents, EvidenceOrigin};
+use fathom_lab::seeded::Seeded;
 use fathom_record::quantity::quantity_within;
 use fathom_record::{Cost, CostTime, Document, Unit};
 
@@ -36,6 +37,28 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("sort", "sort numbers -o sorted"),
     ("shell-loop", "sh -c 'for i in $(seq 100); do /bin/true; done'"),
 ];
+
+/// Programs of known operations, of which so many must have their system time in the interval of
+/// what is expected, and all within this share of it.
+const KNOWN: usize = 40;
+const KNOWN_IN_INTERVAL: usize = 34;
+const KNOWN_OFF_MAX: f64 = 0.2;
+const KNOWN_SOURCE: &str = include_str!("cost/known.c");
+/// Its operations: about so many nanoseconds each, and by byte; the smallest and largest size.
+const KNOWN_OPERATIONS: [(&str, f64, f64, [u64; 2]); 9] = [
+    ("read", 350.0, 0.05, [64, 1 << 18]),
+    ("write", 700.0, 0.2, [64, 1 << 18]),
+    ("open", 1300.0, 0.0, [0, 0]),
+    ("stat", 600.0, 0.0, [0, 0]),
+    ("fault", 1400.0, 0.0, [0, 0]),
+    ("fork", 90_000.0, 0.01, [1 << 20, 1 << 26]),
+    ("thread", 12_000.0, 0.0, [0, 0]),
+    ("pipe", 900.0, 0.1, [1, 1 << 16]),
+    ("null", 100.0, 0.0, [0, 0]),
+];
+/// Each takes about so many nanoseconds, at least and at most.
+const KNOWN_NS: [f64; 2] = [4e6, 20e6];
+const SEED: u64 = 72;
 
 /// Of these, so many must gain what was stated.
 const GAINED_MIN: usize = 8;
@@ -90,7 +113,7 @@ const CHANGES: [Change; 10] = [
     ),
     change(
         "a pipe in 64 KiB",
-        "write, pipe",
+        ", pipe",
         "sh -c 'dd if=data ibs=64K obs=512 count=512 | cat >/dev/null'",
         "sh -c 'dd if=data bs=64K count=512 | cat >/dev/null'",
     ),
@@ -101,11 +124,11 @@ const CHANGES: [Change; 10] = [
         "env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 /usr/bin/python3 -S -c 'bytearray(64<<20)'",
     ),
     change(
-        "huge pages, 40 pieces",
+        "huge pages, 4 pieces",
         "page fault, anonymous",
-        "/usr/bin/python3 -S -c 'b=[bytearray(2<<20) for i in range(40)]'",
+        "/usr/bin/python3 -S -c 'b=[bytearray(32<<20) for i in range(4)]'",
         "env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
-         /usr/bin/python3 -S -c 'b=[bytearray(2<<20) for i in range(40)]'",
+         /usr/bin/python3 -S -c 'b=[bytearray(32<<20) for i in range(4)]'",
     ),
     change(
         "spawn for fork, small",
@@ -158,7 +181,7 @@ impl Gain {
 fn gain(change: &Change, document: Document) -> Option<Gain> {
     let costs: Vec<Cost> = document.records.into_iter().filter_map(|it| it.cost).collect();
     let [before, after] = <[Cost; 2]>::try_from(costs).ok()?;
-    let terms = before.terms.iter().filter(|term| term.operation == change.operation);
+    let terms = before.terms.iter().filter(|term| term.operation.ends_with(change.operation));
     let gains = terms.filter_map(|term| Some(term.time?.without(term.what_if.as_ref()?.time)));
     let gains: Vec<CostTime> = gains.collect();
     let stated = (!gains.is_empty()).then(|| CostTime::sum(gains));
@@ -191,6 +214,22 @@ pub(crate) fn run(root: &Path, program: &str, runs: &str) -> Result<bool> {
         let record = document.and_then(|it| it.records.into_iter().next());
         costs.push((name, command, record.and_then(|record| record.cost)));
     }
+    std::fs::write(folder.path().join("known.c"), KNOWN_SOURCE)?;
+    ensure!(shell("cc -O1 -pthread -o known known.c").status()?.success(), "no C compiler");
+    let mut random = Seeded::for_part(SEED, "cost");
+    let mut known = Vec::new();
+    for _ in 0..KNOWN {
+        let command = known_command(&mut random);
+        println!("{command}");
+        let line = ["bench", "--cost", "--measure", "--json", "--runs", runs, &command];
+        let output = fathom(&line).stderr(Stdio::inherit()).output()?;
+        let document = serde_json::from_slice::<Document>(&output.stdout).ok();
+        let cost = document.and_then(|it| it.records.into_iter().next()?.cost);
+        known.push((
+            command,
+            cost.with_context(|| "a program of known operations was not counted")?,
+        ));
+    }
     std::fs::write(folder.path().join("spawn.py"), SPAWN)?;
     let mut gains = Vec::new();
     for change in &CHANGES {
@@ -203,6 +242,7 @@ pub(crate) fn run(root: &Path, program: &str, runs: &str) -> Result<bool> {
     }
     let held = gains.iter().filter(|(_, it)| it.as_ref().is_some_and(Gain::holds)).count();
     let mut criteria = criteria(&costs);
+    criteria.extend(known_criteria(&known));
     criteria.push(Criterion::new(
         format!(
             "What-ifs made true, the gain within the stated interval: {held} of {}, at least \
@@ -215,11 +255,66 @@ pub(crate) fn run(root: &Path, program: &str, runs: &str) -> Result<bool> {
         parameters: &[("RUNS", runs.to_owned())],
         origins: &[("", &EvidenceOrigin::here(root))],
         criteria: &criteria,
-        body: &(body(&costs) + &changed(&gains)),
+        body: &(body(&costs) + &known_body(&known) + &changed(&gains)),
     };
     let missed = COST.write(root, &contents)?;
     missed.iter().for_each(|line| eprintln!("{line}"));
     Ok(missed.is_empty())
+}
+
+/// One to three operations, each so often and of a size that the seed says.
+fn known_command(random: &mut Seeded) -> String {
+    let mut words = vec!["./known".to_owned()];
+    for _ in 0..=random.below(3) {
+        let (name, ns, of_byte, [least, most]) =
+            KNOWN_OPERATIONS[random.below(KNOWN_OPERATIONS.len() as u64) as usize];
+        let size = match least {
+            0 => 0.0,
+            _ => (least as f64 * (most as f64 / least as f64).powf(random.share())).floor(),
+        };
+        let of_all = KNOWN_NS[0] + (KNOWN_NS[1] - KNOWN_NS[0]) * random.share();
+        words.push(format!("{name} {:.0} {size}", (of_all / (ns + of_byte * size)).ceil()));
+    }
+    words.join(" ")
+}
+
+fn is_in_interval(cost: &Cost) -> bool {
+    cost.unexplained.low_ns <= 0.0 && cost.unexplained.high_ns >= 0.0
+}
+
+fn off(cost: &Cost) -> f64 {
+    cost.unexplained.ns / cost.system.ns
+}
+
+fn known_criteria(known: &[(String, Cost)]) -> [Criterion; 2] {
+    let of = |is: &dyn Fn(&Cost) -> bool| known.iter().filter(|(_, cost)| is(cost)).count();
+    let [inside, near] = [of(&is_in_interval), of(&|cost| off(cost).abs() <= KNOWN_OFF_MAX)];
+    let text = format!(
+        "Known operations, system time in the interval of what is expected: {inside} of {KNOWN}, \
+         at least {KNOWN_IN_INTERVAL}"
+    );
+    let near_text = format!(
+        "Known operations, within {:.0} % of what is expected: {near} of {KNOWN}",
+        100.0 * KNOWN_OFF_MAX
+    );
+    [Criterion::new(text, inside >= KNOWN_IN_INTERVAL), Criterion::new(near_text, near == KNOWN)]
+}
+
+fn known_body(known: &[(String, Cost)]) -> String {
+    let mut text = "\nPrograms of known operations (number and size), by a seed.\n\n\
+                    | command | system | expected | unexplained | |\n|---|--:|--:|--:|---|\n"
+        .to_owned();
+    let ns = |of: CostTime| {
+        let words = |value: f64| quantity_within(value, Unit::Nanoseconds, WIDTH);
+        format!("{} ± {}", words(of.ns), words(of.half_width_ns()))
+    };
+    for (command, cost) in known {
+        let word = if is_in_interval(cost) { "" } else { "**outside**" };
+        let [system, expected] = [cost.system, cost.expected].map(ns);
+        let off = 100.0 * off(cost);
+        text += &format!("| `{command}` | {system} | {expected} | {off:+.0} % | {word} |\n");
+    }
+    text
 }
 
 type ProgramCost = (&'static str, &'static str, Option<Cost>);
@@ -228,9 +323,8 @@ fn criteria(costs: &[ProgramCost]) -> Vec<Criterion> {
     let all = costs.iter().filter_map(|(_, _, cost)| cost.as_ref());
     let (mut explained, mut in_interval) = (0, 0);
     for cost in all.clone() {
-        explained += usize::from(cost.unexplained.ns.abs() <= UNEXPLAINED_MAX * cost.system.ns);
-        in_interval +=
-            usize::from(cost.unexplained.low_ns <= 0.0 && cost.unexplained.high_ns >= 0.0);
+        explained += usize::from(off(cost).abs() <= UNEXPLAINED_MAX);
+        in_interval += usize::from(is_in_interval(cost));
     }
     let counted = all.count();
     vec![

@@ -2,7 +2,7 @@
 
 use fathom_record::{CostPrice, CostTime, ParamValue, Record, Unit};
 
-use super::table::{Part, Point, Row};
+use super::table::{Part, Point, Row, USER_SIDE};
 
 /// Half the interval of a number without one.
 const NO_INTERVAL: f64 = 0.2;
@@ -21,8 +21,16 @@ impl Prices<'_> {
         factor: f64,
     ) -> Result<CostPrice, Vec<String>> {
         let mut price = self.interpolated(row.points, size)?;
-        price.time = row.in_program(price.time, factor);
+        price.time = row.in_program(self.in_kernel(row, price.time), factor);
         Ok(price)
+    }
+
+    /// What of the time of a call is system time.
+    pub(super) fn in_kernel(&self, row: &Row, time: CostTime) -> CostTime {
+        let outside = self.part(USER_SIDE).filter(|_| row.is_call()).map_or(0.0, |time| time.ns);
+        let [ns, low, high] =
+            [time.ns, time.low_ns, time.high_ns].map(|it| (it - outside).max(0.0));
+        CostTime::new(ns, low, high)
     }
 
     /// Between two points on a line; from the last one on as the last two, or in proportion. Points
@@ -106,7 +114,7 @@ mod tests {
     use fathom_record::{Cause, Params, State, Verdict};
 
     use super::*;
-    use crate::count::{Operation, Place};
+    use crate::count::{FaultKind, Operation, Place};
     use crate::table::{TABLE, row};
 
     fn time(metric: &str, params: &Params, ns: f64) -> Record {
@@ -152,6 +160,17 @@ mod tests {
         assert_eq!(one.from, ["file.call{call=read1}"]);
         let CostTime { low_ns, high_ns, .. } = one.time;
         assert!((130.0 - low_ns).abs() < 1e-9 && (460.0 - high_ns).abs() < 1e-9, "{one:?}");
+    }
+
+    #[test]
+    fn user_side_of_a_call_is_no_system_time() {
+        let mut records = reads();
+        records.push(time("os.syscall", &Params::one("call", "getppid"), 100.0));
+        let read = price(&records, Operation::Read(Place::File), 1.0).unwrap();
+        assert_eq!(read.time.ns, 175.0);
+        records.push(time("memory.fault", &Params::one("kind", "cow"), 1000.0));
+        let fault = price(&records, Operation::Fault(FaultKind::Cow), 0.0).unwrap();
+        assert_eq!(fault.time.ns, 1000.0, "a fault is no call");
     }
 
     #[test]

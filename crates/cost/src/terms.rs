@@ -251,7 +251,8 @@ fn what_if(
     let count = tally.count as f64;
     let with = |parts, times: f64| -> Option<(CostTime, Vec<String>)> {
         let CostPrice { time, from } = prices.sum(parts).ok()?;
-        Some((row.in_program(time, row.factor(tally)).times(times), from))
+        let time = row.in_program(prices.in_kernel(row, time), row.factor(tally));
+        Some((time.times(times), from))
     };
     let (change, (time, from)) = match row.alternative? {
         Alternative::Blocks => {
