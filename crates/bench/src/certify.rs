@@ -6,7 +6,7 @@ use fathom_analysis::statistics::median_interval;
 use fathom_metric::{Measured, OwnMetric};
 use fathom_record::command::{self as facts, CERTIFICATE_METRIC};
 use fathom_record::quantity::percent;
-use fathom_record::{Better, Counters, Fact, Params, Record, Unit};
+use fathom_record::{Better, Cause, Counters, Fact, Params, Record, State, Unit, Verdict};
 
 use crate::case::Case;
 use crate::request::BenchSettings;
@@ -100,6 +100,9 @@ pub(crate) fn record(case: &Case, rows: &[CertificateRow], settings: String) -> 
         params: Params::one("of", case.name.as_str()),
         values: Vec::from_iter(least),
         text: least.is_none().then(|| "none up to 5 %".to_owned()),
+        verdict: least.is_none().then(|| {
+            Verdict::because(State::Unavailable, Cause::Spread, "runs vary too much for 5 %")
+        }),
         facts: about.into_iter().chain(answers).collect(),
         ..Measured::default()
     }

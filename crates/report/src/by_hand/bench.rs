@@ -74,23 +74,27 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
     text + &remarks(&ranked, width)
 }
 
-/// From which loss on a gate detects it, and how each limit did.
-fn certificate(record: &Record, width: usize) -> String {
-    let of = record.params.text("of").unwrap_or_default();
-    let text = match record.shown_summary() {
+/// From which loss on a gate detects it.
+fn smallest_limit(certificate: &Record) -> String {
+    let of = certificate.params.text("of").unwrap_or_default();
+    match certificate.shown_summary() {
         Some(summary) => {
             let least = glued(&percent(summary.median));
-            format!("{of} can be gated here from --fail-on {least} on:")
+            format!("{of} can be gated here from --fail-on {least} on")
         }
-        None => format!("{of} cannot be gated here: runs vary too much for 5 %:"),
-    };
+        None => format!("{of} cannot be gated here: runs vary too much for 5 %"),
+    }
+}
+
+/// The same, and how each limit did.
+fn certificate(record: &Record, width: usize) -> String {
     let is_limit = |name: &str| name.ends_with('%');
     let line = |name: &str, fact: &FactValue| match fact {
         FactValue::Text { text } => format!("  {name:>6}: {text}\n"),
         _ => String::new(),
     };
     let limits = record.facts.iter().filter(|fact| is_limit(&fact.name));
-    wrapped(&text, width, "", "  ")
+    wrapped(&(smallest_limit(record) + ":"), width, "", "  ")
         + &limits.map(|fact| line(&fact.name, &fact.value)).collect::<String>()
 }
 
@@ -194,14 +198,17 @@ fn compared(ratio: &Record, commands: &[&Record]) -> String {
     parts.join("; ")
 }
 
-/// Where the time of commands goes, if it was counted, and their comparisons; else nothing of a
-/// single one.
+/// Where the time of commands goes, if it was counted, their comparisons, and which loss a gate
+/// detects; else nothing of a single one.
 pub(super) fn answer(records: &[Record]) -> Vec<String> {
+    let is_certificate = |record: &&Record| record.metric.as_str() == CERTIFICATE_METRIC;
+    let certificates = records.iter().filter(is_certificate).map(|it| smallest_limit(it) + ".");
     let is_ratio = |record: &&Record| record.metric.as_str() == RATIO_METRIC;
     let (ratios, commands): (Vec<&Record>, Vec<&Record>) = records.iter().partition(is_ratio);
     let of_cost = |record: &&Record| Some(cost::conclusion(&label(record), record.cost.as_ref()?));
     let costs = commands.iter().filter_map(of_cost);
-    costs.chain(ratios.into_iter().map(|ratio| compared(ratio, &commands) + ".")).collect()
+    let compared = ratios.into_iter().map(|ratio| compared(ratio, &commands) + ".");
+    certificates.chain(costs).chain(compared).collect()
 }
 
 fn difference(summary: &Summary, of: &str, to: &str) -> String {
