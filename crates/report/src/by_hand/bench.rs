@@ -210,7 +210,12 @@ pub(super) fn answer(records: &[Record]) -> Vec<String> {
     let certificates = records.iter().filter(is_certificate).map(|it| smallest_limit(it) + ".");
     let is_ratio = |record: &&Record| record.metric.as_str() == RATIO_METRIC;
     let (ratios, commands): (Vec<&Record>, Vec<&Record>) = records.iter().partition(is_ratio);
-    let of_cost = |record: &&Record| Some(cost::conclusion(&label(record), record.cost.as_ref()?));
+    let is_crowded = |record: &Record| {
+        record.verdict.reasons.iter().any(|reason| reason.cause == Cause::Contention)
+    };
+    let of_cost = |record: &&Record| {
+        Some(cost::conclusion(&label(record), record.cost.as_ref()?, is_crowded(record)))
+    };
     let costs = commands.iter().filter_map(of_cost);
     let compared = ratios.into_iter().map(|ratio| compared(ratio, &commands) + ".");
     certificates.chain(costs).chain(compared).collect()
@@ -222,7 +227,8 @@ fn is_changed(summary: &Summary) -> bool {
     })
 }
 
-/// Where the difference of two times lies: `+61.2 ms = user +15.3 ms, off the CPU +45.9 ms`. Nothing of commands that were on several CPUs, whose times do not add up.
+/// Where the difference of two times lies: `+61.2 ms = user +15.3 ms, off the CPU +45.9 ms`.
+/// Nothing of commands that were on several CPUs, whose times do not add up.
 fn split(pair: [&Record; 2]) -> Option<String> {
     let times = |record: &Record| {
         let wall = record.shown_summary()?.median;
