@@ -92,7 +92,7 @@ typical: ## add the machines in FILES (rows of `fathom export --format typical`)
 	$(CARGO) run --quiet --locked --package xtask -- typical $(FILES)
 
 # Each takes at most half an hour.
-LAB_PARTS := answers cost differences dist import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs fleet-odd recipes-prometheus recipes-grafana recipes-nagios recipes-slurm recipes-kubernetes recipes-notebook questions remedies labs-1 labs-2 labs-3 labs-4 labs-5 labs-teacher tutorials
+LAB_PARTS := answers ci cost differences dist import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs fleet-odd recipes-prometheus recipes-grafana recipes-nagios recipes-slurm recipes-kubernetes recipes-notebook questions remedies labs-1 labs-2 labs-3 labs-4 labs-5 labs-teacher tutorials
 LAB_CHOSEN = $(addprefix lab-,$(filter $(PART)%,$(LAB_PARTS)))
 
 lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, cost, sabotage, sabotage-memory, load, labs, tutorials, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, COST.md, DIFFERENCES.md, DIST.md, SABOTAGE.md, LOAD-LAB.md, QUESTIONS.md, REMEDIES.md and FLEET.md; needs root
@@ -100,6 +100,10 @@ lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minu
 
 lab-answers:
 	$(CARGO) run --quiet --locked --package xtask -- lab $(TEST)
+
+lab-ci:
+	@scripts/needs.sh tests ci
+	lab/ci.sh $(FATHOM)
 
 lab-cost:
 	@scripts/needs.sh cost

@@ -20,6 +20,9 @@ tests      pg_ctlcluster                        postgresql
 tests      promtool                             prometheus
 tests      python3:ensurepip                    python3-venv
 page       chromium,google-chrome               chromium
+ci         jq                                   jq
+ci         git                                  git
+ci         shellcheck                           shellcheck
 cost       sqlite3                              sqlite3
 cost       git                                  git
 cost       cc                                   build-essential

@@ -37,6 +37,8 @@ pub enum Toggle {
     Version { name: String },
     /// The same folder of test files.
     Folder { path: String },
+    /// The same CPU.
+    Cpu { cpu: String },
 }
 
 /// How a fact is set.
@@ -53,6 +55,7 @@ enum By {
     Variables,
     Version,
     Folder,
+    Cpu,
 }
 
 const ALL: &[&str] = &[];
@@ -88,7 +91,7 @@ const FACTS: [(&str, &[&str], By); 44] = [
     ("test setting", ALL, By::Variables),
     ("tool", ALL, By::Version),
     ("CPU quota", ALL, By::Nothing),
-    ("CPU measured on", ALL, By::Nothing),
+    ("CPU measured on", ALL, By::Cpu),
     ("tuned", ALL, By::Nothing),
     ("kernel", KERNEL, By::Kernel),
     ("kernel command line", ALL, By::Parameters),
@@ -176,6 +179,7 @@ fn toggle(by: By, value: &str) -> Option<Toggle> {
         By::Parameters => Toggle::Parameters { line: value },
         By::Variables => Toggle::Variables { set: value },
         By::Version => Toggle::Version { name: value },
+        By::Cpu => Toggle::Cpu { cpu: value },
         // Without the file system behind it.
         By::Folder => Toggle::Folder { path: value.rsplit_once(" (")?.0.to_owned() },
     })

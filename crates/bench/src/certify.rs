@@ -6,7 +6,7 @@ use fathom_analysis::statistics::median_interval;
 use fathom_metric::{Measured, OwnMetric};
 use fathom_record::command::{self as facts, CERTIFICATE_METRIC};
 use fathom_record::quantity::percent;
-use fathom_record::{Better, Counters, Fact, Params, Record, Unit};
+use fathom_record::{Better, Cause, Counters, Fact, Params, Record, State, Unit, Verdict};
 
 use crate::case::Case;
 use crate::request::BenchSettings;
@@ -82,10 +82,14 @@ pub(crate) fn rows(times: &[Vec<f64>], runs_of_round: usize) -> Vec<CertificateR
     LIMITS.into_iter().filter_map(row).collect()
 }
 
-/// The record of a certificate: the least limit from which on all can be gated.
-pub(crate) fn record(case: &Case, rows: &[CertificateRow], settings: String) -> Measured {
+/// The least limit from which on all can be gated.
+fn least_limit(rows: &[CertificateRow]) -> Option<f64> {
     let from_the_top = rows.iter().rev().take_while(|row| row.is_gateable());
-    let least = from_the_top.last().map(|row| row.limit);
+    from_the_top.last().map(|row| row.limit)
+}
+
+pub(crate) fn record(case: &Case, rows: &[CertificateRow], settings: String) -> Measured {
+    let least = least_limit(rows);
     let about = [Fact::text(facts::COMMAND, &case.text), Fact::text(facts::SETTINGS, settings)];
     let answers = rows.iter().map(|row| Fact::text(&percent(row.limit), row.text()));
     Measured {
@@ -100,6 +104,9 @@ pub(crate) fn record(case: &Case, rows: &[CertificateRow], settings: String) -> 
         params: Params::one("of", case.name.as_str()),
         values: Vec::from_iter(least),
         text: least.is_none().then(|| "none up to 5 %".to_owned()),
+        verdict: least.is_none().then(|| {
+            Verdict::because(State::Unavailable, Cause::Spread, "runs vary too much for 5 %")
+        }),
         facts: about.into_iter().chain(answers).collect(),
         ..Measured::default()
     }
@@ -136,7 +143,10 @@ pub(crate) fn warning(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::child::ChildProgram;
 
     /// Times of all cases that differ by `spread` from run to run, as a saw.
     fn times(rounds: usize, runs: usize, spread: f64, planted: f64) -> Vec<Vec<f64>> {
@@ -176,5 +186,49 @@ mod tests {
         };
         assert!(row(0, 0, 20) && row(1, 4, 19));
         assert!(!row(2, 0, 20) && !row(0, 5, 20) && !row(0, 0, 18));
+    }
+    #[test]
+    fn all_limits_above_the_least_can_be_gated() {
+        let row = |limit, found| {
+            let (planted, rounds, false_alarms, undecided) = (0.05, 20, 0, 0);
+            CertificateRow { limit, planted, rounds, false_alarms, undecided, found }
+        };
+        let least = |found: [usize; 3]| {
+            let limits = [0.01, 0.02, 0.03].into_iter().zip(found);
+            least_limit(&limits.map(|(limit, found)| row(limit, found)).collect::<Vec<_>>())
+        };
+        assert_eq!(least([20, 20, 20]), Some(0.01));
+        assert_eq!(least([20, 0, 20]), Some(0.03), "by chance");
+        assert_eq!(least([20, 20, 0]), None);
+    }
+
+    #[test]
+    fn gates_below_the_certificate_of_their_command_are_warned() {
+        let case = Case {
+            command: 0,
+            name: "x".to_owned(),
+            is_named: true,
+            folder: None,
+            params: Params::none(),
+            text: "true".to_owned(),
+            program: ChildProgram::new(Path::new("/bin/true"), &[]).expect("a program"),
+            exit: vec![0],
+            output: None,
+            hooks: [const { None }; 4],
+        };
+        let of = |name: &str, least| {
+            let record = Record::fixture(CERTIFICATE_METRIC, Unit::Ratio).measured([least; 3]);
+            record.of_case(&Params::one("of", name))
+        };
+        let warned = |known: &[Record], fail_on| {
+            let settings = BenchSettings { fail_on, ..BenchSettings::default() };
+            warning(known, std::slice::from_ref(&case), &settings)
+        };
+        let known = [of("x", 0.02)];
+        let text = warned(&known, Some(0.01)).expect("a warning");
+        assert!(text.contains("--fail-on 1.0 %") && text.contains("from 2.0 % on"), "{text}");
+        assert_eq!(warned(&known, Some(0.02)), None);
+        assert_eq!(warned(&known, None), None);
+        assert_eq!(warned(&[of("y", 0.02)], Some(0.01)), None, "another command");
     }
 }

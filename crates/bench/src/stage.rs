@@ -32,6 +32,7 @@ use crate::terminal::Terminal;
 use crate::turns::Turns;
 
 mod certify;
+mod counting;
 
 /// A run of which a larger share was lost to others is disturbed.
 const LOST_MIN: f64 = 0.05;
@@ -44,10 +45,6 @@ const PRICE_RUNS: usize = 5;
 /// A command that reads less by both when its output is /dev/null does less work.
 const LESS_SHARE: f64 = 0.9;
 const LESS_BYTES: u64 = 64 << 10;
-/// Runs whose CPU time is divided by samples end with the most of them, or after so long.
-const SPLIT_RUNS: usize = 40;
-const SPLIT_RUNS_MIN: usize = 5;
-const SPLIT_NS: f64 = 1e9;
 /// Between two updates of the progress.
 const PROGRESS_NS: f64 = 1e8;
 
@@ -190,44 +187,6 @@ impl<'w> Stage<'w> {
             |runs: &Vec<StageRun>| runs.iter().map(|run| run.usage.wall_ns).collect::<Vec<_>>();
         if plan.most > plan.runs && self.runs.iter().any(|runs| is_wide(&of_case(runs))) {
             self.blocks(recorder, &mut turns, plan.runs..plan.most, plan)?;
-        }
-        Ok(())
-    }
-
-    /// One more run of each case, in which its operations are counted (`--cost`).
-    pub(crate) fn count(&mut self, recorder: &mut dyn Recorder) -> Result<(), Cut> {
-        let all = self.work.cases.len() as u64;
-        for (at, case) in self.work.cases.iter().enumerate() {
-            let done = at as u64;
-            recorder.event(Event::Progress { done, all, what: "counting" });
-            self.sample(at, case)?;
-            self.counting = Some(Counts::default());
-            let ended = self.run(case);
-            let counts = self.counting.take();
-            let ended = ended.map_err(|cut| match cut {
-                Cut::Failed(text) => Cut::Failed(format!("counted run: {text}")),
-                Cut::Stopped => Cut::Stopped,
-            });
-            let wall_ns = ended?.usage.wall_ns;
-            self.counted[at] = counts.map(|counts| Counted { counts, wall_ns });
-        }
-        Ok(())
-    }
-
-    /// Runs of a case whose CPU time is divided by samples, where that is permitted.
-    fn sample(&mut self, at: usize, case: &Case) -> Result<(), Cut> {
-        let walls: Vec<f64> = self.runs[at].iter().map(|run| run.usage.wall_ns).collect();
-        let wall_ns = median(&walls).unwrap_or_default();
-        let (mut sampled_ns, mut turn) = (0.0, 0);
-        let is_permitted = Splitter::open(&self.allowed, wall_ns, turn).is_ok();
-        while is_permitted && turn < SPLIT_RUNS && (turn < SPLIT_RUNS_MIN || sampled_ns < SPLIT_NS)
-        {
-            self.splitting = Some((wall_ns, turn));
-            let ended = self.run(case);
-            self.splitting = None;
-            sampled_ns += ended?.usage.wall_ns;
-            self.splits[at].extend(self.split.take());
-            turn += 1;
         }
         Ok(())
     }

@@ -4,9 +4,9 @@
 //! [`trace`] follows all threads and processes of a run, [`service`] those that run already, for a
 //! time; both hand their stops to [`watch`], which counts: [`calls`] says what a system call does,
 //! [`descriptor`] what is behind a descriptor, [`memory`] which pages were faulted in. [`used`] is
-//! what a service uses without being counted, [`split`] how much of a command's CPU time is spent in
-//! the kernel. [`count`] is what was counted, [`table`] the metric
-//! that is the price of each operation, [`price`] reads prices from results, [`terms`] multiplies.
+//! what a service uses without being counted, [`split`] how much of a command's CPU time is in the
+//! kernel. [`count`] is what was counted, [`table`] the metric that is the price of each operation,
+//! [`price`] reads prices from results, [`terms`] multiplies.
 
 mod calls;
 mod count;

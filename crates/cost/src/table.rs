@@ -3,7 +3,7 @@
 //! A metric that contains two context switches is used without them, since switches are counted.
 //! Prices are those of loops, in which code and data are cached: a program whose calls are between
 //! others pays [`Row::mixed`] times that, by the programs of docs/evidence/COST.md; at most up to
-//! [`Row::above`] more (os.syscall.fresh is the first call of a process, several times as expensive).
+//! [`Row::above`] more (os.syscall.fresh is the first call of a process, several times as dear).
 
 use std::sync::LazyLock;
 
@@ -166,8 +166,8 @@ pub(super) const TABLE: &[Row] = &[
             ),
         ],
     ),
-    // A small write finds its page as a small read does, and then prepares it. That to a new page is
-    // what a file of so many bytes takes longer than an empty one; to an existing one it is less.
+    // A small write finds its page as a small read does, and then prepares it. That to a new page
+    // is what a file of so many bytes takes longer than an empty one; to an existing one less.
     Row {
         below: 0.6,
         ..copy(

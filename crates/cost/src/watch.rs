@@ -37,7 +37,7 @@ struct WatchedThread {
 }
 
 impl WatchedThread {
-    fn of(process: pid_t) -> Self {
+    fn new(process: pid_t) -> Self {
         Self { process, begun: None, last: [-1; 2] }
     }
 }
@@ -78,13 +78,13 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn begin(&mut self, root: pid_t) {
         self.begun_ns = wall_ns().saturating_sub(TICK_NS);
-        self.threads.insert(root, WatchedThread::of(root));
+        self.threads.insert(root, WatchedThread::new(root));
         self.processes.insert(root, WatchedProcess { threads: 1, ..WatchedProcess::default() });
     }
 
     /// A thread of a process that runs already.
     pub(super) fn attached(&mut self, process: pid_t, thread: pid_t) {
-        self.threads.insert(thread, WatchedThread::of(process));
+        self.threads.insert(thread, WatchedThread::new(process));
         self.processes.entry(process).or_default().threads += 1;
         self.unseen.insert(thread);
     }
@@ -141,7 +141,7 @@ impl Watch {
             && let Some(process) = parent
         {
             self.counts.add(Operation::Thread, 0);
-            self.threads.insert(child, WatchedThread::of(process));
+            self.threads.insert(child, WatchedThread::new(process));
             if let Some(of) = self.processes.get_mut(&process) {
                 of.threads += 1;
             }
@@ -159,7 +159,7 @@ impl Watch {
         };
         let process = WatchedProcess { space, shares, threads: 1, ..WatchedProcess::default() };
         self.processes.insert(child, process);
-        self.threads.insert(child, WatchedThread::of(child));
+        self.threads.insert(child, WatchedThread::new(child));
     }
 
     /// A program was executed; `former` is the thread that did it.
@@ -171,7 +171,7 @@ impl Watch {
         }
         let begun = self.threads.get(&former).and_then(|it| it.begun);
         self.threads.retain(|thread, of| of.process != process || *thread == process);
-        self.threads.insert(process, WatchedThread { begun, ..WatchedThread::of(process) });
+        self.threads.insert(process, WatchedThread { begun, ..WatchedThread::new(process) });
         let Some(of) = self.processes.get_mut(&process) else { return };
         let before = of.before_exec.take();
         let (space, shares) = (of.space, of.shares);

@@ -116,11 +116,14 @@ impl Command {
         words.fold(format!("fathom {}", self.path), |line, word| line + " " + &word)
     }
 
-    /// The option with which the command measures longer, without its dashes.
+    /// The options with which the command measures longer, without their dashes: `time,runs`.
     pub fn repeat_option(&self) -> Option<String> {
         let options = self.options();
         let long = |name: &&str| options.get_arguments().any(|one| one.get_long() == Some(name));
-        ["repeat", "passes", "rounds", "time"].into_iter().find(long).map(str::to_owned)
+        let found = ["repeat", "passes", "rounds", "time"].into_iter().find(long)?;
+        // A number of runs that was given takes no time.
+        let or_runs = if found == "time" && long(&"runs") { ",runs" } else { "" };
+        Some(format!("{found}{or_runs}"))
     }
 
     /// The two words of the path.

@@ -54,7 +54,8 @@ pub fn words(remedy: &Remedy) -> String {
         R::RaiseLimit { limits } => return format!("raise {}", limits.join(" or ")),
         R::Do { action } => return action.clone(),
         R::Repeat { option: Some(option) } => {
-            return format!("measure longer: a larger --{option}");
+            let options = option.replace(',', ", or more --");
+            return format!("measure longer: a larger --{options}");
         }
         R::Repeat { option: None } => "let the machine settle, and run it again",
         R::MeasureFor { seconds } => return format!("use --time {}", time_option(*seconds)),

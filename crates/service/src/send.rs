@@ -18,8 +18,8 @@ pub(crate) const WINDOW: u64 = 2 << 20;
 /// A check of the page cache is repeated after this time: a slow reader outlives it.
 const CHECKED_NS: u64 = 100_000_000;
 
-/// Sent by the source and by doses. Made at its first use: as a constant it is a quarter of a MiB of
-/// the program.
+/// Sent by the source and by doses. Made at its first use: as a constant it is a quarter of a MiB
+/// of the program.
 static FILLING: LazyLock<Vec<u8>> = LazyLock::new(|| vec![FILLED_WITH; 256 << 10]);
 const FILLED_WITH: u8 = b'.';
 

@@ -132,6 +132,8 @@ fn certificate_has_each_limit_and_warns_gates_below() {
     }
     let shown = unwrapped_stdout(&env.exec("show latest:bench"));
     assert_contains(&shown, &["gated here", " 3.0 %: "]);
+    let first = if certificate.shown_summary().is_some() { "x can be" } else { "x cannot be" };
+    assert!(shown.starts_with(first) && !shown.contains("crash"), "{shown}");
     let two = bench(&env, &["--certify", "true", "false"]);
     assert_message(&two, 2, &["--certify: is of one command, here are 2"]);
     let gate = ["true", "sleep 0.002", "-n", "y", "-n", "x", "--runs", "9", "--fail-on", "0.1%"];

@@ -1,8 +1,12 @@
-//! The recipe for Kubernetes: fields that a cluster reads.
+//! The recipe for Kubernetes: fields that a cluster reads. The gate of CI: the settings of its
+//! script, and the inputs of what calls it.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use clap::CommandFactory as _;
+use fathom_cli::arguments::Arguments;
 use serde_json::{Value, json};
 
 use crate::group::skipped;
@@ -68,5 +72,74 @@ fn recipe_has_job_of_one_member_a_node() {
         assert_eq!(secret["secretKeyRef"], json!({"name": name, "key": "token"}));
         assert_eq!(pod(job)["restartPolicy"], "Never");
         assert_eq!(job["spec"]["backoffLimit"], 0);
+    }
+}
+
+/// The settings that the head of the script has, and those that the text of it reads.
+fn gate_settings() -> [BTreeSet<String>; 2] {
+    let script = include_str!("../../../../scripts/ci-gate.sh");
+    let (head, code) = script.split_once("\nset -euo").expect("a head");
+    let words = |text: &str| {
+        let is_end = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+        let words = text.split(is_end).filter(|word| word.starts_with("GATE_"));
+        words.map(str::to_owned).filter(|word| word != "GATE_").collect()
+    };
+    let mut read: BTreeSet<String> = words(code);
+    let options = code.lines().find_map(|line| line.strip_prefix("for option in "));
+    let options = options.and_then(|line| line.strip_suffix("; do")).expect("options");
+    for option in options.split(' ') {
+        assert!(bench_has(option), "--{option}");
+        read.insert(format!("GATE_{}", option.to_uppercase()));
+    }
+    for word in code.split_whitespace().filter_map(|word| word.strip_prefix("(--")) {
+        assert!(word == "depth" || bench_has(word), "--{word}");
+    }
+    [words(head), read]
+}
+
+fn bench_has(option: &str) -> bool {
+    let command = Arguments::command();
+    let bench = command.find_subcommand("bench").expect("bench");
+    bench.get_arguments().any(|it| it.get_long() == Some(option))
+}
+
+#[test]
+fn gate_of_ci_has_one_set_of_settings() {
+    let [documented, read] = gate_settings();
+    assert_eq!(documented, read);
+    let action = include_str!("../../../../action.yml");
+    let component = include_str!("../../../../templates/fathom-gate/template.yml");
+    let part = |text: &str, from: &str, to: &str| {
+        let (_, rest) = text.split_once(from).expect(from);
+        rest.split_once(to).expect(to).0.to_owned()
+    };
+    let inputs = |text: String| -> BTreeSet<String> {
+        let indent = text.lines().find(|line| !line.is_empty()).expect("an input");
+        let indent = indent.len() - indent.trim_start().len();
+        let is_input = |line: &&str| line.len() > indent && !line[indent..].starts_with(' ');
+        let names = text.lines().filter(is_input).map(|line| line.trim().trim_end_matches(':'));
+        names.map(|name| format!("GATE_{}", name.replace('-', "_").to_uppercase())).collect()
+    };
+    assert_eq!(inputs(part(action, "inputs:\n", "outputs:\n")), read);
+    // The token is no input of GitLab's, where all can read those; the folder is the artifact's.
+    let mut of_component = inputs(part(component, "inputs:\n", "---\n"));
+    for own in ["SOURCE", "COMMIT", "IMAGE", "STAGE"] {
+        assert!(of_component.remove(&format!("GATE_{own}")), "{own}");
+    }
+    of_component.extend(["GATE_TOKEN", "GATE_FOLDER"].map(str::to_owned));
+    assert_eq!(of_component, read);
+    for (text, script) in [
+        (action, part(action, "run: '", "\n")),
+        (component, part(component, "  script:\n", "  artifacts:")),
+    ] {
+        assert!(!script.contains("${{") && !script.contains("$[["), "text of a shell: {script}");
+        for name in &read {
+            let input = name["GATE_".len()..].to_lowercase().replace('_', "-");
+            let is_passed = |line: &str| {
+                line.contains(&format!("{name}: ")) && line.contains(&format!("inputs.{input} "))
+            };
+            let is_own = text == component && ["GATE_TOKEN", "GATE_FOLDER"].contains(&&**name);
+            assert!(is_own || text.lines().any(is_passed), "{name}");
+        }
     }
 }

@@ -250,3 +250,17 @@ fn noisy_results_of_a_busy_run_begin_with_the_cause_and_what_to_do() {
     let at: Vec<usize> = parts.iter().filter_map(|part| text.find(part)).collect();
     assert!(at.len() == 3 && at.is_sorted() && at[2] < text.find("measured").unwrap(), "{text}");
 }
+
+/// The share of a certificate is an option's value, in the words of the option.
+#[test]
+fn certificate_begins_with_its_limit_in_percent() {
+    let certificate = |median: f64| {
+        let record = Record::fixture("bench.certificate", Unit::Ratio).measured([median; 3]);
+        let command = Record::fixture("bench.x", Unit::Nanoseconds).measured([2e6; 3]);
+        let command = Record { facts: vec![Fact::text("command", "x")], ..command };
+        answer_of(Some("bench"), vec![command, record.of_case(&Params::one("of", "x"))])
+    };
+    let first = |answer: Answer| answer.verdict[0].replace('\u{a0}', " ");
+    assert_eq!(first(certificate(0.01)), "x can be gated here from --fail-on 1.0 % on.");
+    assert_eq!(first(certificate(0.005)), "x can be gated here from --fail-on 0.50 % on.");
+}

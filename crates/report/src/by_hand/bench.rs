@@ -25,6 +25,10 @@ const PAIRS_MIN: usize = 8;
 /// From this share of its time on a command is CPU-bound; below the other one it waits.
 const BOUND: f64 = 0.9;
 const WAITS: f64 = 0.5;
+/// A smaller share of a difference is not named.
+const PART_MIN: f64 = 0.02;
+/// CPU time may be longer than the wall time by so much of it: means beside a median.
+const OVERLAP: f64 = 0.1;
 /// From this share of its time on it runs on several CPUs, or is runnable without one.
 const SEVERAL: f64 = 1.2;
 const QUEUED: f64 = 0.25;
@@ -74,23 +78,27 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
     text + &remarks(&ranked, width)
 }
 
-/// From which loss on a gate detects it, and how each limit did.
-fn certificate(record: &Record, width: usize) -> String {
-    let of = record.params.text("of").unwrap_or_default();
-    let text = match record.shown_summary() {
+/// From which loss on a gate detects it.
+fn smallest_limit(certificate: &Record) -> String {
+    let of = certificate.params.text("of").unwrap_or_default();
+    match certificate.shown_summary() {
         Some(summary) => {
             let least = glued(&percent(summary.median));
-            format!("{of} can be gated here from --fail-on {least} on:")
+            format!("{of} can be gated here from --fail-on {least} on")
         }
-        None => format!("{of} cannot be gated here: runs vary too much for 5 %:"),
-    };
+        None => format!("{of} cannot be gated here: runs vary too much for 5 %"),
+    }
+}
+
+/// The same, and how each limit did.
+fn certificate(record: &Record, width: usize) -> String {
     let is_limit = |name: &str| name.ends_with('%');
     let line = |name: &str, fact: &FactValue| match fact {
         FactValue::Text { text } => format!("  {name:>6}: {text}\n"),
         _ => String::new(),
     };
     let limits = record.facts.iter().filter(|fact| is_limit(&fact.name));
-    wrapped(&text, width, "", "  ")
+    wrapped(&(smallest_limit(record) + ":"), width, "", "  ")
         + &limits.map(|fact| line(&fact.name, &fact.value)).collect::<String>()
 }
 
@@ -189,19 +197,58 @@ fn compared(ratio: &Record, commands: &[&Record]) -> String {
         commands.iter().find(is).copied()
     };
     if let (Some(one), Some(other)) = (find(of), find(to)) {
+        parts.extend(is_changed(summary).then(|| split([one, other])).flatten());
         parts.extend(causes([one, other], [of, to]));
     }
     parts.join("; ")
 }
 
-/// Where the time of commands goes, if it was counted, and their comparisons; else nothing of a
-/// single one.
+/// Where the time of commands goes, if it was counted, their comparisons, and which loss a gate
+/// detects; else nothing of a single one.
 pub(super) fn answer(records: &[Record]) -> Vec<String> {
+    let is_certificate = |record: &&Record| record.metric.as_str() == CERTIFICATE_METRIC;
+    let certificates = records.iter().filter(is_certificate).map(|it| smallest_limit(it) + ".");
     let is_ratio = |record: &&Record| record.metric.as_str() == RATIO_METRIC;
     let (ratios, commands): (Vec<&Record>, Vec<&Record>) = records.iter().partition(is_ratio);
-    let of_cost = |record: &&Record| Some(cost::conclusion(&label(record), record.cost.as_ref()?));
+    let is_crowded = |record: &Record| {
+        record.verdict.reasons.iter().any(|reason| reason.cause == Cause::Contention)
+    };
+    let of_cost = |record: &&Record| {
+        Some(cost::conclusion(&label(record), record.cost.as_ref()?, is_crowded(record)))
+    };
     let costs = commands.iter().filter_map(of_cost);
-    costs.chain(ratios.into_iter().map(|ratio| compared(ratio, &commands) + ".")).collect()
+    let compared = ratios.into_iter().map(|ratio| compared(ratio, &commands) + ".");
+    certificates.chain(costs).chain(compared).collect()
+}
+
+fn is_changed(summary: &Summary) -> bool {
+    summary.limits().is_some_and(|[low, high]| {
+        (low > 1.0 || high < 1.0) && (summary.median - 1.0).abs() > EFFECT_MIN
+    })
+}
+
+/// Where the difference of two times lies: `+61.2 ms = user +15.3 ms, off the CPU +45.9 ms`.
+/// Nothing of commands that were on several CPUs, whose times do not add up.
+fn split(pair: [&Record; 2]) -> Option<String> {
+    let times = |record: &Record| {
+        let wall = record.shown_summary()?.median;
+        let [user, system] = [facts::USER, facts::SYSTEM].map(|name| record.quantity_of(name));
+        let (user, system) = (user?, system?);
+        let off = wall - user - system;
+        (off > -OVERLAP * wall).then_some([wall, user, system, off])
+    };
+    let [Some(of), Some(to)] = pair.map(times) else { return None };
+    let change = |at: usize| of[at] - to[at];
+    let words = |at: usize| {
+        let sign = if change(at) < 0.0 { "−" } else { "+" };
+        let size = quantity_within(change(at).abs(), Unit::Nanoseconds, WIDTH - 1);
+        glued(&format!("{sign}{size}"))
+    };
+    let is_large = |at: &usize| change(*at).abs() >= PART_MIN * change(0).abs();
+    let terms = (1..of.len()).filter(is_large);
+    let names = ["", "user", "system", "off the CPU"];
+    let terms: Vec<String> = terms.map(|at| format!("{} {}", names[at], words(at))).collect();
+    Some(format!("{} = {}", words(0), terms.join(", ")))
 }
 
 fn difference(summary: &Summary, of: &str, to: &str) -> String {
@@ -210,15 +257,14 @@ fn difference(summary: &Summary, of: &str, to: &str) -> String {
         // A single pair: the difference of two commands that are the same may be as large.
         return format!("{of} and {to}: inconclusive, too few runs for an interval");
     };
-    let [low, high] = limits;
-    let is_changed = (low > 1.0 || high < 1.0) && (ratio - 1.0).abs() > EFFECT_MIN;
-    if is_changed {
+    if is_changed(summary) {
         let word = if summary.process_medians.len() < PAIRS_MIN { "looks" } else { "is" };
         let side = if ratio < 1.0 { "faster" } else { "slower" };
         let (size, span) = changed(ratio, limits);
         return format!("{of} {word} {size} {side} than {to} ({span})");
     }
     let span = unchanged(limits, ["faster", "slower"]);
+    let [low, high] = limits;
     match (1.0 - low).max(high - 1.0) <= UNCHANGED {
         true => format!("{of} and {to}: no difference beyond 2 % ({span})"),
         false => format!("{of} and {to}: inconclusive, {span}"),

@@ -52,8 +52,9 @@ fn of_one(cost: &Cost) -> (Cost, f64) {
 }
 
 /// Where the time of a command or of a request goes, in one sentence.
-pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
+pub(super) fn conclusion(name: &str, cost: &Cost, is_crowded: bool) -> String {
     let (cost, _) = &of_one(cost);
+    let rest = unexplained(cost);
     let cpu_ns = cost.user.ns + cost.system.ns;
     let share = |ns: f64| glued(&percent(ns / cpu_ns));
     let [wall, user, system] = [cost.wall_ns, cost.user.ns, cost.system.ns].map(time);
@@ -88,8 +89,15 @@ pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
         _ if cpu_ns < WAITS * cost.wall_ns => {
             let on_cpu = glued(&percent(cpu_ns / cost.wall_ns));
             let what = cost.waits.iter().find(|wait| wait.ns > 0.0);
-            let what = what.map_or(String::new(), |wait| format!(" ({})", wait.what));
-            format!("{name}: waits{what}; it is on a CPU for {on_cpu} of {wall}, and {largest}.")
+            let what = match what {
+                // Its calls wait longer for it, too.
+                _ if is_crowded => " for a CPU that others use".to_owned(),
+                Some(wait) => format!(" ({})", wait.what),
+                None => String::new(),
+            };
+            format!(
+                "{name}: waits{what}; it is on a CPU for {on_cpu} of {wall}, and {largest}{rest}."
+            )
         }
         _ if cost.system.half_width_ns() > UNDIVIDED * cpu_ns => {
             let cpu = time(cpu_ns);
@@ -106,13 +114,22 @@ pub(super) fn conclusion(name: &str, cost: &Cost) -> String {
             let share = share(cost.user.ns);
             format!(
                 "{name}: {share} of its CPU time is user time ({user}): the kernel is not the \
-                 problem. Of {system} system time {largest}."
+                 problem. Of {system} system time {largest}{rest}."
             )
         }
         _ => {
             let share = share(cost.system.ns);
-            format!("{name}: {share} of its CPU time is the kernel's ({system}): {largest}.")
+            format!("{name}: {share} of its CPU time is the kernel's ({system}): {largest}{rest}.")
         }
+    }
+}
+
+/// `; 56 % of the system time is unexplained`, where that is most of it, and surely some.
+fn unexplained(cost: &Cost) -> String {
+    let share = cost.unexplained.ns / cost.system.ns;
+    match cost.unexplained.low_ns > 0.0 && share > 0.5 {
+        true => format!("; {} of the system time is unexplained", glued(&percent(share))),
+        false => String::new(),
     }
 }
 
@@ -247,7 +264,7 @@ fn waits(cost: &Cost) -> Option<String> {
         format!("{} {} ({} calls)", wait.what, time(wait.ns), count(wait.count))
     };
     let texts: Vec<String> = all.take(NAMED_MAX).map(text).collect();
-    (!texts.is_empty()).then(|| format!("in calls that wait: {}", texts.join(", ")))
+    (!texts.is_empty()).then(|| format!("in calls that wait, while counted: {}", texts.join(", ")))
 }
 
 /// How many requests the prices allow, beside what was measured. Without some prices it would be
@@ -336,19 +353,25 @@ mod tests {
 
     #[test]
     fn user_time_is_said_first_where_it_dominates() {
-        let text = conclusion("sort", &cost()).replace('\u{a0}', " ");
+        let text = conclusion("sort", &cost(), false).replace('\u{a0}', " ");
         let begins =
             "sort: 62 % of its CPU time is user time (251 ms): the kernel is not the problem.";
         assert!(text.starts_with(begins), "{text}");
         let other = Cost { user: ms(20.0), ..cost() };
-        let text = conclusion("sort", &other).replace('\u{a0}', " ");
+        let text = conclusion("sort", &other, false).replace('\u{a0}', " ");
         let begins = "sort: waits (pipe); it is on a CPU for 42 % of 412 ms";
         assert!(text.starts_with(begins), "{text}");
+        let text = conclusion("sort", &other, true).replace('\u{a0}', " ");
+        assert!(text.starts_with("sort: waits for a CPU that others use; it is on"), "{text}");
+        let unknown = Cost { unexplained: ms(100.0), ..cost() };
+        let text = conclusion("sort", &unknown, false).replace('\u{a0}', " ");
+        assert!(text.ends_with("; 66 % of the system time is unexplained."), "{text}");
         let short = CostTime::new(151e6, 20e6, 300e6);
-        let text = conclusion("sort", &Cost { system: short, ..cost() }).replace('\u{a0}', " ");
+        let text =
+            conclusion("sort", &Cost { system: short, ..cost() }, false).replace('\u{a0}', " ");
         assert!(text.contains("402 ms of CPU time, too short for the kernel to divide"), "{text}");
         let other = Cost { wall_ns: 200e6, ..other };
-        let text = conclusion("sort", &other).replace('\u{a0}', " ");
+        let text = conclusion("sort", &other, false).replace('\u{a0}', " ");
         assert!(
             text.contains("88 % of its CPU time is the kernel's (151 ms): page fault"),
             "{text}"
@@ -362,7 +385,7 @@ mod tests {
         let service = CostService { server, requests, cpus: 1.0, throughput: 2000.0 };
         let missing = Vec::new();
         let cost = Cost { user: ms(51.0), service: Some(service), missing, ..cost() };
-        let text = conclusion("", &cost).replace('\u{a0}', " ");
+        let text = conclusion("", &cost, false).replace('\u{a0}', " ");
         let begins = "A request takes 202 µs of CPU time of nginx (PID 7), 75 % of it in the \
                       kernel (151 µs, expected 131 µs ± 13.1 µs); page fault, anonymous should \
                       take 98.0 µs";

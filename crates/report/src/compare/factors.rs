@@ -118,5 +118,6 @@ fn test(toggle: &Toggle) -> String {
         Toggle::Variables { set } => format!("export {set}"),
         Toggle::Version { name } => format!("measure both with {name}"),
         Toggle::Folder { path } => format!("--folder {}", shell_word(path)),
+        Toggle::Cpu { cpu } => format!("measure both with --cpu {cpu}"),
     }
 }

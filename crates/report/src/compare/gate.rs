@@ -36,8 +36,8 @@ pub(super) fn verdict(gate: &Gate, comparison: &Comparison, width: usize) -> Str
 /// ` net of core speed (1.9 % slower)`, of the classes that the caller excepts.
 fn net_of(gate: &Gate, comparison: &Comparison) -> String {
     let one = |class: &String| {
-        let factor = comparison.factors.iter().find(|it| it.class == class && it.moved);
-        let moved = factor.map_or_else(|| "did not move".to_owned(), factors::change);
+        let factor = comparison.factors.iter().find(|it| it.class == class);
+        let moved = factor.map_or_else(|| "no factor".to_owned(), factors::change);
         format!("{class} ({})", glued(&moved))
     };
     let all: Vec<String> = gate.except.iter().map(one).collect();

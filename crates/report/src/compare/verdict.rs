@@ -92,7 +92,7 @@ fn answer(
 }
 
 /// `32 % (two CPUs, farther apart)` of each class; those that moved with the core are one part:
-/// `2.1 % (core speed: 4 classes)`.
+/// `2.1 % (with the core: 4 classes)`.
 fn together(moved: &[&&Factor]) -> Vec<String> {
     let part = |slower: f64, of: &str| glued(&format!("{} ({of})", percent((slower - 1.0).abs())));
     let (with_core, own): (Vec<&&Factor>, Vec<&&Factor>) =
@@ -106,7 +106,7 @@ fn together(moved: &[&&Factor]) -> Vec<String> {
     // The classes moved by about as much: each by its own sensitivity to the core.
     let core: Vec<f64> = with_core.iter().filter_map(|it| it.core).collect();
     let classes = counted(core.len(), "class");
-    parts.extend(median(&core).map(|core| part(core, &format!("core speed: {classes}"))));
+    parts.extend(median(&core).map(|core| part(core, &format!("with the core: {classes}"))));
     parts
 }
 

@@ -57,19 +57,38 @@ fn ratio_has_the_word_that_its_interval_allows() {
 }
 
 #[test]
+fn difference_is_split_into_user_system_and_other_time() {
+    let of = |ratio_limits, share| {
+        let commands = [("a", 100.0, 0.5), ("b", 112.0, share)];
+        let commands =
+            commands.map(|(name, ms, share)| command(name, Params::none(), ms, share, 0.0));
+        let ratio = ratio(ratio_limits, Params::none());
+        screen(&[&commands[..], &[ratio]].concat()).replace('\u{a0}', " ")
+    };
+    let text = of([1.08, 1.12, 1.15], 0.6);
+    let split = "+12.0 ms = user +17.2 ms, off the CPU −5.20 ms";
+    assert!(text.contains(split), "{text}");
+    assert!(!of([0.9, 1.12, 1.3], 0.6).contains(" = user"), "no difference is shown");
+    assert!(!of([1.08, 1.12, 1.15], 1.6).contains(" = user"), "on several CPUs");
+}
+
+#[test]
 fn commands_are_ranked_and_what_differs_is_named() {
     let slow = command("b", Params::none(), 112.0, 0.98, 30_000.0);
     let fast = command("a", Params::none(), 100.0, 0.97, 10_000.0);
     let pair = ratio([1.08, 1.12, 1.15], Params::none());
     let text = screen(&[slow.clone(), fast, pair.clone()]);
     assert!(
-        text.contains("slower than a (8.0 % to 15 %); both CPU-bound; b faults 3.0 × as often"),
+        text.contains(
+            "slower than a (8.0 % to 15 %); +12.0 ms = user +12.8 ms, off the CPU −760 µs; both \
+             CPU-bound; b faults 3.0 × as often"
+        ),
         "{text}"
     );
     assert!(text.find("a 100.0 ms") < text.find("b 112.0 ms"), "{text}");
     let waiting = command("a", Params::none(), 100.0, 0.1, 30_000.0);
     let text = screen(&[slow, waiting, pair]);
-    assert!(text.contains("slower than a (8.0 % to 15 %); b CPU-bound; a waiting"), "{text}");
+    assert!(text.contains("; b CPU-bound; a waiting"), "{text}");
     assert!(!text.contains("as often"), "{text}");
 }
 

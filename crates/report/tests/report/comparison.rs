@@ -246,7 +246,7 @@ fn gate_says_of_what_it_is_net() {
     let except = ["core speed".to_owned(), "device".to_owned()];
     comparison.gate = Some(comparison.gate_except(&except, 0.05, None));
     let text = plain(&render(&comparison, &layout(120)));
-    let net = "fail at 5.0 % net of core speed (3.0 % slower), device (did not move):";
+    let net = "fail at 5.0 % net of core speed (3.0 % slower), device (no factor):";
     assert!(text.starts_with(net), "{text}");
 }
 
@@ -277,7 +277,7 @@ fn what_core_and_distance_explain_is_one_part_each() {
     assert_snapshot("comparison_explained.txt", &plain(&render(&comparison, &layout(80))));
     let (a, b) = (b, a);
     let text = plain(&render(&compare(&a, &b, &Noise::default(), 7), &layout(100)));
-    let nearer = "B is faster by 23 % (two CPUs, nearer), 2.0 % (core speed: 2 classes).";
+    let nearer = "B is faster by 23 % (two CPUs, nearer), 2.0 % (with the core: 2 classes).";
     assert!(text.starts_with(nearer), "{text}");
     assert!(text.contains("6 with CPUs nearer"), "{text}");
 }

@@ -43,7 +43,7 @@ pub(in crate::by_hand) fn answer(records: &[Record]) -> ByHandAnswer {
         }
         let counted = of(SYSTEM).find(|one| case_of(one) == params);
         let counted = counted.and_then(|one| one.cost.as_ref());
-        sentences.extend(counted.map(|it| cost::conclusion("", it)));
+        sentences.extend(counted.map(|it| cost::conclusion("", it, false)));
         let name = own_name(&params, &all);
         let name = if several { format!("{name}: ") } else { String::new() };
         answer.sentences.push(name + &sentences.join(" "));
