@@ -23,6 +23,8 @@ const PLACEMENT: &str = "other placement of the CPUs";
 const FIRST_LINES: usize = 14;
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// The distance of two CPUs, as a metric.
+const DISTANCE: &str = "memory.core_to_core";
 /// Bytes a second of the device under a limit: at a fifth of it, a quick run ends before its test
 /// files are written.
 const DEVICE_BYTES_S: u64 = 20_000_000;
@@ -36,6 +38,8 @@ struct Difference {
     words: &'static [&'static str],
     /// The classes that may be named; empty: all.
     classes: &'static [&'static str],
+    /// Beginnings of metrics that it must change, whatever their class.
+    effects: &'static [&'static str],
     start: fn(&mut Second) -> Result<Box<dyn Any>>,
 }
 
@@ -52,6 +56,7 @@ const ALL: [Difference; 11] = [
         name: "quota of 40 % of a CPU",
         words: &["quota", "throttled"],
         classes: &[],
+        effects: &[],
         start: |second| {
             let limits = [("cpu.cfs_period_us", 50_000), ("cpu.cfs_quota_us", 20_000)];
             in_group(second, "cpu", &limits)
@@ -61,12 +66,14 @@ const ALL: [Difference; 11] = [
         name: "a busy program on each CPU",
         words: &["busy"],
         classes: &[],
+        effects: &[],
         start: |_| Ok(Box::new(Busy(questions::neighbours()?))),
     },
     Difference {
         name: "no transparent huge pages",
         words: &["huge"],
         classes: &["page faults", "cache and memory", "memory of two CPUs", "processes"],
+        effects: &[],
         start: |_| setting(HUGE, "never"),
     },
     Difference {
@@ -83,6 +90,7 @@ const ALL: [Difference; 11] = [
             "file system",
             "network stack",
         ],
+        effects: &[],
         start: |second| {
             let program = std::env::current_exe()?.display().to_string();
             second.before = vec![program, filter::FILTERED.to_owned()];
@@ -93,6 +101,7 @@ const ALL: [Difference; 11] = [
         name: "another congestion control",
         words: &["congestion"],
         classes: &["network stack", "two CPUs"],
+        effects: &[],
         start: |_| {
             let now = std::fs::read_to_string(CONGESTION)?;
             setting(CONGESTION, if now.trim() == "cubic" { "bbr" } else { "cubic" })
@@ -102,6 +111,7 @@ const ALL: [Difference; 11] = [
         name: "a device of 20 MB a second",
         words: &["device", "file"],
         classes: &["device", "file system"],
+        effects: &[],
         start: |second| {
             let device = device_of(Path::new("/var/tmp"))?;
             let group = LabGroup::new("blkio", "differences", &[])?;
@@ -117,6 +127,7 @@ const ALL: [Difference; 11] = [
         words: &["tmpfs"],
         // System calls and page faults of files, too.
         classes: &["device", "file system", "kernel entry", "page faults"],
+        effects: &["file."],
         start: |second| {
             let folder = tempfile::tempdir_in("/dev/shm")?;
             let path = folder.path().display().to_string();
@@ -128,6 +139,7 @@ const ALL: [Difference; 11] = [
         name: "40 % more work in one kernel",
         words: &["cpu.call", "core speed"],
         classes: &["core speed"],
+        effects: &["os.ratio"],
         start: |second| {
             second.environment.push(("FATHOM_SPIN", "cpu.call=40%".to_owned()));
             Ok(Box::new(()))
@@ -137,12 +149,14 @@ const ALL: [Difference; 11] = [
         name: "512 MiB of memory",
         words: &["memory"],
         classes: &["page faults", "processes", "file system", "device"],
+        effects: &[],
         start: |second| in_group(second, "memory", &[("memory.limit_in_bytes", 512 << 20)]),
     },
     Difference {
         name: "loopback at 1 Gbit a second",
         words: &["network"],
         classes: &["network stack", "two CPUs"],
+        effects: &[],
         start: |_| {
             shell("tc qdisc add dev lo root tbf rate 1gbit burst 128k latency 100ms")?;
             Ok(Box::new(Shaped))
@@ -152,6 +166,7 @@ const ALL: [Difference; 11] = [
         name: PLACEMENT,
         words: &["farther apart", "nearer"],
         classes: &["two CPUs", "memory of two CPUs"],
+        effects: &[],
         start: |_| Err(Unmet("the host moved no CPUs between these runs".to_owned()).into()),
     },
 ];
@@ -222,8 +237,8 @@ pub(crate) fn device_of(folder: &Path) -> Result<String> {
 /// What a comparison said of a sabotage.
 struct Said {
     name: &'static str,
-    /// Whether it was said first, and nothing else; or why there was no comparison.
-    is_right: Result<bool, String>,
+    /// Whether it was said first; or why there was no comparison.
+    is_first: Result<bool, String>,
     /// Whether the host moved the CPUs between both runs.
     has_moved: bool,
     others: Vec<String>,
@@ -231,9 +246,14 @@ struct Said {
 }
 
 impl Said {
+    fn is_right(&self) -> Result<bool, &str> {
+        let is_first = self.is_first.as_ref().map_err(String::as_str)?;
+        Ok(*is_first && self.others.is_empty())
+    }
+
     fn left_out(one: &Difference, why: String) -> Self {
         let (name, others, screen) = (one.name, Vec::new(), String::new());
-        Self { name, is_right: Err(why), has_moved: false, others, screen }
+        Self { name, is_first: Err(why), has_moved: false, others, screen }
     }
 }
 
@@ -249,7 +269,7 @@ pub(crate) fn run(root: &Path, program: &str, only: &str) -> Result<bool> {
             PLACEMENT => placement(&plains, one)?,
             _ => pair(&mut plains, one).with_context(|| one.name)?,
         };
-        let word = match &said.is_right {
+        let word = match said.is_right() {
             Ok(true) => "named first, and nothing else".to_owned(),
             Ok(false) => format!("not so; others: {}", said.others.join(", ")),
             Err(why) => format!("left out: {why}"),
@@ -257,8 +277,8 @@ pub(crate) fn run(root: &Path, program: &str, only: &str) -> Result<bool> {
         println!("{}: {word}\n{}", one.name, said.screen);
         all.push(said);
     }
-    let right = all.iter().filter(|it| it.is_right == Ok(true)).count();
-    let made = all.iter().filter(|it| it.is_right.is_ok()).count();
+    let right = all.iter().filter(|it| it.is_right() == Ok(true)).count();
+    let made = all.iter().filter(|it| it.is_right().is_ok()).count();
     let (named, of) = NAMED_MIN;
     let criteria = [Criterion::new(
         format!("The right class or case first, and nothing else: {right} of {made}"),
@@ -287,6 +307,14 @@ fn pair(plains: &mut Vec<Plain<'_>>, one: &Difference) -> Result<Said> {
         println!("{}: again, as the host moved the CPUs between both runs", one.name);
         plains.push(Plain::run(plains[0].program)?);
         said = newest(plains)?;
+    }
+    // What a run without it after it does not show either is the host's.
+    if !said.others.is_empty() {
+        let file = plains.last().expect("one was run").file(SECOND);
+        println!("{}: besides {}; without it again", one.name, said.others.join(", "));
+        plains.push(Plain::run(plains[0].program)?);
+        let again = plains.last().expect("one was run").compare(&file, one)?;
+        said.others.retain(|other| again.others.contains(other));
     }
     Ok(said)
 }
@@ -375,10 +403,15 @@ impl<'p> Plain<'p> {
         let json: Value = serde_json::from_str(&json).context("compare --json")?;
         let first: Vec<&str> = screen.lines().take(FIRST_LINES).collect();
         let is_said = one.words.iter().any(|word| first.iter().any(|line| line.contains(word)));
-        let others = named_besides(&json, one.classes);
-        let is_right = Ok(is_said && others.is_empty());
+        let others = named_besides(&json, one);
         let has_moved = rows(&json).any(|row| !row["distances"].is_null());
-        Ok(Said { name: one.name, is_right, has_moved, others, screen: first.join("\n") })
+        Ok(Said {
+            name: one.name,
+            is_first: Ok(is_said),
+            has_moved,
+            others,
+            screen: first.join("\n"),
+        })
     }
 }
 
@@ -387,15 +420,18 @@ fn rows(json: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// What a comparison names of other classes: those that moved, and cases that differ net of theirs.
-/// What it explains by the core's speed or by the distance of the CPUs is not named.
-fn named_besides(json: &Value, classes: &[&str]) -> Vec<String> {
+/// What it explains by the core's speed or by the distance of the CPUs is not named, and neither is
+/// that distance itself.
+fn named_besides(json: &Value, one: &Difference) -> Vec<String> {
     let is_own =
         |it: &&Value| it["moved"] == true && it["with_core"] == false && it["distances"].is_null();
     let factors = json["factors"].as_array().into_iter().flatten().filter(is_own);
     let named_rows = rows(json).filter(|row| row["share"] == "differs");
     let is_other = |it: &&Value| {
-        let class = it["class"].as_str().unwrap_or_default();
-        !classes.is_empty() && !classes.contains(&class)
+        let [class, metric] = ["class", "metric"].map(|key| it[key].as_str().unwrap_or_default());
+        let is_effect = one.effects.iter().any(|begin| metric.starts_with(begin));
+        let is_own = one.classes.is_empty() || one.classes.contains(&class);
+        !is_own && !is_effect && metric != DISTANCE
     };
     let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
     let mut named: Vec<String> = factors.filter(is_other).map(|it| text(&it["class"])).collect();
@@ -410,11 +446,12 @@ fn body(all: &[Said]) -> String {
         "Each sabotage is active in the second of two quick runs. It is *right* if one of its \
          words stands in the first {FIRST_LINES} lines of `fathom compare`, and no other class \
          or case is named: neither what is explained by the core's speed (reference loop) nor by \
-         the distance of the CPUs is. A pair is measured again, {PAIRS_MAX} times at most, if the \
-         host moved the CPUs between its runs.\n"
+         the distance of the CPUs is, nor what a run without the sabotage after it does not show \
+         either. A pair is measured again, {PAIRS_MAX} times at most, if the host moved the CPUs \
+         between its runs.\n"
     );
     for said in all {
-        let word = match &said.is_right {
+        let word = match said.is_right() {
             Ok(true) => "right".to_owned(),
             Ok(false) if said.others.is_empty() => "not named first".to_owned(),
             Ok(false) => format!("named besides: {}", said.others.join(", ")),
