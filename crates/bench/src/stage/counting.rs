@@ -24,15 +24,15 @@ impl Stage<'_> {
         for (at, case) in self.work.cases.iter().enumerate() {
             let done = at as u64;
             recorder.event(Event::Progress { done, all, what: "counting" });
-            self.sample(at, case)?;
+            let besides = |cut| match cut {
+                Cut::Failed(text) => Cut::Failed(format!("run besides the timed ones: {text}")),
+                Cut::Stopped => Cut::Stopped,
+            };
+            self.sample(at, case).map_err(besides)?;
             self.counting = Some(Counts::default());
             let ended = self.run(case);
             let counts = self.counting.take();
-            let ended = ended.map_err(|cut| match cut {
-                Cut::Failed(text) => Cut::Failed(format!("counted run: {text}")),
-                Cut::Stopped => Cut::Stopped,
-            });
-            let usage = ended?.usage;
+            let usage = ended.map_err(besides)?.usage;
             let usual = self.runs[at].iter().filter_map(|run| Some(run.usage.piped? as f64));
             let usual = median(&usual.collect::<Vec<f64>>());
             let is_other = usage.piped.zip(usual).is_some_and(|(now, usual)| {
