@@ -3,7 +3,7 @@
 //! A metric that contains two context switches is used without them, since switches are counted.
 //! Prices are those of loops, in which code and data are cached: a program whose calls are between
 //! others pays [`Row::mixed`] times that, by the programs of docs/evidence/COST.md; at most up to
-//! [`Row::above`] more (os.syscall.fresh is the first call of a process, several times as dear).
+//! [`Row::above`] more (os.syscall.fresh is the first call of a process, several times the price).
 
 use std::sync::LazyLock;
 

@@ -9,7 +9,7 @@ use crate::case::Case;
 
 /// Runs whose CPU time is divided by samples end with the most of them, or after so long.
 const SPLIT_RUNS: usize = 40;
-const SPLIT_RUNS_MIN: usize = 5;
+const SPLIT_RUNS_MIN: usize = 3;
 const SPLIT_NS: f64 = 1e9;
 /// A counted run whose output differs by more from that of the others did other work.
 const OTHER_SHARE: f64 = 0.1;
