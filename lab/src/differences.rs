@@ -28,7 +28,11 @@ const DISTANCE: &str = "memory.core_to_core";
 /// Bytes a second of the device under a limit: at a fifth of it, a quick run ends before its test
 /// files are written.
 const DEVICE_BYTES_S: u64 = 20_000_000;
-/// The label of each second run says nothing of what was done to it.
+/// Runs without a sabotage before the first comparison, which learns from them how much runs of
+/// this host differ.
+const KEPT: usize = 7;
+/// Labels: those of the second runs say nothing of what was done to them.
+const PLAIN: &str = "a";
 const SECOND: &str = "b";
 
 /// What is done to the second run.
@@ -259,15 +263,19 @@ impl Said {
 
 pub(crate) fn run(root: &Path, program: &str, only: &str) -> Result<bool> {
     let program = std::fs::canonicalize(program).with_context(|| program.to_owned())?;
-    let (mut all, mut plains) = (Vec::new(), Vec::new());
+    let mut host = LabHost::new(&program)?;
+    for _ in 1..KEPT {
+        host.run_plain()?;
+    }
+    let mut all = Vec::new();
     for (at, one) in ALL.iter().filter(|one| one.name.contains(only)).enumerate() {
         // Each run without a sabotage is compared with two.
         if at % 2 == 0 {
-            plains.push(Plain::run(&program)?);
+            host.run_plain()?;
         }
         let said = match one.name {
-            PLACEMENT => placement(&plains, one)?,
-            _ => pair(&mut plains, one).with_context(|| one.name)?,
+            PLACEMENT => host.placement(one)?,
+            _ => host.pair(one).with_context(|| one.name)?,
         };
         let word = match said.is_right() {
             Ok(true) => "named first, and nothing else".to_owned(),
@@ -295,82 +303,78 @@ pub(crate) fn run(root: &Path, program: &str, only: &str) -> Result<bool> {
     Ok(missed.is_empty())
 }
 
-/// A run under a sabotage beside the newest without; again, with both, while the host moves the
-/// CPUs between them.
-fn pair(plains: &mut Vec<Plain<'_>>, one: &Difference) -> Result<Said> {
-    let newest = |plains: &[Plain<'_>]| plains.last().expect("one was run").run_and_compare(one);
-    let mut said = newest(plains)?;
-    for _ in 1..PAIRS_MAX {
-        if !said.has_moved {
-            break;
-        }
-        println!("{}: again, as the host moved the CPUs between both runs", one.name);
-        plains.push(Plain::run(plains[0].program)?);
-        said = newest(plains)?;
-    }
-    // What a run without it after it does not show either is the host's.
-    if !said.others.is_empty() {
-        let file = plains.last().expect("one was run").file(SECOND);
-        println!("{}: besides {}; without it again", one.name, said.others.join(", "));
-        plains.push(Plain::run(plains[0].program)?);
-        let again = plains.last().expect("one was run").compare(&file, one)?;
-        said.others.retain(|other| again.others.contains(other));
-    }
-    Ok(said)
-}
-
-/// Of runs without a sabotage the first two that follow one another with other distances.
-fn placement(plains: &[Plain<'_>], one: &Difference) -> Result<Said> {
-    for pair in plains.windows(2) {
-        let said = pair[1].compare(&pair[0].file("a"), one)?;
-        if said.has_moved {
-            return Ok(said);
-        }
-    }
-    let why = (one.start)(&mut Second::default()).err();
-    Ok(Said::left_out(one, why.map_or_else(String::new, |why| format!("{why:#}"))))
-}
-
-/// A run without a sabotage, and its store.
-struct Plain<'p> {
+/// The runs of this host: those without a sabotage have a store of their own.
+struct LabHost<'p> {
     program: &'p Path,
     folder: tempfile::TempDir,
+    /// Runs without a sabotage.
+    plains: usize,
 }
 
-impl<'p> Plain<'p> {
-    fn run(program: &'p Path) -> Result<Self> {
-        let plain = Self { program, folder: tempfile::tempdir_in("/var/tmp")? };
-        println!("without a sabotage");
-        plain.measure(&Second::default(), "a")?;
-        Ok(plain)
+impl<'p> LabHost<'p> {
+    fn new(program: &'p Path) -> Result<Self> {
+        Ok(Self { program, folder: tempfile::tempdir_in("/var/tmp")?, plains: 0 })
     }
 
-    fn fathom(&self, second: &Second, words: &[&str]) -> Command {
+    fn fathom(&self, second: &Second, store: &str, words: &[&str]) -> Command {
         let mut line: Vec<String> = second.before.clone();
         line.push(self.program.display().to_string());
         line.extend(words.iter().map(|it| (*it).to_owned()));
         line.extend_from_slice(&second.arguments);
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]).current_dir(&self.folder).stdin(Stdio::null());
-        command.env("FATHOM_STORE", self.folder.path().join("fathom.db")).env("COLUMNS", "100");
+        let store = self.folder.path().join(store).with_extension("db");
+        command.env("FATHOM_STORE", store).env("COLUMNS", "100");
         command.env("FATHOM_FOLDER", self.folder.path());
         command.envs(second.environment.iter().map(|(name, value)| (name, value)));
         command.stderr(Stdio::null());
         command
     }
 
-    fn measure(&self, how: &Second, label: &str) -> Result<()> {
-        let file = self.file(label);
+    fn measure(&self, how: &Second, label: &str, file: &str) -> Result<()> {
         // The same in all runs: another one has another speed and no comparable distance.
         let cpu = fathom_measure::affinity::allowed().into_iter().max().unwrap_or(0).to_string();
-        let words = ["run", "--quick", "--label", label, "--force", "--output", &file];
+        let words = ["run", "--quick", "--label", label, "--force", "--output", file];
         let words = [&words[..], &["--cpu", &cpu]].concat();
-        let status = self.fathom(how, &words).stdout(Stdio::null()).status()?;
+        let status = self.fathom(how, label, &words).stdout(Stdio::null()).status()?;
         ensure!(status.success(), "the run with the label {label} failed: {status}");
         Ok(())
     }
 
-    /// Makes a run under a sabotage and compares both.
+    fn run_plain(&mut self) -> Result<()> {
+        self.plains += 1;
+        println!("without a sabotage ({})", self.plains);
+        self.measure(&Second::default(), PLAIN, &plain(self.plains))
+    }
+
+    /// A run under a sabotage beside the newest without; again, with both, while the host moves
+    /// the CPUs between them.
+    fn pair(&mut self, one: &Difference) -> Result<Said> {
+        let mut said = self.run_and_compare(one)?;
+        for _ in 1..PAIRS_MAX {
+            if !said.has_moved {
+                break;
+            }
+            println!("{}: again, as the host moved the CPUs between both runs", one.name);
+            self.run_plain()?;
+            said = self.run_and_compare(one)?;
+        }
+        Ok(said)
+    }
+
+    /// Of runs without a sabotage the first two that follow one another with other distances.
+    fn placement(&self, one: &Difference) -> Result<Said> {
+        for at in 2..=self.plains {
+            let said = self.compare([&plain(at - 1), &plain(at)], one)?;
+            if said.has_moved {
+                return Ok(said);
+            }
+        }
+        let why = (one.start)(&mut Second::default()).err();
+        Ok(Said::left_out(one, why.map_or_else(String::new, |why| format!("{why:#}"))))
+    }
+
+    /// Makes a run under a sabotage and compares it with the newest without.
     fn run_and_compare(&self, one: &Difference) -> Result<Said> {
         println!("{}", one.name);
         let mut second = Second::default();
@@ -378,25 +382,19 @@ impl<'p> Plain<'p> {
             Ok(guard) => guard,
             Err(why) => return Ok(Said::left_out(one, format!("{why:#}"))),
         };
-        let ran = self.measure(&second, SECOND);
+        let file = format!("{SECOND}.json");
+        let ran = self.measure(&second, SECOND, &file);
         drop(guard);
         match ran {
-            Ok(()) => self.compare(&self.file(SECOND), one),
+            Ok(()) => self.compare([&plain(self.plains), &file], one),
             Err(why) => Ok(Said::left_out(one, format!("{why:#}"))),
         }
     }
 
-    /// The file of a run of this store.
-    fn file(&self, label: &str) -> String {
-        self.folder.path().join(format!("{label}.json")).display().to_string()
-    }
-
-    /// Compares the run in a file with the one without a sabotage.
-    fn compare(&self, file: &str, one: &Difference) -> Result<Said> {
-        let plain = self.file("a");
+    fn compare(&self, [a, b]: [&str; 2], one: &Difference) -> Result<Said> {
         let compared = |words: &[&str]| -> Result<String> {
-            let words = [&["compare", &*plain, file], words].concat();
-            let output = self.fathom(&Second::default(), &words).output()?;
+            let words = [&["compare", a, b], words].concat();
+            let output = self.fathom(&Second::default(), PLAIN, &words).output()?;
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         };
         let (screen, json) = (compared(&[])?, compared(&["--json"])?);
@@ -413,6 +411,11 @@ impl<'p> Plain<'p> {
             screen: first.join("\n"),
         })
     }
+}
+
+/// The file of a run without a sabotage.
+fn plain(number: usize) -> String {
+    format!("{PLAIN}{number}.json")
 }
 
 fn rows(json: &Value) -> impl Iterator<Item = &Value> {
@@ -446,9 +449,9 @@ fn body(all: &[Said]) -> String {
         "Each sabotage is active in the second of two quick runs. It is *right* if one of its \
          words stands in the first {FIRST_LINES} lines of `fathom compare`, and no other class \
          or case is named: neither what is explained by the core's speed (reference loop) nor by \
-         the distance of the CPUs is, nor what a run without the sabotage after it does not show \
-         either. A pair is measured again, {PAIRS_MAX} times at most, if the host moved the CPUs \
-         between its runs.\n"
+         the distance of the CPUs is. The store has at least {KEPT} runs without a sabotage, from \
+         which the comparison learns how much runs of this host differ. A pair is measured again, \
+         {PAIRS_MAX} times at most, if the host moved the CPUs between its runs.\n"
     );
     for said in all {
         let word = match said.is_right() {

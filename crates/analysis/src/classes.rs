@@ -1,7 +1,7 @@
 //! Classes of cases that share a resource: what slows the resource slows all of them, and their
 //! errors are mostly their own.
 
-use fathom_record::{MetricId, Params};
+use fathom_record::{Better, MetricId, Params, Unit};
 
 /// Work that exchanges data between two CPUs.
 const TWO_CPUS: &str = "two CPUs";
@@ -23,6 +23,20 @@ const CLASSES: [(&str, &[&str]); 9] = [
     ("file system", &["file."]),
     ("network stack", &["network."]),
 ];
+
+/// With fewer cases a class has no factor.
+pub(crate) const CASES_MIN: usize = 4;
+
+/// The sign by which a number says that something is slower.
+pub(crate) fn slowness(better: Better, unit: Unit) -> Option<f64> {
+    match (better, unit) {
+        (_, Unit::Bytes | Unit::Ratio) => None,
+        // Of a frequency neither direction is better.
+        (Better::Higher, _) | (_, Unit::Hertz) => Some(-1.0),
+        (Better::Lower, _) => Some(1.0),
+        (Better::Neither, _) => None,
+    }
+}
 
 /// The resource that mostly decides a case; `None` for work of the user.
 #[must_use]

@@ -95,13 +95,13 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     not_comparable.extend(identity::replaced(&in_a, &in_b));
     weigh::adjust(&mut rows);
     doubt(&mut rows, &mut sides, a.iter().chain([&b]));
-    let mut factors = factors::factors(&rows, &sides, seed);
+    let mut factors = factors::factors(&rows, &sides, noise, seed);
     for factor in factors.iter_mut().filter(|it| it.moved) {
         // What moved with the core was not moved by what cannot move the core.
         let class = if factor.with_core { CORE_SPEED } else { factor.class };
         factor.suspects = suspects(class, &differences, [newest, b]);
     }
-    net::set(&mut rows, &sides, &factors);
+    net::set(&mut rows, &sides, &factors, noise);
     net::count(&mut rows, &factors);
     split::set(&mut rows, newest);
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use fathom_analysis::compare::{
-    Compared, Comparison, ComparisonCase, ComparisonSide, ComparisonWord, NotComparable,
+    Compared, Comparison, ComparisonCase, ComparisonSide, ComparisonWord, Noise, NotComparable,
+    Share,
 };
 use fathom_analysis::differences::Difference;
 use fathom_analysis::fleet::GroupComparison;
@@ -39,6 +40,8 @@ const NAMED: usize = 2;
 
 /// A smaller rest is nothing.
 const NET_MIN: f64 = 0.000_5;
+/// Smaller changes may be noise from run to run.
+const SMALL: f64 = 0.1;
 /// Cases of which the terms are shown.
 const SPLITS: usize = 3;
 /// Lines of cases, and of notes beneath; `fathom compare --help` has what all words mean.
@@ -176,8 +179,9 @@ fn notes(
 ) -> String {
     let mut text = match groups {
         Some(groups) => groups::foot(groups, width),
-        None => single(comparison, width),
+        None => single(comparison, width) + &too_few_runs(comparison, width),
     };
+    let head = text.clone();
     text += &not_comparable(comparison, all, width);
     text += &only("A", &comparison.only_a, width);
     text += &only("B", &comparison.only_b, width);
@@ -191,7 +195,6 @@ fn notes(
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
-    let head = groups.map_or_else(|| single(comparison, width), |it| groups::foot(it, width));
     head + &wrapped(&format!("Cases: {} (`--all`)", counts.join(", ")), width, "", "  ")
 }
 
@@ -211,6 +214,24 @@ fn single(comparison: &Comparison, width: usize) -> String {
             counted(within, "case")
         ),
     };
+    wrapped(&words, width, "", "  ")
+}
+
+/// What small differences may be, until enough runs of the host are kept.
+fn too_few_runs(comparison: &Comparison, width: usize) -> String {
+    let is_small = |times: f64| times.ln().abs() < SMALL.ln_1p();
+    let is_net = |row: &Compared| row.share == Share::Differs && !is_single(row);
+    let rows = comparison.rows.iter().filter(|row| is_net(row));
+    let mut sizes = comparison.factors.iter().filter(|it| it.moved).map(|it| it.slower);
+    let is_any = sizes.any(is_small) || rows.filter_map(|row| Some(row.net?.ratio)).any(is_small);
+    let kept = comparison.noise_runs;
+    if !is_any || kept >= Noise::RUNS_MIN {
+        return String::new();
+    }
+    let words = format!(
+        "Run-to-run noise is in no interval: it takes {} kept runs like these, not {kept}",
+        Noise::RUNS_MIN
+    );
     wrapped(&words, width, "", "  ")
 }
 

@@ -4,6 +4,7 @@ use fathom_record::{Better, MetricId, Params, RunState, Stratum, Unit};
 use serde::Serialize;
 
 use super::noise::NoiseBy;
+use crate::classes::slowness;
 use crate::differences::Difference;
 use crate::suspects::Suspect;
 
@@ -226,6 +227,13 @@ pub struct Factor {
     pub p_adjusted: f64,
     /// Whether it moved: by more than 1 %, by the adjusted p, and most cases agree.
     pub moved: bool,
+    /// The standard error of its logarithm, without what differs from run to run.
+    #[serde(skip)]
+    pub(super) error: f64,
+    /// The standard deviation between two of the kept runs of this host, as a share, which the
+    /// interval contains; absent with too few runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between_runs: Option<f64>,
     /// The margin in which it is unchanged, if that is shown.
     pub unchanged_within: Option<f64>,
     /// How many times more its cases differ from it than their processes explain, at least 1: what
@@ -255,17 +263,6 @@ impl Factor {
     /// What the factor makes of the number of a case, B ÷ A.
     pub(super) fn effect_on(&self, row: &Compared) -> f64 {
         if slowness(row.better, row.unit) == Some(-1.0) { 1.0 / self.slower } else { self.slower }
-    }
-}
-
-/// The sign by which a number says that something is slower.
-pub(super) fn slowness(better: Better, unit: Unit) -> Option<f64> {
-    match (better, unit) {
-        (_, Unit::Bytes | Unit::Ratio) => None,
-        // Of a frequency neither direction is better.
-        (Better::Higher, _) | (_, Unit::Hertz) => Some(-1.0),
-        (Better::Lower, _) => Some(1.0),
-        (Better::Neither, _) => None,
     }
 }
 

@@ -4,19 +4,21 @@
 //! A factor is a mean of log ratios, weighted by their precision, of the cases near the weighted
 //! median: less than half of the cases do not move it. Its error is that of a bootstrap over
 //! processes, with the visits of one process kept together, times how much visits disagree beyond
-//! that (Birge, Physical Review 40, 1932), of which few visits are weak evidence.
+//! that (Birge, Physical Review 40, 1932), of which few visits are weak evidence; but no less than
+//! what kept runs of the host show to differ from run to run.
 
 use std::collections::BTreeMap;
 
 use fathom_record::Better;
 
-use super::comparison::{Compared, ComparisonCase, EFFECT_MIN, Factor, slowness};
+use super::comparison::{Compared, ComparisonCase, EFFECT_MIN, Factor};
 use super::core_speed::explains;
+use super::noise::{Noise, Spread};
 use super::sides::{RESAMPLES, RowSides};
+use crate::classes::{CASES_MIN, slowness};
 use crate::statistics::{median, standard_deviation, student_limit, student_tails};
 
-/// With fewer cases or visits a class has no factor.
-const CASES_MIN: usize = 4;
+/// With fewer visits a class has no factor.
 const VISITS_MIN: usize = 2;
 /// A class is *unchanged* if the 90 % interval of its factor is within this of 1.
 const UNCHANGED: f64 = 0.02;
@@ -46,7 +48,12 @@ struct Vote<'a> {
 
 /// The factors of all classes with enough cases: first those that moved, by size, of these first
 /// the ones that the core's speed does not explain.
-pub(super) fn factors(rows: &[Compared], sides: &[RowSides], seed: u64) -> Vec<Factor> {
+pub(super) fn factors(
+    rows: &[Compared],
+    sides: &[RowSides],
+    noise: &Noise,
+    seed: u64,
+) -> Vec<Factor> {
     let mut classes: BTreeMap<&'static str, Vec<Vote<'_>>> = BTreeMap::new();
     for (at, (row, sides)) in rows.iter().zip(sides).enumerate() {
         let sign = slowness(row.better, row.unit).filter(|_| sides.votes);
@@ -58,8 +65,8 @@ pub(super) fn factors(rows: &[Compared], sides: &[RowSides], seed: u64) -> Vec<F
         let vote = Vote { row: at, visit, slower, error, deviation, drawn };
         classes.entry(class).or_default().push(vote);
     }
-    let mut factors: Vec<Factor> =
-        classes.into_iter().filter_map(|(class, votes)| factor(class, &votes, rows)).collect();
+    let of_class = |(class, votes): (_, Vec<Vote<'_>>)| factor(class, &votes, rows, noise);
+    let mut factors: Vec<Factor> = classes.into_iter().filter_map(of_class).collect();
     name_moved(&mut factors);
     let size = |it: &Factor| it.slower.ln().abs();
     let rank = |it: &Factor| (!it.moved, it.with_core);
@@ -67,7 +74,12 @@ pub(super) fn factors(rows: &[Compared], sides: &[RowSides], seed: u64) -> Vec<F
     factors
 }
 
-fn factor(class: &'static str, votes: &[Vote<'_>], rows: &[Compared]) -> Option<Factor> {
+fn factor(
+    class: &'static str,
+    votes: &[Vote<'_>],
+    rows: &[Compared],
+    noise: &Noise,
+) -> Option<Factor> {
     let least = median(&votes.iter().map(|it| it.error).collect::<Vec<f64>>())?;
     let least = least.max(f64::MIN_POSITIVE.sqrt());
     // One case that hardly differs from process to process does not decide for all others.
@@ -82,7 +94,9 @@ fn factor(class: &'static str, votes: &[Vote<'_>], rows: &[Compared]) -> Option<
     if near.len() < CASES_MIN || estimate.visits < VISITS_MIN {
         return None;
     }
-    let Estimated { slower, error, freedom, visits } = estimate;
+    let Estimated { slower, error: of_processes, visits, .. } = estimate;
+    let between = noise.of_class(class);
+    let (error, freedom) = Spread::at_least(between, (of_processes, estimate.freedom));
     let limits = |beyond: f64| {
         let half = student_limit(beyond, freedom)? * error;
         Some([slower - half, slower + half].map(f64::exp))
@@ -110,6 +124,8 @@ fn factor(class: &'static str, votes: &[Vote<'_>], rows: &[Compared]) -> Option<
         interval: limits(0.025)?,
         p_adjusted: student_tails(slower / error, freedom)?,
         moved: false,
+        error: of_processes,
+        between_runs: between.map(|kept| kept.deviation.exp_m1()),
         unchanged_within: is_unchanged.then_some(UNCHANGED),
         scatter,
         agree: votes.iter().filter(agrees).count(),
@@ -188,12 +204,6 @@ fn name_moved(factors: &mut [Factor]) {
         let is_core = |core| explains(core, factor.interval, Better::Lower, EFFECT_MIN);
         factor.with_core = factor.moved && factor.core.is_some_and(is_core);
     }
-}
-
-/// The error of the logarithm of a factor.
-pub(super) fn error(factor: &Factor) -> f64 {
-    let [low, high] = factor.interval.map(f64::ln);
-    (high - low) / 2.0 / 1.96
 }
 
 fn weighted_median(mut all: Vec<(f64, f64)>) -> Option<f64> {

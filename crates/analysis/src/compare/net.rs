@@ -3,10 +3,10 @@
 use super::comparison::{
     Compared, ComparisonWord, EFFECT_MIN, FALSE_DISCOVERY_RATE, Factor, Net, PROCESSES_MIN, Share,
 };
-use super::factors::error;
+use super::noise::{Noise, Spread};
 use super::sides::RowSides;
 use super::weigh::word_for;
-use crate::statistics::{Z_95, benjamini_hochberg, student_tails};
+use crate::statistics::{Z_95, benjamini_hochberg, student_limit, student_tails};
 
 /// Intervals wider than this say nothing.
 const SAYS_NOTHING: f64 = 0.3;
@@ -55,22 +55,27 @@ impl Compared {
 }
 
 /// Sets what each row is net of its class.
-pub(super) fn set(rows: &mut [Compared], sides: &[RowSides], factors: &[Factor]) {
+pub(super) fn set(rows: &mut [Compared], sides: &[RowSides], factors: &[Factor], noise: &Noise) {
     let mut tested = Vec::new();
     for (at, (row, sides)) in rows.iter_mut().zip(sides).enumerate() {
         let class = factors.iter().find(|it| Some(it.class) == row.class);
-        // What differs from run to run is in no interval of two runs, but cases of a class show it.
+        // What differs from run to run is in no interval of two runs; but kept runs show it, and
+        // so do cases of a class.
+        let kept = noise.spread(&row.metric, &row.params, row.stratum);
+        let of_runs = kept.and_then(|it| Some(it.deviation * student_limit(0.025, it.freedom)?));
         let scatter = class.map_or(1.0, |it| it.scatter);
         let moved = class.filter(|it| it.moved);
-        let (by, by_error) = moved.map_or((1.0, 0.0), |it| (it.effect_on(row), error(it)));
+        let (by, by_error) = moved.map_or((1.0, 0.0), |it| (it.effect_on(row), it.error));
         let (Some(ratio), Some(interval)) = (row.ratio, row.interval) else { continue };
         let net = (ratio / by).ln();
         let [low, high] = interval.map(|end| (end / ratio).ln());
-        let half = |of: f64| (scatter * of).hypot(Z_95 * by_error);
+        let half =
+            |of: f64| (scatter * of).abs().max(of_runs.unwrap_or(0.0)).hypot(Z_95 * by_error);
         let interval = [net - half(low), net + half(high)].map(f64::exp);
         // A single process has an interval within its run.
         let (own, freedom) = sides.deviation().unwrap_or(((high - low) / 2.0 / Z_95, 30.0));
-        let p = student_tails(net / (scatter * own).hypot(by_error), freedom).unwrap_or(1.0);
+        let (own, freedom) = Spread::at_least(kept, (scatter * own, freedom));
+        let p = student_tails(net / own.hypot(by_error), freedom).unwrap_or(1.0);
         let word = ComparisonWord::Inconclusive;
         row.net = Some(Net { ratio: net.exp(), interval, p_adjusted: 1.0, word });
         tested.push((at, p, moved.is_some()));

@@ -11,6 +11,8 @@ use crate::wrap::{clean, glued, wrapped};
 
 /// Lines of the answer.
 const LINES: usize = 2;
+/// Times the largest class.
+const FAR: f64 = 5.0;
 
 /// The cases that differ beside their class, as they are net of it, the most certain and then the
 /// largest first.
@@ -36,13 +38,14 @@ pub(super) fn verdict(comparison: &Comparison, width: usize) -> String {
         let answer = answer(comparison, &moved, &differing, [classes, cases]);
         wrapped(&format!("{answer}{counts}"), width, "", "  ")
     };
-    let sizes = [(9, 3), (9, 2), (5, 2), (4, 1), (3, 1), (2, 1), (2, 0), (1, 0)];
+    // A case that changed far more than any class is what happened.
+    let size = |times: Option<f64>| times.map_or(0.0, |it| it.ln().abs());
+    let of_class = moved.iter().map(|it| size(Some(it.slower))).fold(0.0, f64::max);
+    let is_first = differing.iter().any(|row| size(row.ratio) > FAR * of_class);
+    let last = if is_first { [(1, 1), (1, 0)] } else { [(2, 0), (1, 0)] };
+    let sizes = [(9, 3), (9, 2), (5, 2), (4, 1), (3, 1), (2, 1)].iter().chain(&last);
     let fits = |text: &String| text.lines().count() <= LINES;
-    sizes
-        .iter()
-        .map(|(classes, cases)| with(*classes, *cases))
-        .find(fits)
-        .unwrap_or_else(|| with(1, 0))
+    sizes.map(|(classes, cases)| with(*classes, *cases)).find(fits).unwrap_or_else(|| with(1, 0))
 }
 
 fn answer(

@@ -4,7 +4,7 @@ use fathom_analysis::compare::{
     Comparison, ComparisonAnswer, ComparisonWord, Factor, Noise, Share, compare,
 };
 use fathom_analysis::suspects::Toggle;
-use fathom_record::{Better, Document, MetricId, NotSelected, Params, Record, Unit};
+use fathom_record::{Better, Document, MetricId, NotSelected, Outline, Params, Record, Unit};
 
 use super::runs::{bare, compared, record};
 
@@ -318,4 +318,79 @@ fn case_with_cpus_elsewhere_is_counted_apart() {
     };
     assert_eq!(count(&a, &b), (Some([23.0, 124.0]), 7, 0), "the class and the remote read");
     assert_eq!(count(&b, &a), (Some([124.0, 23.0]), 0, 7));
+}
+
+#[test]
+fn what_runs_of_the_host_differ_by_is_no_change() {
+    // Each is 100 ns, by up to 2 % more or less from run to run; between A and B by another 2 %.
+    let of =
+        |number: usize, by: f64| Document { records: cases("os.", 8, 100.0 * by), ..bare(number) };
+    let kept = |by: &[f64]| -> Vec<Outline> {
+        (1..).zip(by).map(|(number, by)| Outline::from(&of(number, *by))).collect()
+    };
+    let (a, b) = (of(100, 1.0), of(101, 1.02));
+    let against =
+        |kept: &[Outline]| compare(&a, &b, &Noise::learn(kept, std::slice::from_ref(&a), &b), 7);
+    let wild = [1.0, 1.02, 1.0, 0.98, 1.0, 1.02, 1.0];
+    let changed = |comparison: &Comparison| {
+        let kernel = factor(comparison, "kernel entry").expect("a factor").clone();
+        (kernel.moved, shares(comparison).iter().any(|(_, share)| *share == Share::Differs))
+    };
+    let unknown = against(&kept(&wild[..4]));
+    assert_eq!(changed(&unknown), (true, false), "three pairs say nothing");
+    let known = against(&kept(&wild));
+    assert_eq!(changed(&known), (false, false));
+    let kernel = factor(&known, "kernel entry").expect("a factor");
+    let between = kernel.between_runs.expect("learned");
+    assert!((between - 0.02).abs() < 1e-3, "{kernel:?}");
+    // Student's t of six pairs: 2.45 deviations.
+    let half = (kernel.interval[1] / kernel.interval[0]).ln() / 2.0;
+    assert!((half - 2.45 * 0.02).abs() < 2e-3, "{kernel:?}");
+    let calm = against(&kept(&[1.0, 1.001, 1.0, 0.999, 1.0, 1.001, 1.0]));
+    assert_eq!(changed(&calm), (true, false));
+    // A setting that changed leaves nothing like B, but runs like A.
+    let mut b = b.clone();
+    b.host.kernel = "other".to_owned();
+    let noise = Noise::learn(&kept(&wild), std::slice::from_ref(&a), &b);
+    assert_eq!(changed(&compare(&a, &b, &noise, 7)), (false, false));
+}
+
+#[test]
+fn case_differs_only_by_more_than_between_kept_runs() {
+    let of = |number: usize, by: f64| {
+        let mut records = cases("os.", 8, 100.0);
+        records[3] = case("os.", 3, NS, 100.0 * by);
+        Document { records, ..bare(number) }
+    };
+    let wild = [1.0, 1.05, 1.0, 0.95, 1.0, 1.05, 1.0];
+    let kept: Vec<Outline> =
+        (1..).zip(wild).map(|(number, by)| Outline::from(&of(number, by))).collect();
+    let differs = |kept: &[Outline], by: f64| {
+        let (a, b) = (of(100, 1.0), of(101, by));
+        let noise = Noise::learn(kept, std::slice::from_ref(&a), &b);
+        let comparison = compare(&a, &b, &noise, 7);
+        shares(&comparison).contains(&("os.m3", Share::Differs))
+    };
+    assert!(differs(&[], 1.08), "without kept runs");
+    assert!(!differs(&kept, 1.08), "more than any pair, but not by enough");
+    assert!(differs(&kept, 1.6));
+}
+
+#[test]
+fn moved_cpus_are_no_noise_of_a_class() {
+    let of = |number: usize, by: f64, apart: f64| {
+        let mut records = cases("os.wake.", 8, 100.0 * by);
+        records.push(record("memory.core_to_core", NS, apart, 10));
+        Document { records, ..bare(number) }
+    };
+    let runs = [(1.0, 30.0), (1.001, 30.0), (1.5, 80.0), (1.501, 80.0), (1.5, 80.0), (1.499, 80.0)];
+    let kept: Vec<Outline> = (1..)
+        .zip(runs)
+        .map(|(number, (by, apart))| Outline::from(&of(number, by, apart)))
+        .collect();
+    let (a, b) = (of(100, 1.5, 80.0), of(101, 1.55, 80.0));
+    let noise = Noise::learn(&kept, std::slice::from_ref(&a), &b);
+    let comparison = compare(&a, &b, &noise, 7);
+    let two = factor(&comparison, "two CPUs").expect("a factor");
+    assert!(two.moved && two.between_runs.is_some_and(|it| it < 0.002), "{two:?}");
 }
