@@ -93,8 +93,12 @@ fn brief_run_fits_24_rows() {
 }
 
 fn env_with_batteries() -> ProgramTestEnv {
+    env_with(["quick-1.json.gz", "quick-2.json.gz"])
+}
+
+fn env_with(files: [&str; 2]) -> ProgramTestEnv {
     let env = ProgramTestEnv::new();
-    for name in ["quick-1.json.gz", "quick-2.json.gz"] {
+    for name in files {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
         fs::copy(file, env.file(name)).expect("a copy");
     }
@@ -163,6 +167,8 @@ golden! {
     battery_is_placed_and_checked: env_with_batteries(), "typical.txt";
     metric_is_explained: env_with_runs(), "explain.txt";
     runs_are_compared: env_with_runs(), "compare.txt";
+    /// Of one machine whose core others used meanwhile.
+    busy_runs_are_compared: env_with(["busy-1.json.gz", "busy-2.json.gz"]), "busy.txt";
     run_is_exported: env_with_runs(), "export.txt";
     export_replaces_only_with_force: env_with_runs(), "export_files.txt";
     gate_is_the_first_line_and_the_exit_status: env_with_runs(), "gate.txt";
