@@ -96,13 +96,9 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     weigh::adjust(&mut rows);
     doubt(&mut rows, &mut sides, a.iter().chain([&b]));
     let mut factors = factors::factors(&rows, &sides, noise, seed);
-    for factor in factors.iter_mut().filter(|it| it.moved) {
-        // What moved with the core was not moved by what cannot move the core.
-        let class = if factor.with_core { CORE_SPEED } else { factor.class };
-        factor.suspects = suspects(class, &differences, [newest, b]);
-    }
     net::set(&mut rows, &sides, &factors, noise);
     net::count(&mut rows, &factors);
+    set_suspects(&mut factors, &rows, &differences, [newest, b]);
     split::set(&mut rows, newest);
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
     Comparison {
@@ -122,6 +118,23 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         not_comparable,
         only_a: only(&in_a, &in_b),
         only_b: only(&in_b, &in_a),
+    }
+}
+
+/// Of each class that moved, or of which a case differs.
+fn set_suspects(
+    factors: &mut [Factor],
+    rows: &[Compared],
+    differences: &[Difference],
+    runs: [&Document; 2],
+) {
+    let differs = |class: &str| {
+        rows.iter().any(|row| row.class == Some(class) && row.share == Share::Differs)
+    };
+    for factor in factors.iter_mut().filter(|it| it.moved || differs(it.class)) {
+        // What moved with the core was not moved by what cannot move the core.
+        let class = if factor.with_core { CORE_SPEED } else { factor.class };
+        factor.suspects = suspects(class, differences, runs);
     }
 }
 

@@ -119,6 +119,7 @@ fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &
     }
     text += &factors::lines(&comparison.factors, layout.all, width);
     text += &cases(comparison, groups.is_some(), layout.all, width);
+    text += &factors::suspects_of_cases(&comparison.factors, layout.all, width);
     text += &groups.map_or_else(String::new, |it| groups::changed(it, layout.all, width));
     text + &paint_lines(FAINT, &notes(comparison, groups, layout.all, width))
 }

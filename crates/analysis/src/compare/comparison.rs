@@ -254,7 +254,7 @@ pub struct Factor {
     /// How far apart both CPUs were in A and in B, in nanoseconds, if that changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distances: Option<[f64; 2]>,
-    /// Recorded differences that can move it.
+    /// Recorded differences that can move it, if it moved or a case of it differs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<Suspect>,
 }

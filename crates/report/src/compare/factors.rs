@@ -49,13 +49,16 @@ pub(super) fn lines(factors: &[Factor], all: bool, width: usize) -> String {
     if shown < moved.len() {
         more.insert(0, format!("{} more classes (`--all`)\n", moved.len() - shown));
     }
-    let room = if all { usize::MAX } else { LINES - shown };
-    if more.len() > room {
-        let rest = more.len() + 1 - room;
-        more.truncate(room - 1);
-        more.push(format!("  {rest} more (`--all`)\n"));
+    text + &in_room(more, if all { usize::MAX } else { LINES - shown })
+}
+
+fn in_room(mut lines: Vec<String>, room: usize) -> String {
+    if lines.len() > room {
+        let rest = lines.len() + 1 - room;
+        lines.truncate(room - 1);
+        lines.push(format!("  {rest} more (`--all`)\n"));
     }
-    text + &paint_lines(FAINT, &more.concat())
+    paint_lines(FAINT, &lines.concat())
 }
 
 /// `1.9 % slower`: of times; rates fell accordingly.
@@ -83,10 +86,17 @@ fn coincidence(factor: &Factor) -> String {
     if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
 }
 
-/// Each recorded difference that can have moved a class, with its test.
+/// Where no class moved: the suspects of cases that differ.
+pub(super) fn suspects_of_cases(factors: &[Factor], all: bool, width: usize) -> String {
+    match factors.iter().any(|it| it.moved) {
+        true => String::new(),
+        false => in_room(suspects(factors, width), if all { usize::MAX } else { LINES }),
+    }
+}
+
+/// Each recorded difference that can have moved a class, or cases of it, with its test.
 fn suspects(factors: &[Factor], width: usize) -> Vec<String> {
-    let moved = factors.iter().filter(|it| it.moved);
-    let all = moved.flat_map(|it| it.suspects.iter().map(|suspect| (suspect, it.class)));
+    let all = factors.iter().flat_map(|it| it.suspects.iter().map(|suspect| (suspect, it.class)));
     let all = grouped(all);
     let line = |(suspect, classes): &(&Suspect, Vec<&str>)| {
         let Suspect { what, toggle, .. } = *suspect;

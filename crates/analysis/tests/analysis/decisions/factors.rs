@@ -224,6 +224,15 @@ fn suspects_can_move_the_class_and_have_their_test() {
         b.records = a.records.clone();
     });
     assert!(unmoved.factors.iter().all(|it| it.suspects.is_empty() && !it.moved));
+    // One with a case that differs beside it has those of the case.
+    let of_case = with(|a, b| {
+        (a.host.kernel, b.host.kernel) = ("6.1.0".to_owned(), "6.12.0".to_owned());
+        b.records = a.records.clone();
+        b.records[0] = case("os.", 0, NS, 150.0);
+    });
+    let kernel = factor(&of_case, "kernel entry").unwrap();
+    assert!(!kernel.moved && kernel.suspects.len() == 1, "{kernel:?}");
+    assert!(factor(&of_case, "core speed").unwrap().suspects.is_empty());
 }
 
 #[test]
