@@ -321,13 +321,7 @@ impl Watch {
         let bytes = u64::try_from(result).unwrap_or(0);
         let argument = |at: usize| begun.arguments.get(at).copied().unwrap_or(0);
         match kind {
-            CallKind::Read => {
-                let place = self.place(thread, process, argument(0));
-                self.counts.add(Operation::Read(place), bytes);
-                if place == Place::File {
-                    self.copies.add(thread, (process, argument(0)), bytes);
-                }
-            }
+            CallKind::Read => self.read(thread, (process, argument(0)), bytes),
             CallKind::Write => {
                 let place = self.place(thread, process, argument(0));
                 self.counts.add(Operation::Write(place), bytes);
@@ -388,6 +382,14 @@ impl Watch {
                 self.counts.add(Operation::Other, 0);
             }
             CallKind::Plain(operation) => self.counts.add(operation, 0),
+        }
+    }
+
+    fn read(&mut self, thread: pid_t, (process, descriptor): (pid_t, u64), bytes: u64) {
+        let place = self.place(thread, process, descriptor);
+        self.counts.add(Operation::Read(place), bytes);
+        if place == Place::File {
+            self.copies.add(thread, (process, descriptor), bytes);
         }
     }
 

@@ -11,7 +11,7 @@ use fathom_analysis::limits::LimitJudged;
 use fathom_engine::{Audience, CoordinatorProgress, Plan, Session, SessionSetup};
 use fathom_measure::clock::{self, CalibrationWatch};
 use fathom_measure::host;
-use fathom_metric::{Ending, Event, ProcedureError};
+use fathom_metric::{Ending, Event, Procedure, ProcedureError};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, Record, is_own};
 use fathom_report::by_hand;
@@ -45,12 +45,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
             store.earlier().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
         results.unwrap_or_default()
     };
-    if procedure.measures_missing()
-        && !measure_missing(procedure.prior_metrics(), &earlier(), &output.store)?
-    {
-        terminal::warn(
-            "interrupted while measuring prices: finished ones are stored, the command was not run",
-        );
+    if !measure_missing(&**procedure, earlier, &output.store)? {
         return Ok(Status::Interrupted);
     }
     let earlier = earlier();
@@ -130,10 +125,14 @@ const INTERRUPTED: i32 = 130;
 /// Runs the metrics that have no result yet, by a process of their own. What it cannot measure
 /// stays missing; false if it was interrupted.
 fn measure_missing(
-    metrics: &[&str],
-    known: &[Record],
+    procedure: &dyn Procedure,
+    earlier: impl Fn() -> Vec<Record>,
     store: &StoreArguments,
 ) -> anyhow::Result<bool> {
+    if !procedure.measures_missing() {
+        return Ok(true);
+    }
+    let (metrics, known) = (procedure.prior_metrics(), earlier());
     let has_result = |metric: &&&str| known.iter().any(|record| record.metric.as_str() == **metric);
     let missing: Vec<&str> = metrics.iter().filter(|metric| !has_result(metric)).copied().collect();
     if missing.is_empty() {
@@ -145,7 +144,13 @@ fn measure_missing(
     command.args(["run", "--time", &time]).args(&missing).stdout(Stdio::null());
     command.args(store.store.iter().flat_map(|path| ["--store".as_ref(), path.as_os_str()]));
     let status = command.stdin(Stdio::null()).status().context("start `fathom run`")?;
-    Ok(status.code() != Some(INTERRUPTED))
+    let is_interrupted = status.code() == Some(INTERRUPTED);
+    if is_interrupted {
+        terminal::warn(
+            "interrupted while measuring prices: finished ones are stored, the command was not run",
+        );
+    }
+    Ok(!is_interrupted)
 }
 
 pub(super) fn command_error(error: ProcedureError) -> anyhow::Error {
