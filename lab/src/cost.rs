@@ -26,7 +26,8 @@ const TERMS: usize = 3;
 const PREPARED: &str = "mkdir tree && for i in $(seq 2000); do \
     head -c $((i * 13 % 9000)) /dev/zero >tree/$i; done && head -c 64M /dev/urandom >data && \
     seq 500000 | shuf >numbers && git init -q repository && cp -r tree repository && \
-    mkdir set && head -c 10000 data >set/10k && git -C repository add . && printf 'create table t(a);begin;' >insert && \
+    mkdir set && head -c 10000 data >set/10k && git -C repository add . && \
+    printf 'create table t(a);begin;' >insert && \
     for i in $(seq 20000); do echo \"insert into t values($i);\"; done >>insert && \
     echo 'commit;' >>insert && cc -O1 -pthread -o known known.c";
 
@@ -306,7 +307,7 @@ impl Bench {
     }
 }
 
-/// On this machine as it is, or beside neighbours (`is_busy`); a choice of programs is only printed.
+/// On this machine as it is, or beside neighbours (`is_busy`); a choice is only printed.
 pub(crate) fn run(
     root: &Path,
     program: &str,

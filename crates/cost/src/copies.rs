@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::IoSliceMut;
 use std::os::unix::fs::MetadataExt as _;
 
+use fathom_measure::clock::thread_cpu_ns;
 use libc::pid_t;
 use rustix::io::{ReadWriteFlags, preadv2};
-use rustix::time::{ClockId, clock_gettime};
 
 /// A descriptor from which less was read has no file of its own here.
 const READ_MIN: u64 = 1 << 20;
@@ -73,8 +73,9 @@ impl Copies {
 fn ns_of_byte(file: &File) -> Option<f64> {
     let blocks = file.metadata().ok()?.len().min(PASS_BYTES) / BLOCK as u64;
     let mut block = vec![0; BLOCK];
+    // In CPU time: others may run meanwhile.
     let mut pass = || {
-        let begun_ns = thread_ns();
+        let begun_ns = thread_cpu_ns();
         for at in 0..blocks {
             let mut to = [IoSliceMut::new(&mut block)];
             // What is not cached is not read from a device.
@@ -83,17 +84,11 @@ fn ns_of_byte(file: &File) -> Option<f64> {
                 return None;
             }
         }
-        Some(thread_ns() - begun_ns)
+        Some(thread_cpu_ns() - begun_ns)
     };
     pass()?;
     let ns = pass()?;
-    (blocks > 0).then(|| ns / (blocks * BLOCK as u64) as f64)
-}
-
-/// CPU time: others may run meanwhile.
-fn thread_ns() -> f64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+    (blocks > 0).then(|| ns as f64 / (blocks * BLOCK as u64) as f64)
 }
 
 #[cfg(test)]

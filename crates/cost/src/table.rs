@@ -256,7 +256,7 @@ pub(super) const TABLE: &[Row] = &[
     ),
     process(Operation::Free, &[at(0.0, FREED)]),
     // By the blocks of the run's writes, which are its folios: those of a page are removed from the
-    // tree of their file and from its blocks one by one; those of large ones cost as those of memory.
+    // tree of their file and from its blocks one by one, those of large ones as those of memory.
     Row {
         above: 1.2,
         ..process(
