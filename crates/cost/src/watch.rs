@@ -223,8 +223,8 @@ impl Watch {
         }
     }
 
-    /// The faults of an address space, of whose new pages `kept` stay. Those of a shared one have no
-    /// pages of their own; a vfork would have had none (`is_spare`).
+    /// The faults of an address space, of whose new pages `kept` stay. Those of a shared one have
+    /// no pages of their own; a vfork would have had none (`is_spare`).
     fn end_space(
         &mut self,
         of: &WatchedProcess,
