@@ -107,7 +107,8 @@ lab-ci:
 
 lab-cost:
 	@scripts/needs.sh cost
-	$(CARGO) run --quiet --locked --package fathom-lab -- cost $(FATHOM) $(or $(RUNS),30)
+	$(CARGO) run --quiet --locked --package fathom-lab -- \
+		cost $(FATHOM) $(or $(RUNS),30) "$(BUSY)" "$(ONLY)"
 
 lab-dist:
 	@scripts/needs.sh dist lab-dist

@@ -25,6 +25,7 @@ ci         git                                  git
 ci         shellcheck                           shellcheck
 cost       sqlite3                              sqlite3
 cost       git                                  git
+cost       nginx                                nginx
 cost       cc                                   build-essential
 lab        stress-ng                            stress-ng
 lab        sysbench                             sysbench

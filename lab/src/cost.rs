@@ -1,14 +1,20 @@
 //! What real programs cost beside what the prices of this machine say: how much of their system
 //! time stays unexplained.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use fathom_lab::evidence::{COST, Criterion, EvidenceContents, EvidenceOrigin};
+use fathom_lab::evidence::{COST, Criterion, EvidenceContents, EvidenceOrigin, EvidenceParts};
+use fathom_lab::nginx;
 use fathom_lab::seeded::Seeded;
+use fathom_measure::process::Running;
 use fathom_record::quantity::quantity_within;
-use fathom_record::{Cost, CostTime, Document, Unit};
+use fathom_record::{Cost, CostTerm, CostTime, Document, Unit};
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use crate::questions;
 
 /// Of the programs, so many must have less of their system time unexplained than this.
 const EXPLAINED_MIN: usize = 8;
@@ -20,11 +26,16 @@ const TERMS: usize = 3;
 const PREPARED: &str = "mkdir tree && for i in $(seq 2000); do \
     head -c $((i * 13 % 9000)) /dev/zero >tree/$i; done && head -c 64M /dev/urandom >data && \
     seq 500000 | shuf >numbers && git init -q repository && cp -r tree repository && \
-    git -C repository add . && printf 'create table t(a);begin;' >insert && \
+    mkdir set && head -c 10000 data >set/10k && git -C repository add . && \
+    printf 'create table t(a);begin;' >insert && \
     for i in $(seq 20000); do echo \"insert into t values($i);\"; done >>insert && \
-    echo 'commit;' >>insert";
+    echo 'commit;' >>insert && cc -O1 -pthread -o known known.c";
 
-/// The name of a program and its command.
+/// The parts of the page, and where what was found is kept.
+const PARTS: [&str; 2] = ["as it is", "shared"];
+const KEPT: &str = "target/cost-lab.json";
+
+/// The name of a program and its command; of a server that of the load.
 const PROGRAMS: [(&str, &str); 10] = [
     ("tar", "tar cf copy.tar tree"),
     ("grep", "grep -rcv x tree"),
@@ -35,7 +46,7 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("sqlite3-insert", "sh -c 'rm -f db; sqlite3 db <insert'"),
     ("cp", "cp data copy"),
     ("sort", "sort numbers -o sorted"),
-    ("shell-loop", "sh -c 'for i in $(seq 100); do /bin/true; done'"),
+    ("nginx", "load http://127.0.0.1:18572/10k --pid auto -c 2 -z 2s"),
 ];
 
 /// Programs of known operations, of which so many must have their system time in the interval of
@@ -43,6 +54,9 @@ const PROGRAMS: [(&str, &str); 10] = [
 const KNOWN: usize = 40;
 const KNOWN_IN_INTERVAL: usize = 34;
 const KNOWN_OFF_MAX: f64 = 0.2;
+/// On shared CPUs, in their intervals; each CPU has a neighbour for this share of the seconds.
+const KNOWN_BUSY: usize = 30;
+const BUSY_SHARE: f64 = 0.5;
 const KNOWN_SOURCE: &str = include_str!("cost/known.c");
 /// Its operations: about so many nanoseconds each, and by byte; the smallest and largest size.
 const KNOWN_OPERATIONS: [(&str, f64, f64, [u64; 2]); 9] = [
@@ -181,65 +195,153 @@ impl Gain {
 fn gain(change: &Change, document: Document) -> Option<Gain> {
     let costs: Vec<Cost> = document.records.into_iter().filter_map(|it| it.cost).collect();
     let [before, after] = <[Cost; 2]>::try_from(costs).ok()?;
-    let terms = before.terms.iter().filter(|term| term.operation.ends_with(change.operation));
-    let gains = terms.filter_map(|term| Some(term.time?.without(term.what_if.as_ref()?.time)));
+    let changed = |term: &&CostTerm| term.operation.ends_with(change.operation);
+    let other = before.terms.iter().filter(changed).find_map(|term| term.what_if.as_ref())?;
+    let gains = before.terms.iter().filter_map(|term| {
+        let what_if = term.what_if.as_ref().filter(|it| it.change == other.change)?;
+        // Other blocks are those of this operation; a process that is not forked has no faults.
+        let is_whole = changed(&term) || change.operation == "fork";
+        Some(term.time.filter(|_| is_whole)?.without(what_if.time))
+    });
     let gains: Vec<CostTime> = gains.collect();
     let stated = (!gains.is_empty()).then(|| CostTime::sum(gains));
     Some(Gain { stated, measured: before.system.without(after.system) })
 }
 
-pub(crate) fn run(root: &Path, program: &str, runs: &str) -> Result<bool> {
-    let program = std::fs::canonicalize(program).with_context(|| program.to_owned())?;
-    let folder = tempfile::tempdir_in("/var/tmp")?;
-    let shell = |line: &str| {
-        let mut command = Command::new("sh");
-        command.args(["-c", line]).current_dir(&folder).stdin(Stdio::null());
-        command
-    };
-    ensure!(shell(PREPARED).status()?.success(), "the files of the programs cannot be made");
-    let fathom = |arguments: &[&str]| {
-        let mut command = Command::new(&program);
-        command.args(arguments).current_dir(&folder).stdin(Stdio::null());
-        command.env("FATHOM_STORE", folder.path().join("cost.db"));
+/// What was found of a part of the page: its criteria, and whether they are met.
+#[derive(Serialize, Deserialize)]
+struct CostPart {
+    criteria: Vec<(String, bool)>,
+    body: String,
+}
+
+impl CostPart {
+    fn new(criteria: Vec<Criterion>, body: String) -> Self {
+        Self { criteria: criteria.into_iter().map(|it| (it.text, it.is_met)).collect(), body }
+    }
+}
+
+/// The program under test, in a folder with the files of all others.
+struct Bench {
+    program: PathBuf,
+    folder: TempDir,
+    runs: String,
+    only: String,
+}
+
+impl Bench {
+    fn new(program: &str, runs: &str, only: &str) -> Result<Self> {
+        let program = std::fs::canonicalize(program).with_context(|| program.to_owned())?;
+        let folder = tempfile::tempdir_in("/var/tmp")?;
+        std::fs::write(folder.path().join("known.c"), KNOWN_SOURCE)?;
+        std::fs::write(folder.path().join("spawn.py"), SPAWN)?;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", PREPARED]).current_dir(&folder).stdin(Stdio::null());
+        ensure!(shell.status()?.success(), "the files of the programs cannot be made");
+        Ok(Self { program, folder, runs: runs.to_owned(), only: only.to_owned() })
+    }
+
+    fn is_chosen(&self, command: &str) -> bool {
+        command.contains(&self.only)
+    }
+
+    /// Counts by these words of the program.
+    fn counted(&self, words: &[&str]) -> Result<Option<Document>> {
+        let mut command = Command::new(&self.program);
+        command.args(words).args(["--cost", "--measure", "--json"]);
+        command.current_dir(&self.folder).stdin(Stdio::null()).stderr(Stdio::inherit());
+        command.env("FATHOM_STORE", self.folder.path().join("cost.db"));
         // That of cargo: each program would search its libraries there first.
         command.env_remove("LD_LIBRARY_PATH");
-        command
+        Ok(serde_json::from_slice(&command.output()?.stdout).ok())
+    }
+
+    fn bench(&self, words: &[&str]) -> Result<Option<Document>> {
+        self.counted(&[&["bench", "--runs", &self.runs], words].concat())
+    }
+
+    fn real(&self) -> Result<Vec<ProgramCost>> {
+        let mut costs = Vec::new();
+        for (name, command) in PROGRAMS.into_iter().filter(|(_, it)| self.is_chosen(it)) {
+            println!("{name}: {command}");
+            let document = match command.strip_prefix("load ") {
+                Some(load) => self.served(load)?,
+                None => self.bench(&["-n", name, command])?,
+            };
+            let cost = document.and_then(|it| it.records.into_iter().find_map(|it| it.cost));
+            costs.push((name, command, cost));
+        }
+        Ok(costs)
+    }
+
+    /// A load of nginx, at the address that its words begin with.
+    fn served(&self, load: &str) -> Result<Option<Document>> {
+        let words: Vec<&str> = std::iter::once("load").chain(load.split(' ')).collect();
+        let address = load.trim_start_matches("http://").split('/').next().unwrap_or_default();
+        let mut server = Running::start(&mut nginx::command(self.folder.path(), address)?)?;
+        nginx::await_start(self.folder.path(), &mut server)?;
+        self.counted(&words)
+    }
+
+    fn known(&self) -> Result<Vec<(String, Cost)>> {
+        let mut random = Seeded::for_part(SEED, "cost");
+        let mut known = Vec::new();
+        let all: Vec<String> = (0..KNOWN).map(|_| known_command(&mut random)).collect();
+        for command in all.into_iter().filter(|it| self.is_chosen(it)) {
+            let cost = self.bench(&[&command])?.and_then(|it| it.records.into_iter().next()?.cost);
+            let cost = cost.with_context(|| format!("{command} was not counted"))?;
+            println!("{}", known_row(&command, &cost));
+            known.push((command, cost));
+        }
+        Ok(known)
+    }
+
+    fn gains(&self) -> Result<Vec<(&'static Change, Option<Gain>)>> {
+        let mut gains = Vec::new();
+        for change in CHANGES.iter().filter(|it| self.is_chosen(it.name)) {
+            println!("{}: {}", change.name, change.after);
+            let words = ["-n", "before", "-n", "after", change.before, change.after];
+            gains.push((change, self.bench(&words)?.and_then(|it| gain(change, it))));
+        }
+        Ok(gains)
+    }
+}
+
+/// On this machine as it is, or beside neighbours (`is_busy`); a choice is only printed.
+pub(crate) fn run(
+    root: &Path,
+    program: &str,
+    runs: &str,
+    is_busy: bool,
+    only: &str,
+) -> Result<bool> {
+    let bench = Bench::new(program, runs, only)?;
+    let part = if is_busy { busy(&bench)? } else { quiet(&bench)? };
+    if !only.is_empty() {
+        println!("{}", part.body);
+        return Ok(true);
+    }
+    let mut parts = EvidenceParts::load(root.join(KEPT), &[]);
+    parts.set(if is_busy { PARTS[1] } else { PARTS[0] }, &EvidenceOrigin::here(root), part)?;
+    // The machine as it is comes first; the other part need not be there yet.
+    let all = parts.all(&PARTS).or_else(|| parts.all(&PARTS[..1]));
+    let all: Vec<(&str, &EvidenceOrigin, &CostPart)> = all.context("first without BUSY")?;
+    let origins: Vec<_> = all.iter().map(|(name, origin, _)| (*name, *origin)).collect();
+    let criteria = all.iter().flat_map(|(.., part)| &part.criteria);
+    let criteria: Vec<_> = criteria.map(|(text, is)| Criterion::new(text, *is)).collect();
+    let contents = EvidenceContents {
+        parameters: &[("RUNS", runs.to_owned())],
+        origins: &origins,
+        criteria: &criteria,
+        body: &all.iter().map(|(.., part)| part.body.as_str()).collect::<String>(),
     };
-    let mut costs = Vec::new();
-    for (name, command) in PROGRAMS {
-        println!("{name}: {command}");
-        let line = ["bench", "--cost", "--measure", "--json", "-n", name, "--runs", runs, command];
-        let output = fathom(&line).stderr(Stdio::inherit()).output()?;
-        let document = serde_json::from_slice::<Document>(&output.stdout).ok();
-        let record = document.and_then(|it| it.records.into_iter().next());
-        costs.push((name, command, record.and_then(|record| record.cost)));
-    }
-    std::fs::write(folder.path().join("known.c"), KNOWN_SOURCE)?;
-    ensure!(shell("cc -O1 -pthread -o known known.c").status()?.success(), "no C compiler");
-    let mut random = Seeded::for_part(SEED, "cost");
-    let mut known = Vec::new();
-    for _ in 0..KNOWN {
-        let command = known_command(&mut random);
-        println!("{command}");
-        let line = ["bench", "--cost", "--measure", "--json", "--runs", runs, &command];
-        let output = fathom(&line).stderr(Stdio::inherit()).output()?;
-        let document = serde_json::from_slice::<Document>(&output.stdout).ok();
-        let cost = document.and_then(|it| it.records.into_iter().next()?.cost);
-        known.push((
-            command,
-            cost.with_context(|| "a program of known operations was not counted")?,
-        ));
-    }
-    std::fs::write(folder.path().join("spawn.py"), SPAWN)?;
-    let mut gains = Vec::new();
-    for change in &CHANGES {
-        println!("{}: {}", change.name, change.after);
-        let line = ["bench", "--cost", "--measure", "--json", "-n", "before", "-n", "after"];
-        let line = [&line[..], &["--runs", runs, change.before, change.after]].concat();
-        let output = fathom(&line).stderr(Stdio::inherit()).output()?;
-        let document = serde_json::from_slice::<Document>(&output.stdout).ok();
-        gains.push((change, document.and_then(|it| gain(change, it))));
-    }
+    let missed = COST.write(root, &contents)?;
+    missed.iter().for_each(|line| eprintln!("{line}"));
+    Ok(missed.is_empty())
+}
+
+fn quiet(bench: &Bench) -> Result<CostPart> {
+    let (costs, known, gains) = (bench.real()?, bench.known()?, bench.gains()?);
     let held = gains.iter().filter(|(_, it)| it.as_ref().is_some_and(Gain::holds)).count();
     let mut criteria = criteria(&costs);
     criteria.extend(known_criteria(&known));
@@ -251,15 +353,27 @@ pub(crate) fn run(root: &Path, program: &str, runs: &str) -> Result<bool> {
         ),
         held >= GAINED_MIN,
     ));
-    let contents = EvidenceContents {
-        parameters: &[("RUNS", runs.to_owned())],
-        origins: &[("", &EvidenceOrigin::here(root))],
-        criteria: &criteria,
-        body: &(body(&costs) + &known_body(&known) + &changed(&gains)),
-    };
-    let missed = COST.write(root, &contents)?;
-    missed.iter().for_each(|line| eprintln!("{line}"));
-    Ok(missed.is_empty())
+    let known = known_body("Programs of known operations (number and size), by a seed.", &known);
+    Ok(CostPart::new(criteria, body(&costs) + &known + &changed(&gains)))
+}
+
+fn busy(bench: &Bench) -> Result<CostPart> {
+    let neighbours = questions::neighbours(BUSY_SHARE, true)?;
+    let known = bench.known();
+    for mut neighbour in neighbours {
+        neighbour.kill()?;
+        neighbour.wait()?;
+    }
+    let known = known?;
+    let inside = known.iter().filter(|(_, cost)| is_in_interval(cost)).count();
+    let text = format!(
+        "Known operations on shared CPUs, system time in the interval of what is expected: \
+         {inside} of {KNOWN}, at least {KNOWN_BUSY}"
+    );
+    let title = "The same on CPUs that a busy neighbour has for half of the seconds, at random; \
+                 prices were measured beside it, too.";
+    let criteria = vec![Criterion::new(text, inside >= KNOWN_BUSY)];
+    Ok(CostPart::new(criteria, known_body(title, &known)))
 }
 
 /// One to three operations, each so often and of a size that the seed says.
@@ -300,21 +414,22 @@ fn known_criteria(known: &[(String, Cost)]) -> [Criterion; 2] {
     [Criterion::new(text, inside >= KNOWN_IN_INTERVAL), Criterion::new(near_text, near == KNOWN)]
 }
 
-fn known_body(known: &[(String, Cost)]) -> String {
-    let mut text = "\nPrograms of known operations (number and size), by a seed.\n\n\
-                    | command | system | expected | unexplained | |\n|---|--:|--:|--:|---|\n"
-        .to_owned();
+fn known_body(title: &str, known: &[(String, Cost)]) -> String {
+    let rows = known.iter().map(|(command, cost)| known_row(command, cost) + "\n");
+    format!(
+        "\n{title}\n\n| command | system | expected | unexplained | |\n|---|--:|--:|--:|---|\n{}",
+        rows.collect::<String>()
+    )
+}
+
+fn known_row(command: &str, cost: &Cost) -> String {
     let ns = |of: CostTime| {
         let words = |value: f64| quantity_within(value, Unit::Nanoseconds, WIDTH);
         format!("{} ± {}", words(of.ns), words(of.half_width_ns()))
     };
-    for (command, cost) in known {
-        let word = if is_in_interval(cost) { "" } else { "**outside**" };
-        let [system, expected] = [cost.system, cost.expected].map(ns);
-        let off = 100.0 * off(cost);
-        text += &format!("| `{command}` | {system} | {expected} | {off:+.0} % | {word} |\n");
-    }
-    text
+    let word = if is_in_interval(cost) { "" } else { "**outside**" };
+    let [system, expected] = [cost.system, cost.expected].map(ns);
+    format!("| `{command}` | {system} | {expected} | {:+.0} % | {word} |", 100.0 * off(cost))
 }
 
 type ProgramCost = (&'static str, &'static str, Option<Cost>);

@@ -71,7 +71,7 @@ const ALL: [Difference; 11] = [
         words: &["busy"],
         classes: &[],
         effects: &[],
-        start: |_| Ok(Box::new(Busy(questions::neighbours()?))),
+        start: |_| Ok(Box::new(Busy(questions::neighbours(1.0, false)?))),
     },
     Difference {
         name: "no transparent huge pages",

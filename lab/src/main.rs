@@ -24,8 +24,9 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      contains PART, RUNS of them at random\n\
      usage: cargo run -p fathom-lab -- fleet PROGRAM MEMBERS SEED\n\
      Has so many emulated members join PROGRAM, and real ones start together\n\
-     usage: cargo run -p fathom-lab -- cost PROGRAM RUNS\n\
-     Has PROGRAM count what real programs do, RUNS of each timed\n\
+     usage: cargo run -p fathom-lab -- cost PROGRAM RUNS [BUSY [ONLY]]\n\
+     Has PROGRAM count what real programs do, RUNS of each timed; with BUSY programs of known \
+     operations beside busy neighbours; those whose command contains ONLY, without a page\n\
      usage: cargo run -p fathom-lab -- differences PROGRAM [PART]\n\
      usage: cargo run -p fathom-lab -- remedies PROGRAM RUNS [PART]\n\
      Compares runs of PROGRAM, the second of each pair under a sabotage: all, or those whose name \
@@ -64,7 +65,10 @@ fn main() -> ExitCode {
             let (Ok(members), Ok(seed)) = (members.parse(), seed.parse()) else { return usage() };
             fleet::run(root, program, members, seed)
         }
-        ["cost", program, runs] => cost::run(root, program, runs),
+        ["cost", program, runs, rest @ ..] if rest.len() <= 2 => {
+            let word = |at: usize| rest.get(at).copied().unwrap_or_default();
+            cost::run(root, program, runs, !word(0).is_empty(), word(1))
+        }
         ["differences", program, rest @ ..] if rest.len() <= 1 => {
             differences::run(root, program, rest.first().unwrap_or(&""))
         }

@@ -126,7 +126,7 @@ struct Round {
 pub(crate) fn run(root: &Path, program: &str) -> Result<bool> {
     let program = std::fs::canonicalize(program).with_context(|| program.to_owned())?;
     let quiet = ask_all("as it is", &program)?;
-    let neighbours = neighbours()?;
+    let neighbours = neighbours(1.0, false)?;
     let busy = ask_all("with a busy program on each CPU", &program);
     for mut neighbour in neighbours {
         neighbour.kill()?;
@@ -145,12 +145,13 @@ pub(crate) fn run(root: &Path, program: &str) -> Result<bool> {
     Ok(missed.is_empty())
 }
 
-/// A program on each CPU that this one may use, which never sleeps.
-pub(crate) fn neighbours() -> Result<Vec<Child>> {
+/// A program on each CPU that this one may use, which is busy for a share of the time: of every
+/// 20 ms, or in spells of a second.
+pub(crate) fn neighbours(share: f64, in_spells: bool) -> Result<Vec<Child>> {
     let program = std::env::current_exe()?;
     let busy = |cpu: u32| {
-        let arguments = [sabotage::NEIGHBOUR, &cpu.to_string(), "0", "1", "false"];
-        Ok(Command::new(&program).args(arguments).spawn()?)
+        let words = [cpu.to_string(), "0".to_owned(), share.to_string(), in_spells.to_string()];
+        Ok(Command::new(&program).arg(sabotage::NEIGHBOUR).args(words).spawn()?)
     };
     fathom_measure::affinity::allowed().into_iter().map(busy).collect()
 }

@@ -83,7 +83,7 @@ fn more(some: &Counts, none: &Counts, operation: Operation) -> Tally {
         all.fold([0, 0], |[count, size], (_, one)| [count + one.count, size + one.size])
     };
     let ([a, b], [c, d]) = (of(some), of(none));
-    Tally { count: a - c, size: b - d, mixed: 0 }
+    Tally { count: a - c, size: b - d, ..Tally::default() }
 }
 
 /// A file of so many bytes, with its folder.
@@ -108,7 +108,7 @@ fn reads_and_writes_are_counted_by_size_and_place() {
         for size in [1_usize, 512, 4096] {
             let none = counts(&format!("{work} 0 {size} {path}"));
             let some = counts(&format!("{work} 137 {size} {path}"));
-            let expected = Tally { count: 137, size: 137 * size as u64, mixed: 0 };
+            let expected = Tally { count: 137, size: 137 * size as u64, ..Tally::default() };
             assert_eq!(more(&some, &none, operation), expected, "{work} {size} {path}");
             let class = u64::BITS - (size as u64).leading_zeros();
             assert!(some.operations[&(operation, class)].count >= 137, "{work} {size} {path}");
@@ -202,11 +202,17 @@ fn no_fault_is_lost_or_counted_twice() {
 fn round_trips_and_waits_are_counted() {
     let (some, none) = (counts("pipe 40 100"), counts("pipe 0 100"));
     for operation in [Operation::Read(Place::Pipe), Operation::Write(Place::Pipe)] {
-        assert_eq!(more(&some, &none, operation), Tally { count: 80, size: 8000, mixed: 0 });
+        assert_eq!(
+            more(&some, &none, operation),
+            Tally { count: 80, size: 8000, ..Tally::default() }
+        );
     }
     let (some, none) = (counts("socket 40 100"), counts("socket 0 100"));
     for operation in [Operation::Read(Place::UnixSocket), Operation::Write(Place::UnixSocket)] {
-        assert_eq!(more(&some, &none, operation), Tally { count: 40, size: 4000, mixed: 0 });
+        assert_eq!(
+            more(&some, &none, operation),
+            Tally { count: 40, size: 4000, ..Tally::default() }
+        );
     }
     let sleeps = counts("sleep 12");
     let (count, ns) = sleeps.waits[&Wait::Sleep];
@@ -231,7 +237,7 @@ fn random_mixtures_are_counted_exactly() {
         let some = counts(&line([reads, opens, forks, threads, trips]));
         let none = counts(&line([0; 5]));
         let of = |operation| more(&some, &none, operation);
-        let sized = |count| Tally { count, size: count * size, mixed: 0 };
+        let sized = |count| Tally { count, size: count * size, ..Tally::default() };
         assert_eq!(of(Operation::Read(Place::File)), sized(reads));
         assert_eq!(of(Operation::Open).count, opens);
         assert_eq!(of(Operation::Fork).count, forks);

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::copies::Copied;
+
 /// What is behind a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
@@ -71,6 +73,8 @@ pub enum Operation {
     Fork,
     /// vfork, posix_spawn: without a copy of page tables.
     Vfork,
+    /// A process or thread that began on one CPU and ended on another.
+    Elsewhere,
     Exec,
     Thread,
     Switch,
@@ -118,6 +122,7 @@ impl Operation {
             },
             Self::Fork => "fork",
             Self::Vfork => "vfork, spawn",
+            Self::Elsewhere => "start on another CPU",
             Self::Exec => "exec",
             Self::Thread => "thread",
             Self::Switch => "context switch",
@@ -173,6 +178,8 @@ pub struct Tally {
     /// How many came after other calls of their thread than the last two: code and data of the
     /// kernel are less cached then than in a loop.
     pub mixed: u64,
+    /// Of these, what a process did between its fork and its exec, or its parent for that fork.
+    pub forked: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -183,6 +190,7 @@ pub struct Counts {
     /// Calls and nanoseconds.
     pub waits: BTreeMap<Wait, (u64, u64)>,
     pub uncounted: BTreeSet<&'static str>,
+    pub copied: Copied,
     /// The time of the shortest call: what stopping takes.
     pub stop_ns: u64,
     /// Whether what is added comes after other calls.
@@ -207,6 +215,15 @@ impl Counts {
         let tally = self.operations.entry((operation, class)).or_default();
         tally.count += count;
         tally.size += size;
+    }
+
+    /// As [`Self::add_many`], of which so many a vfork would have saved.
+    pub fn add_forked(&mut self, operation: Operation, (count, forked): (u64, u64), size: u64) {
+        self.add_many(operation, count, size);
+        let class = u64::BITS - (size / count.max(1)).leading_zeros();
+        if let Some(tally) = self.operations.get_mut(&(operation, class)) {
+            tally.forked += forked;
+        }
     }
 
     /// Of all sizes.

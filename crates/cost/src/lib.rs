@@ -9,6 +9,7 @@
 //! [`price`] reads prices from results, [`terms`] multiplies.
 
 mod calls;
+mod copies;
 mod count;
 mod descriptor;
 mod memory;
@@ -22,6 +23,7 @@ pub mod trace;
 mod used;
 mod watch;
 
+pub use copies::Copied;
 pub use count::{Counts, FaultKind, Operation, Place, Tally, Wait};
 pub use service::{Counting, ServiceCounts, check_service};
 pub use split::{Split, Splitter};

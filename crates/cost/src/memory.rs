@@ -110,8 +110,8 @@ impl AddressSpace {
     /// Its faults by kind, with the pages that those of files brought, by what is resident at its
     /// end. A page that is resident was faulted in once; a fault of a cached file brings several.
     /// The rest are pages that are no longer resident, or of a forked process copies of its
-    /// parent's.
-    pub(super) fn faults(&self, end: Pages, faults: Faults) -> [(FaultKind, u64, u64); 5] {
+    /// parent's; the second part of the result says how many anonymous ones these are.
+    pub(super) fn faults(&self, end: Pages, faults: Faults) -> ([(FaultKind, u64, u64); 5], u64) {
         let major = faults.major.saturating_sub(self.faults.major);
         let minor = faults.minor.saturating_sub(self.faults.minor);
         let mut rest = minor;
@@ -134,13 +134,14 @@ impl AddressSpace {
         let likely = (AROUND_LOSS * grown(|it| it.file_faults) as f64) as u64;
         let file = take(most.min(likely));
         let [more_anonymous, more_copied] = if self.is_forked { [0, rest] } else { [rest, 0] };
-        [
+        let all = [
             (FaultKind::Anonymous, anonymous + more_anonymous, 0),
             (FaultKind::Huge, huge, 0),
             (FaultKind::Cow, copied + inherited + more_copied, 0),
             (FaultKind::File, file, most),
             (FaultKind::Major, major, 0),
-        ]
+        ];
+        (all, more_anonymous)
     }
 }
 
@@ -180,7 +181,7 @@ VmFlags: rd wr
         };
         let end = Pages { anonymous: 25, copied: 4, file: 160, file_faults: 40, huge: 2, own: 31 };
         let of = |minor: u64, start: AddressSpace| {
-            start.faults(end, Faults { minor: 100 + minor, major: 4 }).map(|(_, count, _)| count)
+            start.faults(end, Faults { minor: 100 + minor, major: 4 }).0.map(|(_, count, _)| count)
         };
         // 20 anonymous, 2 huge, 4 copied: 10 are left for 160 pages of files.
         assert_eq!(of(36, start), [20, 2, 4, 10, 3]);

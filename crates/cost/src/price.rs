@@ -2,12 +2,18 @@
 
 use fathom_record::{CostPrice, CostTime, ParamValue, Record, Unit};
 
+use super::copies::BLOCK;
+use super::count::{Operation, Place};
 use super::table::{Part, Point, Row, USER_SIDE};
 
 /// Half the interval of a number without one.
 const NO_INTERVAL: f64 = 0.2;
 
-pub(super) struct Prices<'r>(pub(super) &'r [Record]);
+pub(super) struct Prices<'r> {
+    pub(super) known: &'r [Record],
+    /// What copying a byte from the files of the run takes, in blocks.
+    pub(super) file_byte_ns: Option<f64>,
+}
 
 impl Prices<'_> {
     /// The price of one operation of this size; `factor`: times that of a loop.
@@ -20,7 +26,12 @@ impl Prices<'_> {
         size: f64,
         factor: f64,
     ) -> Result<CostPrice, Vec<String>> {
-        let mut price = self.interpolated(row.points, size)?;
+        let mut price = match self.file_byte_ns {
+            Some(byte_ns) if row.operation == Operation::Read(Place::File) => {
+                self.of_file(row.points, size, byte_ns)?
+            }
+            _ => self.interpolated(row.points_at(size), size)?,
+        };
         price.time = row.in_program(self.in_kernel(row, price.time), factor);
         Ok(price)
     }
@@ -31,6 +42,16 @@ impl Prices<'_> {
         let [ns, low, high] =
             [time.ns, time.low_ns, time.high_ns].map(|it| (it - outside).max(0.0));
         CostTime::new(ns, low, high)
+    }
+
+    /// That of the first byte, and of copying the others.
+    fn of_file(&self, points: &[Point], size: f64, byte_ns: f64) -> Result<CostPrice, Vec<String>> {
+        let mut first = self.sum(points[0].parts)?;
+        let copied = size * (byte_ns - first.time.ns / BLOCK as f64).max(0.0);
+        let CostTime { ns, low_ns, high_ns } = first.time;
+        first.time = CostTime::new(ns + copied, low_ns + copied, high_ns + copied);
+        first.from.push("the files themselves".to_owned());
+        Ok(first)
     }
 
     /// Between two points on a line; from the last one on as the last two, or in proportion. Points
@@ -78,7 +99,7 @@ impl Prices<'_> {
     }
 
     fn part(&self, part: Part) -> Option<CostTime> {
-        let record = self.0.iter().rev().find(|record| is(record, part.result()))?;
+        let record = self.known.iter().rev().find(|record| is(record, part.result()))?;
         let summary = record.shown_summary().filter(|summary| summary.bound.is_none())?;
         let value = summary.median;
         let half = NO_INTERVAL * value.abs();
@@ -87,6 +108,12 @@ impl Prices<'_> {
             Part::Time(times, _) if record.unit == Unit::Nanoseconds => {
                 let ends = [times * low, times * high];
                 Some(CostTime::new(times * value, ends[0].min(ends[1]), ends[0].max(ends[1])))
+            }
+            Part::Cpu(times, _) if record.unit == Unit::Nanoseconds => {
+                let used = &record.disturbance;
+                let share = (used.cpu_ns as f64 / used.wall_ns.max(1) as f64).min(1.0);
+                let of = CostTime::new(value, low, high);
+                Some(of.times(times * share))
             }
             Part::Rate(bytes, _) if record.unit == Unit::BytesPerSecond && low > 0.0 => {
                 let ns = |rate: f64| bytes / rate * 1e9;
@@ -142,7 +169,11 @@ mod tests {
         operation: Operation,
         size: f64,
     ) -> Result<CostPrice, Vec<String>> {
-        Prices(records).price(row(operation).expect("a row"), size, 1.0)
+        Prices { known: records, file_byte_ns: None }.price(
+            row(operation).expect("a row"),
+            size,
+            1.0,
+        )
     }
 
     #[test]
@@ -160,6 +191,39 @@ mod tests {
         assert_eq!(one.from, ["file.call{call=read1}"]);
         let CostTime { low_ns, high_ns, .. } = one.time;
         assert!((130.0 - low_ns).abs() < 1e-9 && (460.0 - high_ns).abs() < 1e-9, "{one:?}");
+    }
+
+    #[test]
+    fn files_of_the_run_are_prices_of_their_own() {
+        let known = reads();
+        let prices = Prices { known: &known, file_byte_ns: Some(0.1) };
+        let read = row(Operation::Read(Place::File)).expect("a row");
+        let of = prices.price(read, 10_000.0, 1.0).expect("a price");
+        // 200 ns for the first byte, which is in the blocks of 64 KiB, too.
+        assert_eq!(of.time.ns.round(), 1169.0);
+        assert_eq!(of.from, ["file.call{call=read1}", "the files themselves"]);
+    }
+
+    #[test]
+    fn writes_that_end_within_a_page_cost_more() {
+        let create = |bytes, ns| time("file.create", &Params::one("bytes", bytes), ns);
+        let block = Params::one("block", 65_536).and("sync", "none");
+        let rate = Record::fixture("file.write.throughput", Unit::BytesPerSecond).of_case(&block);
+        // 16 pages in one folio take 16 µs; a page in its own 2 µs.
+        let known = [create(0, 1e4), create(4096, 1.2e4), create(10_240, 1.5e4)];
+        let known = [&known[..], &[rate.within(65_536.0 / 16e-6, 0.0)]].concat();
+        let ns = |size| price(&known, Operation::Write(Place::File), size).unwrap().time.ns;
+        assert_eq!((ns(4096.0).round(), ns(65_536.0).round()), (2000.0, 16_000.0));
+        assert_eq!((ns(36_864.0).round(), ns(10_240.0).round()), (9467.0, 5000.0));
+        assert!((19_500.0..20_500.0).contains(&ns(65_535.0)), "{}", ns(65_535.0));
+    }
+
+    #[test]
+    fn sync_costs_what_its_process_was_on_a_cpu() {
+        let mut sync = time("file.fsync", &Params::one("bytes", 4096), 1e6);
+        (sync.disturbance.cpu_ns, sync.disturbance.wall_ns) = (10, 100);
+        let ns = price(&[sync], Operation::Sync, 0.0).unwrap().time.ns;
+        assert_eq!(ns, 1e5);
     }
 
     #[test]
@@ -193,19 +257,23 @@ mod tests {
     #[test]
     fn switches_of_a_metric_are_not_paid_twice() {
         let switch = Params::one("set_bytes", 0);
-        let chunk = Params::one("chunk_bytes", 4096).and("cpus", 1);
+        let chunk = Params::one("chunk_bytes", 65_536).and("cpus", 1);
         let pipe = Record::fixture("os.pipe.bandwidth", Unit::BytesPerSecond).of_case(&chunk);
         let records = [
             time("os.switch.process", &switch, 1500.0),
             time("os.thread.create_join", &Params::none(), 10_000.0),
+            time("os.syscall", &Params::one("call", "getppid"), 100.0),
             time("os.pipe.rtt", &Params::one("calls", "bare"), 4000.0),
             pipe.within(2e9, 0.0),
         ];
         let ns = |operation, size| price(&records, operation, size).unwrap().time.ns;
-        assert_eq!(ns(Operation::Thread, 0.0), 7000.0);
-        assert_eq!(ns(Operation::Write(Place::Pipe), 1.0), 250.0);
+        assert_eq!(ns(Operation::Thread, 0.0), 6300.0);
+        assert_eq!(ns(Operation::Write(Place::Pipe), 1.0), 225.0);
+        let elsewhere = price(&records, Operation::Elsewhere, 0.0);
+        assert_eq!(elsewhere, Err(vec!["os.wake.cross_cpu{via=futex}".to_owned()]));
         // More than the whole is nothing, and no gain.
-        let short = [records[0].clone(), time("os.thread.create_join", &Params::none(), 2000.0)];
+        let join = time("os.thread.create_join", &Params::none(), 2000.0);
+        let short = [records[0].clone(), records[2].clone(), join];
         let thread = price(&short, Operation::Thread, 0.0).unwrap().time;
         assert_eq!((thread.ns, thread.low_ns), (0.0, 0.0));
     }

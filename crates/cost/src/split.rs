@@ -3,6 +3,7 @@
 //!
 //! The kernel itself divides CPU time by its ticks, of which a short process sees none.
 
+use std::collections::HashMap;
 use std::io::Error;
 use std::mem::size_of;
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -21,10 +22,14 @@ const PERIOD_MIN_NS: f64 = 100e3;
 
 const TYPE_SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
-/// disabled, inherit, enable_on_exec.
-const FLAGS: u64 = 1 | 1 << 1 | 1 << 12;
+/// disabled, inherit, enable_on_exec, task.
+const FLAGS: u64 = 1 | 1 << 1 | 1 << 12 | 1 << 13;
 const CLOSE_ON_EXEC: c_ulong = 8;
+const RECORD_EXIT: u32 = 4;
+const RECORD_FORK: u32 = 7;
 const RECORD_SAMPLE: u32 = 9;
+/// In the records of a fork and of an exit, after the processes of the thread and of its creator.
+const THREAD_AT: usize = 16;
 const MODE: u16 = 7;
 const KERNEL: u16 = 1;
 const USER: u16 = 2;
@@ -60,6 +65,8 @@ struct SampleHeader {
 pub struct Split {
     pub user: u64,
     pub kernel: u64,
+    /// Threads that ended on another CPU than that where they were created.
+    pub elsewhere: u64,
 }
 
 /// Looks at what this thread starts, from its exec on, with all that it starts itself.
@@ -80,13 +87,21 @@ impl Splitter {
     /// What was seen until now.
     pub fn split(&self) -> Split {
         let mut all = Split::default();
-        self.0.iter().for_each(|ring| ring.add_to(&mut all));
+        let mut places = HashMap::<u32, [Option<u32>; 2]>::new();
+        for ring in &self.0 {
+            ring.add_to(&mut all, |thread, has_ended| {
+                places.entry(thread).or_default()[usize::from(has_ended)] = Some(ring.cpu);
+            });
+        }
+        let is_elsewhere = |ends: &&[Option<u32>; 2]| matches!(ends, [Some(a), Some(b)] if a != b);
+        all.elsewhere = places.values().filter(is_elsewhere).count() as u64;
         all
     }
 }
 
 /// The samples of a CPU.
 struct Ring {
+    cpu: u32,
     memory: NonNull<u8>,
     bytes: usize,
     page: usize,
@@ -126,10 +141,11 @@ impl Ring {
         // SAFETY: a new mapping, where the kernel chooses.
         let memory = unsafe { mmap(null_mut(), bytes, access, MapFlags::SHARED, &event, 0) }?;
         let memory = NonNull::new(memory.cast()).expect("a mapping is not at 0");
-        Ok(Self { memory, bytes, page, _event: event })
+        Ok(Self { cpu, memory, bytes, page, _event: event })
     }
 
-    fn add_to(&self, all: &mut Split) {
+    /// `note` takes the threads that were created here, and that ended here.
+    fn add_to(&self, all: &mut Split, mut note: impl FnMut(u32, bool)) {
         // SAFETY: the kernel writes the position of its next sample there, aligned.
         let head = unsafe { self.memory.add(HEAD_AT).cast::<AtomicU64>().as_ref() };
         let head = head.load(Ordering::Acquire) as usize;
@@ -141,6 +157,13 @@ impl Ring {
             // all records are of multiples of 8 bytes.
             let header =
                 unsafe { self.memory.add(self.page + at).cast::<SampleHeader>().as_ptr().read() };
+            let end = at + usize::from(header.bytes);
+            if [RECORD_FORK, RECORD_EXIT].contains(&header.kind) && end <= head.min(RING_BYTES) {
+                let place = self.page + at + THREAD_AT;
+                // SAFETY: of a whole record below the head, of more bytes than these.
+                let thread = unsafe { self.memory.add(place).cast::<u32>().as_ptr().read() };
+                note(thread, header.kind == RECORD_EXIT);
+            }
             match (header.kind, header.mode & MODE) {
                 (RECORD_SAMPLE, KERNEL) => all.kernel += 1,
                 (RECORD_SAMPLE, USER) => all.user += 1,
@@ -191,6 +214,20 @@ mod tests {
         let kernel = split_of("dd if=/dev/zero of=/dev/null bs=1M count=3000 2>/dev/null; true");
         let kernel = kernel.expect("it was permitted before");
         assert!(kernel.kernel > 10 * kernel.user && kernel.kernel > 50, "{kernel:?}");
+    }
+
+    #[test]
+    fn threads_that_end_on_another_cpu_are_counted() {
+        let [first, .., last] = affinity::allowed()[..] else { return };
+        let here = format!("taskset -c {first} sh -c");
+        let Some(same) = split_of(&format!("{here} 'for i in 1 2 3; do /bin/true; done'")) else {
+            return;
+        };
+        // The first taskset itself may move.
+        assert!(same.elsewhere <= 1, "{same:?}");
+        let there = "for i in 1 2 3; do taskset -c";
+        let other = split_of(&format!("{here} '{there} {last} /bin/true; done'"));
+        assert!(other.is_some_and(|it| (3..=4).contains(&it.elsewhere)), "{other:?}");
     }
 
     #[test]

@@ -11,16 +11,18 @@ use fathom_record::CostTime;
 
 use super::count::{FaultKind, Operation, Place, Tally};
 
-/// So many times a result; of a rate, the time of so many bytes.
+/// So many times a result; of a rate, the time of so many bytes; of what waits for a device, what
+/// its process was on a CPU meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Part {
     Time(f64, &'static str),
     Rate(f64, &'static str),
+    Cpu(f64, &'static str),
 }
 
 impl Part {
     pub(super) fn result(self) -> &'static str {
-        let (Self::Time(_, result) | Self::Rate(_, result)) = self;
+        let (Self::Time(_, result) | Self::Rate(_, result) | Self::Cpu(_, result)) = self;
         result
     }
 }
@@ -51,7 +53,7 @@ pub(super) struct Row {
     /// One, or several of growing size.
     pub(super) points: &'static [Point],
     /// What it costs in a program, times that of the loop: calls after other calls of their thread,
-    /// of what is no call all.
+    /// faults after calls, and all of the rest.
     pub(super) mixed: f64,
     /// By which share the price in a program may be below and above that of the loop.
     pub(super) below: f64,
@@ -60,7 +62,7 @@ pub(super) struct Row {
 }
 
 use Operation::{Read, Write};
-use Part::{Rate, Time};
+use Part::{Cpu, Rate, Time};
 
 const SWITCH: &str = "os.switch.process{set_bytes=0}";
 const GETPPID: &str = "os.syscall{call=getppid}";
@@ -96,6 +98,12 @@ const fn message(operation: Operation, points: &'static [Point]) -> Row {
     Row { mixed: 1.0, below: 0.6, above: 0.4, ..copy(operation, points) }
 }
 
+/// Two processes on two CPUs contend for its lock, which no metric of one CPU has: then it costs
+/// several times as much.
+const fn pipe(operation: Operation) -> Row {
+    Row { above: 2.5, ..message(operation, PIPE) }
+}
+
 const fn fault(kind: FaultKind, points: &'static [Point]) -> Row {
     let operation = Operation::Fault(kind);
     Row { operation, points, mixed: 1.15, below: 0.3, above: 0.5, alternative: None }
@@ -113,9 +121,15 @@ pub(super) const ENTRY: &[Point] = &[at(0.0, &[Time(1.0, GETPPID)])];
 
 const PIPE: &[Point] = &[
     at(1.0, &[Time(0.25, "os.pipe.rtt{calls=bare}"), Time(-0.5, SWITCH)]),
+    // Of a pipe that is read soon the pages are used again; one that is full takes new ones.
     at(
         4.0 * KIB,
-        &[Rate(2.0 * KIB, "os.pipe.bandwidth{chunk_bytes=4096,cpus=1}"), Time(-0.0625, SWITCH)],
+        &[
+            Time(0.25, "os.pipe.rtt{calls=bare}"),
+            Time(-0.5, SWITCH),
+            Time(1.0, "file.call{call=pread4k}"),
+            Time(-1.0, "file.call{call=read1}"),
+        ],
     ),
     at(
         64.0 * KIB,
@@ -127,6 +141,26 @@ const UNIX: &[Point] = &[
     at(4.0 * KIB, &[Rate(2.0 * KIB, "os.unix.bandwidth{chunk_bytes=4096,cpus=1}")]),
     at(64.0 * KIB, &[Rate(32.0 * KIB, "os.unix.bandwidth{chunk_bytes=65536,cpus=1}")]),
 ];
+const PAGE_WRITE: &[Part] =
+    &[Time(1.0, "file.create{bytes=4096}"), Time(-1.0, "file.create{bytes=0}")];
+/// Of a block that does not end with a page the page cache makes a folio for each power of two of
+/// pages, of 16 whole pages one: five in place of one.
+const ODD_WRITE: &[Point] = &[
+    at(1.0, &[Time(1.5, "file.call{call=read1}")]),
+    at(4.0 * KIB, PAGE_WRITE),
+    at(10.0 * KIB, &[Time(1.0, "file.create{bytes=10240}"), Time(-1.0, "file.create{bytes=0}")]),
+    at(
+        64.0 * KIB,
+        &[
+            Rate(64.0 * KIB * 11.0 / 15.0, "file.write.throughput{block=65536,sync=none}"),
+            Time(64.0 / 15.0, "file.create{bytes=4096}"),
+            Time(-64.0 / 15.0, "file.create{bytes=0}"),
+        ],
+    ),
+    at(MIB, &[Rate(MIB, "file.write.throughput{block=65536,sync=none}")]),
+];
+const FREED: &[Part] = &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")];
+pub(super) const VFORK: &str = "vfork or spawn";
 const TCP: &[Point] = &[
     at(
         1.0,
@@ -174,21 +208,14 @@ pub(super) const TABLE: &[Row] = &[
             Write(Place::File),
             &[
                 at(1.0, &[Time(1.5, "file.call{call=read1}")]),
-                at(
-                    4.0 * KIB,
-                    &[Time(1.0, "file.create{bytes=4096}"), Time(-1.0, "file.create{bytes=0}")],
-                ),
-                at(
-                    10.0 * KIB,
-                    &[Time(1.0, "file.create{bytes=10240}"), Time(-1.0, "file.create{bytes=0}")],
-                ),
+                at(4.0 * KIB, PAGE_WRITE),
                 at(64.0 * KIB, &[Rate(64.0 * KIB, "file.write.throughput{block=65536,sync=none}")]),
                 at(MIB, &[Rate(MIB, "file.write.throughput{block=65536,sync=none}")]),
             ],
         )
     },
-    message(Read(Place::Pipe), PIPE),
-    message(Write(Place::Pipe), PIPE),
+    pipe(Read(Place::Pipe)),
+    pipe(Write(Place::Pipe)),
     message(Read(Place::UnixSocket), UNIX),
     message(Write(Place::UnixSocket), UNIX),
     message(Read(Place::Socket), TCP),
@@ -227,17 +254,20 @@ pub(super) const TABLE: &[Row] = &[
             at(256.0 * MIB, &[Time(1.0, "memory.munmap{bytes=268435456,touched=no}")]),
         ],
     ),
-    process(
-        Operation::Free,
-        &[at(0.0, &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")])],
-    ),
-    // As those of memory, and removed from the tree of their file and from its blocks.
+    process(Operation::Free, &[at(0.0, FREED)]),
+    // By the blocks of the run's writes, which are its folios: those of a page are removed from the
+    // tree of their file and from its blocks one by one, those of large ones as those of memory.
     Row {
-        mixed: 1.6,
         above: 1.2,
         ..process(
             Operation::Drop,
-            &[at(0.0, &[Time(1.0 / 4096.0, "memory.munmap{bytes=16777216,touched=yes}")])],
+            &[
+                at(
+                    4.0 * KIB,
+                    &[Time(0.5, "file.delete{bytes=10240}"), Time(-0.5, "file.delete{bytes=4096}")],
+                ),
+                at(64.0 * KIB, FREED),
+            ],
         )
     },
     Row {
@@ -257,30 +287,30 @@ pub(super) const TABLE: &[Row] = &[
             at(16.0, &[Time(1.0, "memory.fault{kind=file_minor}")]),
         ],
     ),
-    // The process of the metric has 4 MiB more than it says.
+    // Of the metric's process 1.5 MiB of its own are copied, too; pages of files are not.
     Row {
         mixed: 1.0,
         below: 0.6,
-        alternative: Some(Alternative::Other("vfork or spawn", &[Time(1.0, JOIN)])),
+        alternative: Some(Alternative::Other(VFORK, &[Time(1.0, JOIN)])),
         ..process(
             Operation::Fork,
             &[
                 at(
-                    5.0 * MIB,
+                    2.5 * MIB,
                     &[
                         Time(1.0, "os.process.fork{part=total,rss_bytes=1048576}"),
                         Time(-2.0, SWITCH),
                     ],
                 ),
                 at(
-                    20.0 * MIB,
+                    17.5 * MIB,
                     &[
                         Time(1.0, "os.process.fork{part=total,rss_bytes=16777216}"),
                         Time(-2.0, SWITCH),
                     ],
                 ),
                 at(
-                    260.0 * MIB,
+                    257.5 * MIB,
                     &[
                         Time(1.0, "os.process.fork{part=total,rss_bytes=268435456}"),
                         Time(-2.0, SWITCH),
@@ -296,13 +326,29 @@ pub(super) const TABLE: &[Row] = &[
         above: 1.2,
         ..process(Operation::Exec, &[at(0.0, &[Time(1.0, EXEC), Time(-1.0, JOIN)])])
     },
-    // The metric keeps it on the CPU of its creator; elsewhere its start wakes another CPU.
+    // The metric keeps it on the CPU of its creator. Its seven short calls are counted apart.
     Row {
-        above: 1.2,
-        ..process(Operation::Thread, &[at(0.0, &[Time(1.0, JOIN), Time(-2.0, SWITCH)])])
+        mixed: 1.0,
+        above: 0.8,
+        ..process(
+            Operation::Thread,
+            &[at(0.0, &[Time(1.0, JOIN), Time(-2.0, SWITCH), Time(-7.0, GETPPID)])],
+        )
+    },
+    // Its start wakes another CPU, and its end that of its creator.
+    Row {
+        mixed: 1.0,
+        above: 1.0,
+        ..process(Operation::Elsewhere, &[at(0.0, &[Time(2.0, "os.wake.cross_cpu{via=futex}")])])
     },
     // A wake-up of another CPU takes longer, and part of it is not on the account of the sleeper.
     Row { below: 0.5, ..call(Operation::Switch, &[at(0.0, &[Time(1.0, SWITCH)])]) },
+    // Of a wait for a device, the work before and after it.
+    Row {
+        mixed: 1.0,
+        below: 0.6,
+        ..call(Operation::Sync, &[at(0.0, &[Cpu(1.0, "file.fsync{bytes=4096}")])])
+    },
     call(Operation::FutexWait, &[at(0.0, &[Time(1.0, "os.futex.uncontended{op=wake}")])]),
     call(Operation::FutexWake, &[at(0.0, &[Time(1.0, "os.futex.uncontended{op=wake}")])]),
     call(
@@ -337,7 +383,9 @@ impl Row {
     pub(super) fn factor(&self, tally: Tally) -> f64 {
         let share = match self.operation {
             Operation::Switch => 0.0,
-            _ if self.is_call() => tally.mixed as f64 / tally.count.max(1) as f64,
+            _ if self.is_call() || matches!(self.operation, Operation::Fault(_)) => {
+                tally.mixed as f64 / tally.count.max(1) as f64
+            }
             _ => 1.0,
         };
         1.0 + (self.mixed - 1.0) * share
@@ -345,8 +393,18 @@ impl Row {
 
     /// Whether the metrics time a system call, and little else.
     pub(super) fn is_call(&self) -> bool {
-        use Operation::{Drop, Exec, Fault, Fork, Free, Switch, Thread, Vfork};
-        !matches!(self.operation, Fault(_) | Free | Drop | Switch | Fork | Vfork | Exec | Thread)
+        use Operation::{Drop, Elsewhere, Exec, Fault, Fork, Free, Switch, Thread, Vfork};
+        !matches!(
+            self.operation,
+            Fault(_) | Free | Drop | Switch | Fork | Vfork | Elsewhere | Exec | Thread
+        )
+    }
+
+    pub(super) fn points_at(&self, size: f64) -> &'static [Point] {
+        match self.operation {
+            Write(Place::File) if size % (4.0 * KIB) != 0.0 => ODD_WRITE,
+            _ => self.points,
+        }
     }
 
     /// The price in a program, by that of a loop.
@@ -364,7 +422,8 @@ impl Row {
             Some(Alternative::HugePages(parts) | Alternative::Other(_, parts)) => parts,
             _ => &[],
         };
-        self.points.iter().flat_map(|point| point.parts).chain(more).copied()
+        let odd = if self.operation == Write(Place::File) { ODD_WRITE } else { &[] };
+        self.points.iter().chain(odd).flat_map(|point| point.parts).chain(more).copied()
     }
 }
 
@@ -379,10 +438,7 @@ pub fn results() -> impl Iterator<Item = &'static str> {
 
 /// The operations whose price has a part of a metric, in words.
 pub fn operations_of(metric: &str) -> Vec<String> {
-    let has = |row: &&Row| {
-        let mut parts = row.points.iter().flat_map(|point| point.parts);
-        parts.any(|part| metric_of(part.result()) == metric)
-    };
+    let has = |row: &&Row| row.parts().any(|part| metric_of(part.result()) == metric);
     TABLE.iter().filter(has).map(|row| row.operation.words()).collect()
 }
 

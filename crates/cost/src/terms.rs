@@ -7,11 +7,11 @@ use fathom_record::{
     Cost, CostPrice, CostService, CostTerm, CostTime, CostWait, CostWhatIf, Record,
 };
 
-use super::count::{Counts, Operation, Tally};
+use super::count::{Counts, Operation, Place, Tally};
 use super::price::Prices;
 use super::service::ServiceCounts;
 use super::split::Split;
-use super::table::{Alternative, Point, Row, row};
+use super::table::{Alternative, Point, Row, VFORK, row};
 use super::used::ServiceUse;
 
 /// A gain of less is none.
@@ -23,6 +23,8 @@ const TICK_NS: f64 = 4e6;
 const NORMAL_95: f64 = 1.96;
 /// A run of more samples than this, times the median, is not usual.
 const USUAL_MAX: f64 = 1.25;
+/// Pages of larger ones are in folios of this size.
+const BLOCK: u64 = 64 << 10;
 /// Fewer say less than the ticks.
 const SAMPLES_MIN: f64 = 30.0;
 
@@ -70,7 +72,11 @@ pub fn cost(counted: &Counted, runs: &[Timed], splits: &[Split], known: &[Record
     let samples = splits.iter().map(|split| split.user + split.kernel).sum::<u64>();
     let samples = sampled.map(|_| samples);
     let measured = Cost { wall_ns, user, system, samples, slowdown, ..Cost::default() };
-    priced(measured, &counted.counts, switches, known)
+    // Where a thread begins differs from run to run.
+    let elsewhere = median(&splits.iter().map(|it| it.elsewhere as f64).collect::<Vec<_>>());
+    let elsewhere = elsewhere.unwrap_or_default().round() as u64;
+    let besides = [(Operation::Switch, switches), (Operation::Elsewhere, elsewhere)];
+    priced(measured, &counted.counts, &besides, known)
 }
 
 /// A window of a service that was not counted.
@@ -116,15 +122,20 @@ pub fn service_cost(
         }),
         ..Cost::default()
     };
-    priced(measured, &counted.counts, (scale * switches as f64).round() as u64, known)
+    let switches = (scale * switches as f64).round() as u64;
+    priced(measured, &counted.counts, &[(Operation::Switch, switches)], known)
 }
 
-/// Measured times, with what was counted and its prices.
-fn priced(measured: Cost, counts: &Counts, switches: u64, known: &[Record]) -> Cost {
-    let (prices, system) = (Prices(known), measured.system);
+/// Measured times, with what was counted, in that run and `besides`, and its prices.
+fn priced(measured: Cost, counts: &Counts, besides: &[(Operation, u64)], known: &[Record]) -> Cost {
+    let read = sum(counts, Operation::Read(Place::File)).size;
+    let copied = counts.copied;
+    let file_byte_ns =
+        (2 * copied.bytes > read.max(1)).then(|| copied.ns as f64 / copied.bytes as f64);
+    let (prices, system) = (Prices { known, file_byte_ns }, measured.system);
     let works = measured.service.as_ref().map_or(1, |service| service.requests).max(1) as f64;
     let mut missing = Vec::new();
-    let mut terms: Vec<CostTerm> = merged(counts, switches)
+    let mut terms: Vec<CostTerm> = merged(counts, besides)
         .into_iter()
         .map(|(operation, tally)| term(operation, (tally, works), &prices, &mut missing))
         .collect();
@@ -194,7 +205,7 @@ fn undivided([mut user, mut system]: [CostTime; 2], processes: f64) -> [CostTime
 }
 
 /// All sizes of an operation together, except where the size decides the price.
-fn merged(counts: &Counts, switches: u64) -> Vec<(Operation, Tally)> {
+fn merged(counts: &Counts, besides: &[(Operation, u64)]) -> Vec<(Operation, Tally)> {
     let mut all: BTreeMap<(Operation, u32), Tally> = BTreeMap::new();
     for ((operation, class), tally) in &counts.operations {
         let is_apart =
@@ -203,11 +214,38 @@ fn merged(counts: &Counts, switches: u64) -> Vec<(Operation, Tally)> {
         sum.count += tally.count;
         sum.size += tally.size;
         sum.mixed += tally.mixed;
+        sum.forked += tally.forked;
     }
-    if switches > 0 {
-        all.insert((Operation::Switch, 0), Tally { count: switches, ..Tally::default() });
+    let faults = |operation: &Operation| matches!(operation, Operation::Fault(_));
+    let all_faults =
+        all.iter().filter(|((it, _), _)| faults(it)).map(|(_, it)| it.count).sum::<u64>();
+    // A call comes between two faults at most.
+    let after_calls = counts.calls.values().sum::<u64>() as f64 / all_faults.max(1) as f64;
+    let written = sum(counts, Operation::Write(Place::File));
+    let block = written.size.checked_div(written.count).unwrap_or(BLOCK).min(BLOCK);
+    for ((operation, _), tally) in &mut all {
+        match operation {
+            Operation::Fault(_) => {
+                tally.mixed = (after_calls.min(1.0) * tally.count as f64).round() as u64;
+            }
+            Operation::Drop => tally.size = block * tally.count,
+            _ => {}
+        }
+    }
+    for (operation, count) in besides.iter().filter(|(_, count)| *count > 0) {
+        all.insert((*operation, 0), Tally { count: *count, ..Tally::default() });
     }
     all.into_iter().map(|((operation, _), tally)| (operation, tally)).collect()
+}
+
+/// Of all sizes.
+fn sum(counts: &Counts, operation: Operation) -> Tally {
+    let of_it = counts.operations.iter().filter(|((one, _), _)| *one == operation);
+    of_it.fold(Tally::default(), |sum, (_, it)| Tally {
+        count: sum.count + it.count,
+        size: sum.size.saturating_add(it.size),
+        ..sum
+    })
 }
 
 /// `works`: the command, or the requests of a service, whose bytes are apart.
@@ -254,25 +292,34 @@ fn what_if(
         let time = row.in_program(prices.in_kernel(row, time), row.factor(tally));
         Some((time.times(times), from))
     };
-    let (change, (time, from)) = match row.alternative? {
-        Alternative::Blocks => {
-            let bytes = tally.size as f64 / works;
-            let of_all =
-                |size: f64, parts| Some((size, with(parts, works * (bytes / size).ceil())?));
-            let larger = |point: &&Point| (bytes * works / count..=bytes).contains(&point.size);
-            let larger = row.points.iter().filter(larger);
-            let all = larger.filter_map(|point| of_all(point.size, point.parts));
-            let best = all.min_by(|(_, (a, _)), (_, (b, _))| a.ns.total_cmp(&b.ns));
-            let (size, of_size) = best?;
-            let size = fathom_record::quantity::binary_size(size as i64);
-            (format!("in {size}"), of_size)
+    let (change, (time, from)) = match row.alternative {
+        None if tally.forked > 0 => {
+            let rest = count - tally.forked as f64;
+            (VFORK.to_owned(), (price.time.times(rest), price.from.clone()))
         }
-        Alternative::HugePages(parts) if count >= HUGE => {
-            ("huge pages".to_owned(), with(parts, (count / HUGE).ceil())?)
-        }
-        Alternative::HugePages(_) => return None,
-        Alternative::Other(change, parts) => (change.to_owned(), with(parts, count)?),
-        Alternative::Once(change) => (change.to_owned(), (price.time, price.from.clone())),
+        other => match other? {
+            Alternative::Blocks => {
+                let bytes = tally.size as f64 / works;
+                let of_all = |size: f64| {
+                    let CostPrice { time, from } =
+                        prices.price(row, size, row.factor(tally)).ok()?;
+                    Some((size, (time.times(works * (bytes / size).ceil()), from)))
+                };
+                let larger = |point: &&Point| (bytes * works / count..=bytes).contains(&point.size);
+                let larger = row.points.iter().filter(larger);
+                let all = larger.filter_map(|point| of_all(point.size));
+                let best = all.min_by(|(_, (a, _)), (_, (b, _))| a.ns.total_cmp(&b.ns));
+                let (size, of_size) = best?;
+                let size = fathom_record::quantity::binary_size(size as i64);
+                (format!("in {size}"), of_size)
+            }
+            Alternative::HugePages(parts) if count >= HUGE => {
+                ("huge pages".to_owned(), with(parts, (count / HUGE).ceil())?)
+            }
+            Alternative::HugePages(_) => return None,
+            Alternative::Other(change, parts) => (change.to_owned(), with(parts, count)?),
+            Alternative::Once(change) => (change.to_owned(), (price.time, price.from.clone())),
+        },
     };
     let is_gain = time.ns < (1.0 - GAIN_MIN) * price.time.ns * count;
     is_gain.then_some(CostWhatIf { change, time, from })
@@ -294,7 +341,7 @@ mod tests {
     use fathom_record::{Params, Unit};
 
     use super::*;
-    use crate::count::{FaultKind, Place, Wait};
+    use crate::count::{FaultKind, Wait};
 
     fn known() -> Vec<Record> {
         let time = |metric: &str, params: Params, ns: f64| {
@@ -341,7 +388,7 @@ mod tests {
         let largest = ["page fault, anonymous", "read, file", "connect", "context switch"];
         assert_eq!(names[..4], largest);
         let ns: Vec<f64> = cost.terms.iter().filter_map(|term| Some(term.time?.ns)).collect();
-        assert_eq!((ns[0], ns[2], ns[3]), (5_888_000.0, 200_000.0, 6_000.0));
+        assert_eq!((ns[0], ns[2], ns[3]), (5_120_000.0, 200_000.0, 6_000.0));
         assert_eq!(cost.terms[1].size, Some(512.0));
         assert!((cost.expected.ns - ns.iter().sum::<f64>()).abs() < 1.0);
         assert!((cost.unexplained.ns - (9e6 - cost.expected.ns)).abs() < 1.0);
@@ -359,7 +406,7 @@ mod tests {
             term.what_if.map(|other| (other.change, other.time.ns.round()))
         };
         let all = known();
-        let huge = Some(("huge pages".to_owned(), 345_000.0));
+        let huge = Some(("huge pages".to_owned(), 300_000.0));
         assert_eq!(of(&all, "page fault, anonymous"), huge);
         assert_eq!(of(&all, "read, file"), Some(("in 64 KiB".to_owned(), 32_768.0)));
         assert_eq!(of(&all, "connect"), Some(("one connection".to_owned(), 20_000.0)));
@@ -393,6 +440,29 @@ mod tests {
     }
 
     #[test]
+    fn vfork_saves_what_follows_a_fork_and_a_call_before_each_fault_costs() {
+        let mut counts = Counts::default();
+        let fault = Operation::Fault(FaultKind::Anonymous);
+        counts.add_forked(Operation::Fault(FaultKind::Cow), (100, 75), 0);
+        counts.add_many(fault, 100, 0);
+        let fault_cow = Params::one("kind", "cow");
+        let cow = Record::fixture("memory.fault", Unit::Nanoseconds).of_case(&fault_cow);
+        let known = [known(), vec![cow.within(2000.0, 0.0)]].concat();
+        let of = |counts: &Counts, name| {
+            let counted = Counted { counts: counts.clone(), wall_ns: 1e6 };
+            let cost = cost(&counted, &runs([1e6; 3]), &[], &known);
+            cost.terms.into_iter().find(|term| term.operation == name).expect("a term")
+        };
+        let term = of(&counts, "page fault, copy-on-write");
+        let other = term.what_if.expect("another way");
+        assert_eq!((other.change.as_str(), other.time.ns.round()), (VFORK, 50_000.0));
+        assert_eq!(of(&counts, "page fault, anonymous").time.map(|it| it.ns), Some(100_000.0));
+        counts.calls.insert("getppid".to_owned(), 100);
+        let half = of(&counts, "page fault, anonymous").time.map(|it| it.ns.round());
+        assert_eq!(half, Some(107_500.0));
+    }
+
+    #[test]
     fn short_processes_may_have_more_system_time_than_the_kernel_saw() {
         let times = [7e6, 1e6].map(|ns| CostTime::new(ns, ns, ns));
         let [user, system] = undivided(times, 1.0);
@@ -404,7 +474,7 @@ mod tests {
 
     #[test]
     fn samples_divide_cpu_time_where_there_are_enough() {
-        let split = |user, kernel| Split { user, kernel };
+        let split = |user, kernel| Split { user, kernel, ..Split::default() };
         // 10, 11 and 12 ms in all.
         let of = |splits: &[Split]| cost(&counted(), &runs([9e6, 10e6, 11e6]), splits, &known());
         let even = of(&[split(30, 70); 4]);

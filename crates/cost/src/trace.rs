@@ -87,7 +87,7 @@ pub fn follow(root: pid_t, limit_ns: u64, stop: &AtomicBool) -> Result<Traced, T
     }
     let ended_ns = ended?;
     let (status, used) = reaped.map_err(TraceError::Wait)?;
-    Ok(Traced { status, used, counts: trace.watch.counts, ended_ns })
+    Ok(Traced { status, used, counts: trace.watch.ended(), ended_ns })
 }
 
 /// Those that are followed by the calling thread.

@@ -7,6 +7,7 @@ use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
 use libc::pid_t;
 
 use super::calls::{CallKind, call};
+use super::copies::Copies;
 use super::count::{Counts, FaultKind, Operation, Place, Wait};
 use super::descriptor::{Descriptors, pages_of};
 use super::memory::{AddressSpace, Faults, Pages};
@@ -49,6 +50,7 @@ struct WatchedProcess {
     /// The address space is that of its parent, until it executes a program.
     shares: bool,
     threads: usize,
+    forks: u64,
     /// What the address space had when the last exec began: then it is gone.
     before_exec: Option<(Pages, Faults)>,
     /// What it had when it exited.
@@ -70,6 +72,7 @@ pub(super) struct Watch {
     processes: BTreeMap<pid_t, WatchedProcess>,
     /// Attached threads before their first stop: of a call that they are in, nothing is seen.
     unseen: BTreeSet<pid_t>,
+    copies: Copies,
     pub(super) counts: Counts,
     /// By the clock of file systems, which lags by up to a tick.
     begun_ns: u64,
@@ -101,6 +104,7 @@ impl Watch {
     /// Counts from here on.
     pub(super) fn restart(&mut self) {
         self.counts = Counts::default();
+        self.copies = Copies::default();
         self.begun_ns = wall_ns().saturating_sub(TICK_NS);
         for (process, of) in &mut self.processes {
             of.space = AddressSpace {
@@ -116,10 +120,15 @@ impl Watch {
         for (process, of) in self.processes.clone() {
             if let Some((pages, faults)) = Pages::read(process).zip(Faults::read(process)) {
                 let kept = if of.shares { 0 } else { pages.since(of.space.pages) };
-                self.end_space(of.space, (pages, kept), faults, of.shares);
+                self.end_space(&of, (pages, kept), faults, false);
             }
         }
-        std::mem::take(&mut self.counts)
+        self.ended()
+    }
+
+    /// What was counted, with what copying from its files takes now.
+    pub(super) fn ended(&mut self) -> Counts {
+        Counts { copied: self.copies.measured(), ..std::mem::take(&mut self.counts) }
     }
 
     pub(super) fn is_known(&self, thread: pid_t) -> bool {
@@ -152,6 +161,9 @@ impl Watch {
             true => self.counts.add(Operation::Vfork, 0),
             false => self.counts.add(Operation::Fork, resident_bytes(child)),
         }
+        if let Some(of) = parent.and_then(|it| self.processes.get_mut(&it)).filter(|_| !shares) {
+            of.forks += 1;
+        }
         let space = AddressSpace {
             pages: if shares { Pages::default() } else { Pages::read(child).unwrap_or_default() },
             faults: Faults::default(),
@@ -173,18 +185,17 @@ impl Watch {
         self.threads.retain(|thread, of| of.process != process || *thread == process);
         self.threads.insert(process, WatchedThread { begun, ..WatchedThread::new(process) });
         let Some(of) = self.processes.get_mut(&process) else { return };
-        let before = of.before_exec.take();
-        let (space, shares) = (of.space, of.shares);
+        let before = of.clone();
         of.descriptors.clear();
         of.threads = 1;
-        of.shares = false;
+        (of.shares, of.forks, of.before_exec) = (false, 0, None);
         of.space = AddressSpace {
             pages: Pages::read(process).unwrap_or_default(),
             faults: Faults::read(process).unwrap_or_default(),
             is_forked: false,
         };
-        if let Some((pages, faults)) = before {
-            self.end_space(space, (pages, 0), faults, shares);
+        if let Some((pages, faults)) = before.before_exec {
+            self.end_space(&before, (pages, 0), faults, before.space.is_forked);
         }
     }
 
@@ -208,30 +219,41 @@ impl Watch {
         if let Some(of) = self.processes.remove(&thread)
             && let Some((pages, faults)) = of.at_end
         {
-            self.end_space(of.space, (pages, 0), faults, of.shares);
+            self.end_space(&of, (pages, 0), faults, false);
         }
     }
 
     /// The faults of an address space, of whose new pages `kept` stay. Those of a shared one have
-    /// no pages of their own.
+    /// no pages of their own; a vfork would have had none (`is_spare`).
     fn end_space(
         &mut self,
-        space: AddressSpace,
+        of: &WatchedProcess,
         (pages, kept): (Pages, u64),
         faults: Faults,
-        shares: bool,
+        is_spare: bool,
     ) {
-        let end = if shares { Pages::default() } else { pages };
-        let mut freed = 0;
-        for (kind, count, pages) in space.faults(end, faults) {
-            self.counts.add_many(Operation::Fault(kind), count, pages);
-            freed += match kind {
-                FaultKind::Anonymous | FaultKind::Cow => count,
-                FaultKind::Huge | FaultKind::File | FaultKind::Major => 0,
+        let end = if of.shares { Pages::default() } else { pages };
+        let (mut all, again) = of.space.faults(end, faults);
+        // What a fork shared, its parent copies as it goes on.
+        let copied = again.min(of.forks.saturating_mul(end.own));
+        all[0].1 -= copied;
+        all[2].1 += copied;
+        let (mut freed, mut spare) = (0, 0);
+        for (kind, count, pages) in all {
+            let of_fork = match kind {
+                _ if is_spare => count,
+                FaultKind::Cow => copied,
+                _ => 0,
             };
+            self.counts.add_forked(Operation::Fault(kind), (count, of_fork), pages);
+            if matches!(kind, FaultKind::Anonymous | FaultKind::Cow) {
+                freed += count;
+                spare += of_fork;
+            }
         }
         // Each page of its own is freed once.
-        self.counts.add_many(Operation::Free, freed.saturating_sub(kept), 0);
+        let freed = freed.saturating_sub(kept);
+        self.counts.add_forked(Operation::Free, (freed, spare.min(freed)), 0);
     }
 
     pub(super) fn enters(&mut self, thread: pid_t, number: i64, arguments: [u64; 6]) {
@@ -299,10 +321,7 @@ impl Watch {
         let bytes = u64::try_from(result).unwrap_or(0);
         let argument = |at: usize| begun.arguments.get(at).copied().unwrap_or(0);
         match kind {
-            CallKind::Read => {
-                let place = self.place(thread, process, argument(0));
-                self.counts.add(Operation::Read(place), bytes);
-            }
+            CallKind::Read => self.read(thread, (process, argument(0)), bytes),
             CallKind::Write => {
                 let place = self.place(thread, process, argument(0));
                 self.counts.add(Operation::Write(place), bytes);
@@ -366,6 +385,14 @@ impl Watch {
         }
     }
 
+    fn read(&mut self, thread: pid_t, (process, descriptor): (pid_t, u64), bytes: u64) {
+        let place = self.place(thread, process, descriptor);
+        self.counts.add(Operation::Read(place), bytes);
+        if place == Place::File {
+            self.copies.add(thread, (process, descriptor), bytes);
+        }
+    }
+
     fn waits_for(
         &mut self,
         thread: pid_t,
@@ -423,6 +450,7 @@ impl Watch {
     }
 
     fn forget(&mut self, process: pid_t, number: Option<u64>) {
+        self.copies.forget(process, number);
         let Some(of) = self.processes.get_mut(&process) else { return };
         match number {
             Some(number) => of.descriptors.forget(number as i32),

@@ -11,7 +11,7 @@ use fathom_analysis::limits::LimitJudged;
 use fathom_engine::{Audience, CoordinatorProgress, Plan, Session, SessionSetup};
 use fathom_measure::clock::{self, CalibrationWatch};
 use fathom_measure::host;
-use fathom_metric::{Ending, Event, ProcedureError};
+use fathom_metric::{Ending, Event, Procedure, ProcedureError};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, Record, is_own};
 use fathom_report::by_hand;
@@ -45,8 +45,8 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
             store.earlier().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
         results.unwrap_or_default()
     };
-    if procedure.measures_missing() {
-        measure_missing(procedure.prior_metrics(), &earlier(), &output.store)?;
+    if !measure_missing(&**procedure, earlier, &output.store)? {
+        return Ok(Status::Interrupted);
     }
     let earlier = earlier();
     setup::warn_of_busy_cpus(&host);
@@ -119,26 +119,38 @@ fn earlier_results(store: &Store, metrics: &[&str], host: &Host) -> Vec<Record> 
 /// least.
 const PRICE_S: usize = 4;
 const PRICES_MIN: usize = 5;
+/// The exit status of a run that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 
 /// Runs the metrics that have no result yet, by a process of their own. What it cannot measure
-/// stays missing.
+/// stays missing; false if it was interrupted.
 fn measure_missing(
-    metrics: &[&str],
-    known: &[Record],
+    procedure: &dyn Procedure,
+    earlier: impl Fn() -> Vec<Record>,
     store: &StoreArguments,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
+    if !procedure.measures_missing() {
+        return Ok(true);
+    }
+    let (metrics, known) = (procedure.prior_metrics(), earlier());
     let has_result = |metric: &&&str| known.iter().any(|record| record.metric.as_str() == **metric);
     let missing: Vec<&str> = metrics.iter().filter(|metric| !has_result(metric)).copied().collect();
     if missing.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
     let program = std::env::current_exe().context("find this program")?;
     let mut command = std::process::Command::new(program);
     let time = format!("{}s", PRICE_S * missing.len().max(PRICES_MIN));
     command.args(["run", "--time", &time]).args(&missing).stdout(Stdio::null());
     command.args(store.store.iter().flat_map(|path| ["--store".as_ref(), path.as_os_str()]));
-    command.stdin(Stdio::null()).status().context("start `fathom run`")?;
-    Ok(())
+    let status = command.stdin(Stdio::null()).status().context("start `fathom run`")?;
+    let is_interrupted = status.code() == Some(INTERRUPTED);
+    if is_interrupted {
+        terminal::warn(
+            "interrupted while measuring prices: finished ones are stored, the command was not run",
+        );
+    }
+    Ok(!is_interrupted)
 }
 
 pub(super) fn command_error(error: ProcedureError) -> anyhow::Error {

@@ -89,7 +89,8 @@ fn operations_of_a_running_service_are_counted_exactly() {
         // It has answered before its call has ended.
         until(|| cat.status("State:").starts_with('S'));
         let counted = counting.end().expect("counts");
-        let expected = Tally { count: requests as u64, size: 7 * requests as u64, mixed: 0 };
+        let expected =
+            Tally { count: requests as u64, size: 7 * requests as u64, ..Tally::default() };
         for operation in [Operation::Read(Place::Pipe), Operation::Write(Place::Pipe)] {
             assert_eq!(tally(&counted.counts, operation), expected, "{:?}", counted.counts);
         }

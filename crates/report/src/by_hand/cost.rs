@@ -1,6 +1,8 @@
 //! What a command, or a request of a service, should cost: the sentence that concludes, and counts
 //! × prices beside the measured system time.
 
+use std::collections::BTreeMap;
+
 use fathom_record::quantity::{bare, counted, percent, quantity_within};
 use fathom_record::{Cost, CostService, CostTerm, CostTime, Record, Unit};
 
@@ -212,16 +214,22 @@ fn count(number: u64) -> String {
 }
 
 fn what_ifs(cost: &Cost) -> Option<String> {
-    let mut all: Vec<(f64, String)> = Vec::new();
+    let mut all: BTreeMap<&str, Vec<(CostTime, CostTime, String)>> = BTreeMap::new();
     for term in &cost.terms {
         let (Some(now), Some(other)) = (term.time, &term.what_if) else { continue };
-        let gain_ns = now.ns - other.time.ns;
-        let [a, b] = [now.ns, other.time.ns].map(time);
-        let half = half(other.time);
-        let of = named(term);
-        all.push((gain_ns, format!("{}: {a} → {b} ± {half} ({of})", other.change)));
+        if now.ns - other.time.ns >= SMALL * cost.expected.ns {
+            all.entry(&other.change).or_default().push((now, other.time, named(term)));
+        }
     }
-    all.retain(|(gain_ns, _)| *gain_ns >= SMALL * cost.expected.ns);
+    let of_change = |(change, terms): (&str, Vec<(CostTime, CostTime, String)>)| {
+        let now = CostTime::sum(terms.iter().map(|(now, ..)| *now));
+        let other = CostTime::sum(terms.iter().map(|(_, other, _)| *other));
+        let [a, b] = [now.ns, other.ns].map(time);
+        let names: Vec<&str> = terms.iter().map(|(.., name)| name.as_str()).collect();
+        let text = format!("{change}: {a} → {b} ± {} ({})", half(other), names.join("; "));
+        (now.ns - other.ns, text)
+    };
+    let mut all: Vec<(f64, String)> = all.into_iter().map(of_change).collect();
     all.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let texts: Vec<String> = all.into_iter().take(NAMED_MAX).map(|(_, text)| text).collect();
     (!texts.is_empty()).then(|| format!("what if, as measured here: {}", texts.join("; ")))
