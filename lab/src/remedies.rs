@@ -84,7 +84,8 @@ const KNOWN: [KnownEffect; 6] = [
         file: THP,
         from: "never",
         tried: "thp=always",
-        subject: "{lab} chase 256 1000000",
+        // In more memory the first touch decides: a host takes longer for each huge page.
+        subject: "{lab} chase 64 3000000",
     },
     KnownEffect {
         part: "damon",

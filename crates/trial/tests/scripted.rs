@@ -110,19 +110,15 @@ impl TrialWorkload for TrialScript<'_> {
         value *= if thp == "always" { 0.8 } else { 1.0 };
         // Only both together are that fast.
         value *= if thp == "always" && defrag == "defer+madvise" { 0.5 } else { 1.0 };
-        let (of, params) = ("command".to_owned(), Params::default());
-        let (unit, better) = (Unit::Nanoseconds, Better::Lower);
-        Ok(vec![TrialFigure {
-            of,
-            params,
-            unit,
-            better,
-            value,
-            is_beside: false,
-            disturbed: None,
-            loop_ns: None,
-        }])
+        Ok(vec![figure(value)])
     }
+}
+
+fn figure(value: f64) -> TrialFigure {
+    let (of, params) = ("command".to_owned(), Params::default());
+    let (unit, better) = (Unit::Nanoseconds, Better::Lower);
+    let (is_beside, disturbed, loop_ns) = (false, None, None);
+    TrialFigure { of, params, unit, better, value, is_beside, disturbed, loop_ns }
 }
 
 fn make(
@@ -185,14 +181,9 @@ fn disturbed_measurements_and_slow_cores_are_counted() {
     let scripted = ScriptedWorkload::new();
     let trial = &trials(&scripted.root(), &["congestion"])[0];
     let figure = |disturbed: bool, loop_ns| TrialFigure {
-        of: "command".to_owned(),
-        params: Params::default(),
-        unit: Unit::Nanoseconds,
-        better: Better::Lower,
-        value: 1.0,
-        is_beside: false,
         disturbed: disturbed.then(|| Reason::new(Cause::Contention, "CPU contention 83 %")),
         loop_ns,
+        ..figure(1.0)
     };
     let pass = |all: [TrialFigure; 2]| all.map(|one| Some(vec![one])).to_vec();
     let found = outcomes(

@@ -211,3 +211,27 @@ pub(crate) fn of_rule(records: &[Record], rule: &str) -> Option<String> {
     let by = by.map_or(String::new(), |by| format!(" ({by})"));
     Some(conclusion(&own) + &by)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_record::{Fact, Params, Reason};
+
+    #[test]
+    fn answer_says_what_others_and_the_core_did() {
+        let mut record = Record::fixture(TRIAL_METRIC, Unit::Ratio).measured([1.2, 1.3, 1.4]);
+        record = record.with_summary(|it| it.process_medians = vec![1.3; 8]);
+        record.params = Params::one("remedy", "congestion").and("of", "network.tcp.bandwidth");
+        record.better = Better::Higher;
+        let share = |fact, share| Fact::quantity(fact, share, Unit::Ratio);
+        record.facts =
+            vec![Fact::text(CHANGE, "bbr → cubic"), share(DISTURBED, 0.75), share(FASTEST, 0.5)];
+        record.verdict.reasons = vec![Reason::new(Cause::Contention, "CPU contention 83 %")];
+        let ByHandAnswer { sentences, doubt, .. } = answer(&[record]);
+        let higher = "network.tcp.bandwidth 30 % higher (20 % to 40 %)";
+        assert!(sentences[0].replace('\u{a0}', " ").contains(higher), "{sentences:?}");
+        let core = "75 % of measurements disturbed (CPU contention); core in its fastest state in";
+        assert!(sentences[1].replace('\u{a0}', " ").starts_with(core), "{sentences:?}");
+        assert!(doubt.is_some());
+    }
+}
