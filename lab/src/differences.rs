@@ -218,14 +218,14 @@ fn in_group(second: &mut Second, controller: &str, limits: &[(&str, u64)]) -> Re
     Ok(Box::new(group))
 }
 
-fn shell(line: &str) -> Result<()> {
+pub(crate) fn shell(line: &str) -> Result<()> {
     let status = Command::new("sh").args(["-c", line]).status()?;
     ensure!(status.success(), "{line}: {status}");
     Ok(())
 }
 
 /// `253:0` of the disk that holds a folder.
-pub(crate) fn device_of(folder: &Path) -> Result<String> {
+fn device_of(folder: &Path) -> Result<String> {
     let number = std::os::unix::fs::MetadataExt::dev(&folder.metadata()?);
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     // A limit is of the whole disk.

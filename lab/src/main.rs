@@ -27,8 +27,9 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      usage: cargo run -p fathom-lab -- cost PROGRAM RUNS [BUSY [ONLY]]\n\
      Has PROGRAM count what real programs do, RUNS of each timed; with BUSY programs of known \
      operations beside busy neighbours; those whose command contains ONLY, without a page\n\
-     usage: cargo run -p fathom-lab -- differences PROGRAM [PART]\n\
      usage: cargo run -p fathom-lab -- remedies PROGRAM RUNS [PART]\n\
+     Tries settings with PROGRAM, RUNS times each: all, or the parts whose name contains PART\n\
+     usage: cargo run -p fathom-lab -- differences PROGRAM [PART]\n\
      Compares runs of PROGRAM, the second of each pair under a sabotage: all, or those whose name \
      contains PART\n\
      usage: cargo run -p fathom-lab -- questions PROGRAM\n\
@@ -54,6 +55,10 @@ fn main() -> ExitCode {
                 _ => return usage(),
             }
         }
+        [remedies::CHASE, mib, loads] => match (mib.parse(), loads.parse()) {
+            (Ok(mib), Ok(loads)) => remedies::chase(mib, loads),
+            _ => return usage(),
+        },
         [filter::FILTERED, command @ ..] => filter::exec(command),
         [lab @ ("load" | "sabotage"), program, runs, seed, rest @ ..] if rest.len() <= 1 => {
             let (Ok(runs), Ok(seed)) = (runs.parse(), seed.parse()) else { return usage() };

@@ -45,6 +45,13 @@ pub(crate) fn reason(record: &Record, core: Option<&Reference>) -> Option<String
     disturbed.or_else(|| summary.limits().is_none().then(|| "no interval".to_owned()))
 }
 
+/// What others did to the CPU, if that made a number noisy.
+#[must_use]
+pub fn disturbance(record: &Record) -> Option<&Reason> {
+    let noisy = Some(&record.verdict).filter(|verdict| verdict.state == State::Noisy)?;
+    noisy.reasons.iter().find(|reason| DISTURBANCES.contains(&reason.cause))
+}
+
 /// Whether others took the CPU, or anything else made the number noisy, while it was measured.
 #[must_use]
 pub fn is_disturbed(record: &Record) -> bool {

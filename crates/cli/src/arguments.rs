@@ -395,6 +395,9 @@ pub struct DoctorArguments {
     #[arg(long, conflicts_with_all = ["json", "output", "force", "store", "no_migrate"])]
     #[arg(conflicts_with_all = ["all", "only", "ignore", "expect_busy", "openmetrics"])]
     pub undo: bool,
+    /// List the settings that --try knows, with their values here, and end.
+    #[arg(long, exclusive = true)]
+    pub list: bool,
     /// Apply only these rules, such as `cpu-busy,swap`.
     #[arg(long, value_name = "RULE", value_delimiter = ',', conflicts_with = "ignore")]
     pub only: Vec<String>,

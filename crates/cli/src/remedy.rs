@@ -131,7 +131,7 @@ pub fn did_you_mean(nearest: &str, list: &str) -> String {
 }
 
 /// Whether PATH has a program of this name.
-fn is_program(name: &str) -> bool {
+pub fn is_program(name: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
 }

@@ -11,6 +11,9 @@ pub const OLD: &str = "before";
 pub const NEW: &str = "after";
 /// What was measured.
 pub const MEASURED: &str = "measured";
+/// Shares of the measurements: disturbed by others, and with the core in its fastest state.
+pub const DISTURBED: &str = "disturbed measurements";
+pub const FASTEST: &str = "core in its fastest state";
 /// The rule of the doctor whose remedy it is.
 pub const RULE: &str = "rule";
 /// What makes it permanent.

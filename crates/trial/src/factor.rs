@@ -19,6 +19,9 @@ pub struct TrialFactor {
     pub(crate) changes: Vec<SettingChange>,
 }
 
+/// States that cannot be left, of SMT.
+const FIXED: [&str; 3] = ["notsupported", "notimplemented", "forceoff"];
+
 /// Why a knob cannot be tried.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoFactor {
@@ -118,6 +121,7 @@ fn changes(machine: &TrialMachine, knob: &Knob, level: &[String]) -> Vec<Setting
         for target in machine.targets(setting) {
             if let Ok(from) = target.read()
                 && from != *to
+                && !FIXED.contains(&from.as_str())
                 && target.takes(to)
             {
                 changes.push(SettingChange { target, from, to: to.clone() });

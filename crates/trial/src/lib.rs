@@ -25,7 +25,7 @@ pub use factor::TrialFactor;
 pub use journal::{Recovery, recover, state_folder};
 pub use outcome::{TrialOutcome, TrialPass, outcomes};
 pub use procedure::{TrialCut, TrialRun};
-pub use request::{Trial, TrialRequest, TrialSubject};
+pub use request::{ALL, Trial, TrialRequest, TrialSubject};
 pub use target::TrialMachine;
 pub use turns::{TrialPlan, TrialTurns};
 pub use workload::{TrialFigure, TrialWorkload, WorkloadError};

@@ -1,7 +1,9 @@
 //! From measurements to ratios: the number with the new value by that with the old one.
 
+use fathom_analysis::core_state::TOLERANCE;
 use fathom_analysis::effects::{Contrast, effect, interaction};
 use fathom_analysis::statistics::median;
+use fathom_record::Reason;
 
 use crate::request::Trial;
 use crate::workload::TrialFigure;
@@ -20,6 +22,10 @@ pub struct TrialOutcome {
     pub ratios: Vec<f64>,
     /// Medians with the old and the new value, all else as it was.
     pub values: Option<[f64; 2]>,
+    /// The share of the measurements that others disturbed, and how.
+    pub disturbed: (f64, Option<Reason>),
+    /// The share with the core in its fastest state, where a reference loop shows it.
+    pub fastest: Option<f64>,
 }
 
 pub fn outcomes(trial: &Trial, passes: &[TrialPass]) -> Vec<TrialOutcome> {
@@ -58,11 +64,33 @@ pub fn outcomes(trial: &Trial, passes: &[TrialPass]) -> Vec<TrialOutcome> {
             let ratios: Vec<f64> = values.iter().filter_map(|pass| contrast.ratio(pass)).collect();
             if !ratios.is_empty() {
                 let values = with.map(|(old, new)| [old, new]);
-                all.push(TrialOutcome { factor: *factor, figure: figure.clone(), ratios, values });
+                let of_figure = passes.iter().flatten().flatten().flatten();
+                let own: Vec<_> = of_figure.filter(|one| is_same(one, &figure)).collect();
+                all.push(TrialOutcome {
+                    factor: *factor,
+                    figure: figure.clone(),
+                    ratios,
+                    values,
+                    disturbed: disturbed(&own),
+                    fastest: fastest(&own),
+                });
             }
         }
     }
     all
+}
+
+fn disturbed(figures: &[&TrialFigure]) -> (f64, Option<Reason>) {
+    let mut reasons = figures.iter().filter_map(|one| one.disturbed.as_ref());
+    let first = reasons.clone().next().cloned();
+    (reasons.by_ref().count() as f64 / figures.len() as f64, first)
+}
+
+fn fastest(figures: &[&TrialFigure]) -> Option<f64> {
+    let loops: Vec<f64> = figures.iter().filter_map(|one| one.loop_ns).collect();
+    let limit = loops.iter().copied().reduce(f64::min)? * (1.0 + TOLERANCE);
+    let fast = loops.iter().filter(|ns| **ns <= limit).count();
+    Some(fast as f64 / loops.len() as f64)
 }
 
 fn is_same(one: &TrialFigure, other: &TrialFigure) -> bool {

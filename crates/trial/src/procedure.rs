@@ -8,7 +8,8 @@ use fathom_metric::{
 };
 use fathom_record::quantity::{counted, quantity_within};
 use fathom_record::trial::{
-    BESIDE, CHANGE, INTERACTION, MEASURED, NEW, OLD, PERMANENT, RULE, TRIAL_METRIC,
+    BESIDE, CHANGE, DISTURBED, FASTEST, INTERACTION, MEASURED, NEW, OLD, PERMANENT, RULE,
+    TRIAL_METRIC,
 };
 use fathom_record::{Counters, Fact, NotSelected, ParamValue, Sample, Unit};
 
@@ -20,6 +21,8 @@ use crate::request::{Trial, TrialRequest};
 use crate::turns::{PASSES_MIN, TrialPlan, TrialTurns};
 use crate::workload::{ChildWorkload, TrialWorkload, WorkloadError};
 
+/// If others disturbed more of the measurements, the result is noisy.
+const DISTURBED_MAX: f64 = 0.5;
 /// A wide interval is in what is said of a ratio: undecided.
 const NOISE_LIMIT: f64 = 1.0;
 /// Between two updates of the progress.
@@ -181,7 +184,7 @@ impl TrialRequest {
             workloads.push(Box::new(workload));
         }
         let plan = TrialPlan::new(self.time_s, &pass_s);
-        recorder.event(Event::Plan(&words(plan, trials)));
+        recorder.event(Event::Plan(&words(plan, trials, self.time_s)));
         if let Some(left) = trials.get(plan.trials..).filter(|left| !left.is_empty()) {
             let names: Vec<String> = left.iter().map(Trial::words).collect();
             let needed_s = pass_s.iter().sum::<f64>() * PASSES_MIN as f64;
@@ -196,24 +199,32 @@ impl TrialRequest {
     }
 }
 
-fn words(plan: TrialPlan, trials: &[Trial]) -> String {
+fn words(plan: TrialPlan, trials: &[Trial], time_s: f64) -> String {
     let of_trial = |trial: &Trial| format!("{}, by {}", trial.words(), trial.subject.words());
     let all: Vec<String> = trials.iter().take(plan.trials).map(of_trial).collect();
-    let time = quantity_within(plan.seconds * SECOND, Unit::Nanoseconds, 6);
+    let time = |seconds: f64| quantity_within(seconds * SECOND, Unit::Nanoseconds, 6);
+    let more = match plan.seconds > time_s {
+        true => format!(" (more than --time {}: fewer measurements decide nothing)", time(time_s)),
+        false => String::new(),
+    };
     format!(
-        "{} measurements with each value, in turns, about {time} in all, then all is restored: {}",
+        "about {}{more}: {} measurements with each value, in turns; then all is restored: {}",
+        time(plan.seconds),
         plan.passes,
         all.join("; ")
     )
 }
 
 fn measured(trial: &Trial, outcome: &TrialOutcome) -> Measured {
-    let TrialOutcome { factor, figure, ratios, values } = outcome;
+    let TrialOutcome { factor, figure, ratios, values, disturbed: (share, reason), .. } = outcome;
     let factor = factor.map(|at| &trial.factors[at]);
     let name = match factor {
         Some(factor) => factor.knob.name.to_owned(),
         None => trial.factors.iter().map(|it| it.knob.name).collect::<Vec<_>>().join("*"),
     };
+    let reasons = reason.iter().cloned().collect();
+    let (doubts, remarks) =
+        if *share > DISTURBED_MAX { (reasons, Vec::new()) } else { (Vec::new(), reasons) };
     let mut params = figure.params.clone();
     for (key, value) in [("remedy", name.as_str()), ("of", figure.of.as_str())] {
         params.0.insert(key.to_owned(), ParamValue::from(value));
@@ -241,6 +252,8 @@ fn measured(trial: &Trial, outcome: &TrialOutcome) -> Measured {
             subtracted_half_width: 0.0,
         }),
         facts: facts(trial, factor, outcome, *values),
+        doubts,
+        remarks,
         ..Measured::default()
     }
 }
@@ -255,6 +268,8 @@ fn facts(
         Fact::text(CHANGE, factor.map_or_else(|| trial.words(), TrialFactor::change)),
         Fact::text(MEASURED, trial.subject.words()),
     ];
+    facts.push(Fact::quantity(DISTURBED, outcome.disturbed.0, Unit::Ratio));
+    facts.extend(outcome.fastest.map(|share| Fact::quantity(FASTEST, share, Unit::Ratio)));
     let unit = outcome.figure.unit;
     for (name, value) in [OLD, NEW].iter().zip(values.iter().flatten()) {
         facts.push(Fact::quantity(name, *value, unit));

@@ -89,9 +89,7 @@ impl TrialRequest {
         for name in names {
             let (name, value) = name.split_once('=').map_or((name, None), |(a, b)| (a, Some(b)));
             let Some(knob) = knob::find(name) else {
-                let all = knob::names().join(", ");
-                let text = format!("--try {name}: expected {ALL}, or some of {all}");
-                return Err(ProcedureError::usage(text));
+                return Err(ProcedureError::usage(format!("--try {name}: no such setting")));
             };
             if factors.iter().any(|known| known.knob == knob) {
                 return Err(ProcedureError::usage(format!("--try {name}: given twice")));

@@ -5,9 +5,11 @@ use std::os::fd::AsFd as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fathom_analysis::evidence::disturbance;
+use fathom_analysis::statistics::median;
 use fathom_measure::process::{ErrorFile, Running, this_program};
 use fathom_record::command::MEMORY;
-use fathom_record::{Better, Document, FactValue, Params, Record, Unit};
+use fathom_record::{Better, Document, FactValue, Params, Reason, Record, Unit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -37,6 +39,10 @@ pub struct TrialFigure {
     pub value: f64,
     /// Not what is to get better.
     pub is_beside: bool,
+    /// What others did to it.
+    pub disturbed: Option<Reason>,
+    /// The time of the reference loop, where one is run beside.
+    pub loop_ns: Option<f64>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -145,6 +151,8 @@ impl ChildWorkload {
             better: record.better,
             value: summary.median,
             is_beside,
+            disturbed: disturbance(record).cloned(),
+            loop_ns: summary.estimate().and_then(|it| median(&it.process_loops)),
         };
         let id = record.metric.as_str();
         match &self.subject {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_analysis::statistics::median_interval;
-use fathom_record::{Better, Params, Unit};
+use fathom_record::{Better, Cause, Params, Reason, Unit};
 use fathom_trial::{
     Changes, Recovery, Trial, TrialCut, TrialFactor, TrialFigure, TrialMachine, TrialOutcome,
     TrialRequest, TrialRun, TrialSubject, TrialTurns, TrialWorkload, WorkloadError, outcomes,
@@ -110,10 +110,15 @@ impl TrialWorkload for TrialScript<'_> {
         value *= if thp == "always" { 0.8 } else { 1.0 };
         // Only both together are that fast.
         value *= if thp == "always" && defrag == "defer+madvise" { 0.5 } else { 1.0 };
-        let (of, params) = ("command".to_owned(), Params::default());
-        let (unit, better) = (Unit::Nanoseconds, Better::Lower);
-        Ok(vec![TrialFigure { of, params, unit, better, value, is_beside: false }])
+        Ok(vec![figure(value)])
     }
+}
+
+fn figure(value: f64) -> TrialFigure {
+    let (of, params) = ("command".to_owned(), Params::default());
+    let (unit, better) = (Unit::Nanoseconds, Better::Lower);
+    let (is_beside, disturbed, loop_ns) = (false, None, None);
+    TrialFigure { of, params, unit, better, value, is_beside, disturbed, loop_ns }
 }
 
 fn make(
@@ -169,6 +174,28 @@ fn settings_that_interact_are_one_trial() {
     assert!((middle(1) - 0.5_f64.sqrt()).abs() < 0.05, "{}", middle(1));
     assert!(found[2].factor.is_none() && (middle(2) - 0.5).abs() < 0.06, "{}", middle(2));
     scripted.assert_as_before();
+}
+
+#[test]
+fn disturbed_measurements_and_slow_cores_are_counted() {
+    let scripted = ScriptedWorkload::new();
+    let trial = &trials(&scripted.root(), &["congestion"])[0];
+    let figure = |disturbed: bool, loop_ns| TrialFigure {
+        disturbed: disturbed.then(|| Reason::new(Cause::Contention, "CPU contention 83 %")),
+        loop_ns,
+        ..figure(1.0)
+    };
+    let pass = |all: [TrialFigure; 2]| all.map(|one| Some(vec![one])).to_vec();
+    let found = outcomes(
+        trial,
+        &[
+            pass([figure(true, Some(7_700.0)), figure(false, Some(7_750.0))]),
+            pass([figure(false, Some(9_000.0)), figure(false, None)]),
+        ],
+    );
+    let (share, reason) = &found[0].disturbed;
+    assert_eq!((*share, found[0].fastest), (0.25, Some(2.0 / 3.0)));
+    assert_eq!(reason.as_ref().map(|it| it.cause), Some(Cause::Contention));
 }
 
 #[test]

@@ -29,6 +29,9 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
     if arguments.undo {
         return Ok(restored);
     }
+    if arguments.list {
+        return super::print_text(&trial::list());
+    }
     if let Some(names) = &arguments.tried {
         return trial::try_remedies(arguments, names);
     }

@@ -101,8 +101,12 @@ fn killed_trial_is_undone_by_the_next_doctor() {
 #[test]
 fn what_cannot_be_tried_is_refused() {
     let env = ProgramTestEnv::new();
+    let list = env.stdout("doctor --list");
+    assert!(list.starts_with("congestion      "), "{list}");
     for (line, why) in [
-        ("doctor --try nonsense", "--try nonsense: expected all, or some of congestion, damon,"),
+        ("doctor --try THPP", "--try THPP: no such setting; did you mean `thp`? `fathom doctor"),
+        ("doctor --try thp --for os.pipe.rt", "no metric or program; did you mean `os.pipe.rtt`"),
+        ("doctor --try thp --for os.pipe.rtt os.wke", "--for os.wke: no metric or program"),
         ("doctor --try swappiness", "no metric shows its effect; name a program or a service"),
         ("doctor --try congestion=x", "--try congestion=x: expected one of cubic, bbr, reno"),
         ("doctor --try timer-slack --for echo a", "a command with its arguments is one word"),

@@ -3,19 +3,22 @@
 use fathom_analysis::trial::TrialVerdict;
 use fathom_record::quantity::{NOTHING, percent, quantity_within};
 use fathom_record::trial::{
-    BESIDE, CHANGE, INTERACTION, MEASURED, NEW, OLD, PERMANENT, RULE, TRIAL_METRIC,
+    BESIDE, CHANGE, DISTURBED, FASTEST, INTERACTION, MEASURED, NEW, OLD, PERMANENT, RULE,
+    TRIAL_METRIC,
 };
-use fathom_record::{Better, FactValue, Record, Unit};
+use fathom_record::{Better, Cause, FactValue, Record, Unit};
 
 use super::ByHandAnswer;
 use super::bench::{changed, unchanged};
+use super::cause_words;
 use super::table::{Column, fit, rows};
+use crate::core_state::DISTURBANCES;
 use crate::distinct::distinct;
 use crate::wrap::wrapped;
 
 const WIDTH: usize = 9;
 /// Columns that a narrow terminal lacks, the first ones first.
-const OPTIONAL: [&str; 3] = ["passes", "after", "before"];
+const OPTIONAL: [&str; 3] = ["passes", "before", "after"];
 
 pub(super) fn is_trial(record: &Record) -> bool {
     record.metric.as_str() == TRIAL_METRIC
@@ -46,8 +49,29 @@ pub(super) fn answer(records: &[Record]) -> ByHandAnswer {
             .any(|it| !is(it, BESIDE) && TrialVerdict::from_record(it) == TrialVerdict::Undecided);
         sentences.push(format!("{name} ({change}): {conclusion}."));
     }
+    let cause = records.iter().flat_map(|it| &it.verdict.reasons).map(|reason| reason.cause);
+    let cause = cause.into_iter().find(|cause| DISTURBANCES.contains(cause));
+    sentences.extend(core(records, cause));
+    let doubt =
+        cause.map(|_| "A quiet machine may give another answer: measure again there.".to_owned());
     let next = is_undecided.then(|| "more measurements may decide it (`--time`)".to_owned());
-    ByHandAnswer { sentences, next: next.into_iter().collect(), doubt: None }
+    ByHandAnswer { sentences, next: next.into_iter().collect(), doubt }
+}
+
+/// What others and the core did meanwhile, on the average of all numbers.
+fn core(records: &[Record], cause: Option<Cause>) -> Option<String> {
+    let share = |fact: &str| {
+        let all: Vec<f64> = records.iter().filter_map(|it| it.quantity_of(fact)).collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    };
+    let how = cause.map_or(String::new(), |cause| format!(" ({})", cause_words(cause)));
+    let others = match share(DISTURBED)? {
+        0.0 => "No measurement disturbed".to_owned(),
+        some => format!("{} of measurements disturbed{how}", percent(some)),
+    };
+    let fastest =
+        share(FASTEST).map(|it| format!("; core in its fastest state in {}", percent(it)));
+    Some(format!("{others}{}.", fastest.unwrap_or_default()))
 }
 
 /// `pays: network.tcp.bandwidth 2.10 × faster (1.90 × to 2.30 ×)`.
@@ -96,16 +120,13 @@ fn words(record: &Record, all: &[&Record]) -> String {
         record.fact(OLD).map(|it| &it.value),
         Some(FactValue::Quantity { unit: Unit::Bytes, .. })
     );
-    let sides = if is_memory { ["less", "more"] } else { ["faster", "slower"] };
-    // As a time.
-    let flip = |ratio: f64| if record.better == Better::Higher { 1.0 / ratio } else { ratio };
-    let ratio = flip(summary.median);
-    let limits = summary.limits().map(|limits| {
-        let mut limits = limits.map(flip);
-        limits.sort_by(f64::total_cmp);
-        limits
-    });
-    match (TrialVerdict::from_record(record), limits) {
+    let sides = match record.better {
+        Better::Higher => ["lower", "higher"],
+        _ if is_memory => ["less", "more"],
+        _ => ["faster", "slower"],
+    };
+    let ratio = summary.median;
+    match (TrialVerdict::from_record(record), summary.limits()) {
         (TrialVerdict::Same(within), _) => format!("{of} no difference within {}", percent(within)),
         (TrialVerdict::Undecided, Some(limits)) => {
             format!("{of} undecided ({})", unchanged(limits, sides))
@@ -153,6 +174,8 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
     for by in distinct(all.iter().filter_map(|it| it.text_of(MEASURED))) {
         text += &wrapped(&format!("measured: {by}"), width, "", "  ");
     }
+    let how = "change: the median of a ratio per pass, not the ratio of the medians in the table";
+    text += &wrapped(how, width, "", "  ");
     let pays = |record: &&&Record| TrialVerdict::from_record(record) == TrialVerdict::Pays;
     let paying = all.iter().filter(|it| !is(it, BESIDE)).filter(pays);
     let lines = paying.flat_map(|record| {
@@ -187,4 +210,28 @@ pub(crate) fn of_rule(records: &[Record], rule: &str) -> Option<String> {
     let by = own.first()?.text_of(MEASURED).filter(|by| by.starts_with('`'));
     let by = by.map_or(String::new(), |by| format!(" ({by})"));
     Some(conclusion(&own) + &by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_record::{Fact, Params, Reason};
+
+    #[test]
+    fn answer_says_what_others_and_the_core_did() {
+        let mut record = Record::fixture(TRIAL_METRIC, Unit::Ratio).measured([1.2, 1.3, 1.4]);
+        record = record.with_summary(|it| it.process_medians = vec![1.3; 8]);
+        record.params = Params::one("remedy", "congestion").and("of", "network.tcp.bandwidth");
+        record.better = Better::Higher;
+        let share = |fact, share| Fact::quantity(fact, share, Unit::Ratio);
+        record.facts =
+            vec![Fact::text(CHANGE, "bbr → cubic"), share(DISTURBED, 0.75), share(FASTEST, 0.5)];
+        record.verdict.reasons = vec![Reason::new(Cause::Contention, "CPU contention 83 %")];
+        let ByHandAnswer { sentences, doubt, .. } = answer(&[record]);
+        let higher = "network.tcp.bandwidth 30 % higher (20 % to 40 %)";
+        assert!(sentences[0].replace('\u{a0}', " ").contains(higher), "{sentences:?}");
+        let core = "75 % of measurements disturbed (CPU contention); core in its fastest state in";
+        assert!(sentences[1].replace('\u{a0}', " ").starts_with(core), "{sentences:?}");
+        assert!(doubt.is_some());
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use fathom_engine::matches;
+use fathom_engine::{beginnings, matches, nearest_of};
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
 use fathom_record::quantity::counted;
@@ -12,7 +12,7 @@ use fathom_record::{Diagnosis, Severity, is_own};
 use fathom_report::TriedRemedies;
 use fathom_store::{CaseSearch, Store};
 use fathom_trial::{
-    Recovery, TrialFactor, TrialMachine, TrialRequest, TrialSubject, knob, state_folder,
+    ALL, Recovery, TrialFactor, TrialMachine, TrialRequest, TrialSubject, knob, state_folder,
 };
 
 use super::examine;
@@ -20,10 +20,12 @@ use crate::arguments::by_hand::{OutputArguments, ProcedureArguments};
 use crate::arguments::{DoctorArguments, MemberOptions};
 use crate::commands::{by_hand, check_cases_exist, print_text, selector, stored_run};
 use crate::exit::{Status, UsageError, usage_error};
+use crate::remedy::{did_you_mean, is_program};
 use crate::terminal;
 
 /// Seconds, without `--time`.
 const TIME_S: f64 = 300.0;
+const LIST: &str = "`fathom doctor --list` lists them";
 const NO_FOLDER: &str = "--try: no folder for its journal; set HOME";
 
 fn state() -> Option<PathBuf> {
@@ -60,10 +62,14 @@ pub(super) fn try_remedies(
     arguments: &DoctorArguments,
     names: &[String],
 ) -> anyhow::Result<Status> {
+    if let Some(name) = names.iter().find(|name| !is_known(name)) {
+        let near = nearest_of(name, knob::names());
+        usage_error!("--try {name}: no such setting; {}", did_you_mean(&near, LIST));
+    }
     let subject = subject(&arguments.subject)?;
     let is_offer = names.is_empty();
     let names = match (is_offer, &subject) {
-        (true, Some(_)) => vec!["all".to_owned()],
+        (true, Some(_)) => vec![ALL.to_owned()],
         (true, None) => remedies(&examine(arguments))?,
         (false, _) => names.to_vec(),
     };
@@ -93,14 +99,31 @@ pub(super) fn try_remedies(
     })
 }
 
+fn is_known(name: &str) -> bool {
+    let name = name.split('=').next().unwrap_or(name);
+    name == ALL || knob::find(name).is_some()
+}
+
+/// Each setting and what would be tried, or why it is not.
+pub(super) fn list() -> String {
+    let machine = TrialMachine::here();
+    let line = |knob: &'static knob::Knob| {
+        let change = match TrialFactor::new(&machine, knob, None) {
+            Ok(factor) => factor.change(),
+            Err(why) => why.to_string().replacen(&format!("{}: ", knob.name), "", 1),
+        };
+        format!("{:<16}{change}\n", knob.name)
+    };
+    knob::KNOBS.iter().map(line).collect()
+}
+
 /// The names of the remedies for the findings that can be tried.
 fn remedies(diagnosis: &Diagnosis) -> anyhow::Result<Vec<String>> {
     let names: Vec<String> = tryable(diagnosis).map(|(_, name)| name.to_owned()).collect();
     if names.is_empty() {
         bail!(
             "no finding has a remedy that can be tried; `fathom doctor --try all` tries what this \
-             machine has of {}",
-            knob::names().join(", ")
+             machine has; {LIST}"
         );
     }
     Ok(names)
@@ -136,12 +159,33 @@ fn subject(words: &[String]) -> Result<Option<TrialSubject>, UsageError> {
             }
             Some(TrialSubject::Metrics(metrics.to_vec()))
         }
-        [line] => Some(TrialSubject::Command(line.clone())),
-        [first, ..] => usage_error!(
-            "--for {first}: a command with its arguments is one word, in quotes; only metrics may \
-             be several"
-        ),
+        words => {
+            check_spelling(words.iter().filter(|word| !is_metric(word)))?;
+            let [line] = words else {
+                usage_error!(
+                    "--for {}: a command with its arguments is one word, in quotes; only metrics \
+                     may be several",
+                    words[0]
+                )
+            };
+            Some(TrialSubject::Command(line.clone()))
+        }
     })
+}
+
+/// That none of the words is a misspelt metric.
+fn check_spelling<'w>(words: impl Iterator<Item = &'w String>) -> Result<(), UsageError> {
+    for word in words {
+        let name = word.split('{').next().unwrap_or(word);
+        let ids = REGISTRY.entries().iter().flat_map(|it| beginnings(it.about().id)).collect();
+        let near = nearest_of(name, ids);
+        let is_dotted = name.contains('.') && !name.contains(['/', ' ']);
+        if is_dotted && !near.is_empty() && !is_program(name) {
+            let text = did_you_mean(&near, "`fathom list` lists them all");
+            usage_error!("--for {word}: no metric or program; {text}");
+        }
+    }
+    Ok(())
 }
 
 /// What is known of remedies of these findings. Without a store that can be read: nothing.
