@@ -392,8 +392,8 @@ pub(crate) fn run(root: &Path, program: &str, tries: usize, only: &str) -> Resul
 const PREFACE: &str = "\
 Each try has eight passes. It has found an effect if it says that the setting pays, and its
 interval holds the median of a longer run (a minute). Ratios are of the number with the new value to
-the old one. The disk is a loop device in memory, with limits. DAMON pages out files of the lab that rest for
-half a second; as the machine runs it, that takes a minute.
+the old one. The disk is a loop device in memory, with limits. DAMON pages out files of the lab that
+rest for half a second; as the machine runs it, that takes a minute.
 
 | setting | longer run | called paying | and holds the longer run | ratio of each try |
 |---|---:|---:|---:|---|

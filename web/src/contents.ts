@@ -106,6 +106,7 @@ interface Split {
 export const SHARES = {
   differs: 'differ',
   with_class: 'moved with their class',
+  on_edge: 'on the edge of a cache',
   cpus_farther: 'with CPUs farther apart',
   cpus_nearer: 'with CPUs nearer',
   unchanged: 'unchanged',

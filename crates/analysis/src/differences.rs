@@ -7,6 +7,9 @@ use fathom_record::quantity::binary_size;
 use fathom_record::{Document, Host, Protocol, RunHead};
 use serde::Serialize;
 
+/// A difference of how well two runs were measured.
+pub(crate) const QUALITY: &str = "run verdict";
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The fact, such as `kernel`.
@@ -234,7 +237,7 @@ fn facts_of_run(RunHead { run, tool, .. }: RunHead<'_>) -> Vec<DifferenceFact> {
         ("clock", some(&run.clock.source)),
         ("CPU measured on", Some(run.cpu.to_string())),
         ("tuned", Some(run.tuned.join(", "))),
-        ("run verdict", some(run.verdict.state.word())),
+        (QUALITY, some(run.verdict.state.word())),
     ]
 }
 

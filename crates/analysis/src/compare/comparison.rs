@@ -154,6 +154,8 @@ pub struct Compared {
     /// How far apart the CPUs of work on two were in A and in B, in nanoseconds, if the hypervisor
     /// of this host had placed them otherwise.
     pub distances: Option<[f64; 2]>,
+    /// Whether it is between two levels of memory in A or B.
+    pub on_edge: bool,
     /// The margin of equivalence as a share, if the word is *unchanged*.
     pub unchanged_within: Option<f64>,
     /// What it amounts to.
@@ -202,6 +204,8 @@ pub enum Share {
     Differs,
     /// It moved with its class.
     WithClass,
+    /// It differs, between two levels of memory: which part of a cache a run has decides.
+    OnEdge,
     /// Its two CPUs are farther apart in B, and it is not shown to be unchanged.
     CpusFarther,
     /// The same, nearer.

@@ -16,7 +16,7 @@ use super::core_speed::explains;
 use super::noise::{Noise, Spread};
 use super::sides::{RESAMPLES, RowSides};
 use crate::classes::{CASES_MIN, slowness};
-use crate::statistics::{median, standard_deviation, student_limit, student_tails};
+use crate::statistics::{Z_95, median, standard_deviation, student_limit, student_tails};
 
 /// With fewer visits a class has no factor.
 const VISITS_MIN: usize = 2;
@@ -44,6 +44,7 @@ struct Vote<'a> {
     error: f64,
     deviation: f64,
     drawn: Vec<f64>,
+    drift: f64,
 }
 
 /// The factors of all classes with enough cases: first those that moved, by size, of these first
@@ -62,7 +63,8 @@ pub(super) fn factors(
         let error = standard_deviation(&drawn).zip(sides.deviation());
         let Some((error, (deviation, _))) = error else { continue };
         let (visit, slower) = (sides.visit.as_str(), sign * ratio.ln());
-        let vote = Vote { row: at, visit, slower, error, deviation, drawn };
+        let drift = sides.drift / Z_95;
+        let vote = Vote { row: at, visit, slower, error, deviation, drawn, drift };
         classes.entry(class).or_default().push(vote);
     }
     let of_class = |(class, votes): (_, Vec<Vote<'_>>)| factor(class, &votes, rows, noise);
@@ -96,7 +98,8 @@ fn factor(
     }
     let Estimated { slower, error: of_processes, visits, .. } = estimate;
     let between = noise.of_class(class);
-    let (error, freedom) = Spread::at_least(between, (of_processes, estimate.freedom));
+    let drift = median(&votes.iter().map(|it| it.drift).collect::<Vec<f64>>())?;
+    let (error, freedom) = Spread::at_least(between, (of_processes.hypot(drift), estimate.freedom));
     let limits = |beyond: f64| {
         let half = student_limit(beyond, freedom)? * error;
         Some([slower - half, slower + half].map(f64::exp))

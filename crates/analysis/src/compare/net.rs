@@ -26,6 +26,7 @@ impl Compared {
         let word = self.net.map_or(self.word, |net| net.word);
         let width = self.interval.map_or(f64::INFINITY, |[low, high]| high / low - 1.0);
         let share = match class {
+            _ if word < ComparisonWord::Unchanged && self.on_edge => Share::OnEdge,
             _ if word < ComparisonWord::Unchanged => Share::Differs,
             Some(class) if class.moved && self.is_as_its_class() => Share::WithClass,
             _ if self.word == ComparisonWord::Unchanged => Share::Unchanged,

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::choice::are_apart;
 use crate::classes::{CASES_MIN, class, slowness};
-use crate::differences::differences;
+use crate::differences::{Difference, QUALITY, differences};
 use crate::history::STRICTNESS;
 use crate::statistics::{Z_95, change_points, median};
 
@@ -84,7 +84,8 @@ impl Noise {
         let is_own = |id: &str| a.iter().chain([b]).any(|own| own.run.id == id);
         let like = |side: &Document| -> Vec<&Outline> {
             let others = history.iter().filter(|one| !is_own(&one.run.id));
-            others.filter(|one| differences(*one, side).is_empty()).collect()
+            let is_other = |it: &Difference| it.what != QUALITY;
+            others.filter(|one| !differences(*one, side).iter().any(is_other)).collect()
         };
         let newest = a.iter().max_by_key(|run| &run.run.id);
         let (like_b, like_a) = (like(b), newest.map(like).unwrap_or_default());

@@ -1,6 +1,6 @@
 //! The verdict on one case of a comparison.
 
-use fathom_record::{Better, Estimate, NotSelected, State, Unit};
+use fathom_record::{Better, Estimate, Fact, NotSelected, State, Unit};
 
 use super::comparison::{
     Compared, ComparisonWord, EFFECT_MIN, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Share,
@@ -40,7 +40,8 @@ pub(super) fn weigh(
     let (in_a, in_b, record) = (runs.concat(), of_b.process_medians.clone(), b.record);
     let within = within_runs(&sides, &of_b);
     let ratio = ratio_to_runs(&runs, &in_b, seed).or(within);
-    let ratio = ratio.map(|ratio| ratio.with_error(drift(a, b)));
+    let drift = drift(a, b);
+    let ratio = ratio.map(|ratio| ratio.with_error(drift));
     let limit = learned.limit(&first.metric);
     let kept = learned.limit_for(&first.metric, &first.params, stratum);
     let (noise, noise_by) = match (kept, between(&runs)) {
@@ -71,7 +72,7 @@ pub(super) fn weigh(
             (None, false) => ComparisonWord::Inconclusive,
         }
     });
-    let sides_of_row = RowSides::new(record, &runs, &in_b);
+    let sides_of_row = RowSides { drift, ..RowSides::new(record, &runs, &in_b) };
     let row = Compared {
         metric: first.metric.clone(),
         params: first.params.clone(),
@@ -96,6 +97,7 @@ pub(super) fn weigh(
         noise_by,
         core,
         distances: distances(a, b),
+        on_edge: all.iter().any(|one| Fact::are_on_edge(&one.record.facts)),
         unchanged_within,
         word,
         net: None,

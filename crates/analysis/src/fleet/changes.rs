@@ -187,6 +187,7 @@ fn of_row(
         noise_by: None,
         core: None,
         distances: None,
+        on_edge: false,
         unchanged_within,
         word,
         net: None,

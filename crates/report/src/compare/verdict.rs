@@ -138,6 +138,7 @@ fn counts(comparison: &Comparison, changed: bool) -> String {
     let parts = [
         (if changed { 0 } else { of(Share::Differs) }, "differ"),
         (of(Share::WithClass), "moved with their class"),
+        (of(Share::OnEdge), "on the edge of a cache"),
         (of(Share::CpusFarther), "with CPUs farther apart"),
         (of(Share::CpusNearer), "with CPUs nearer"),
         (of(Share::Unchanged), "unchanged"),

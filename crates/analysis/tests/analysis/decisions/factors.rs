@@ -4,7 +4,9 @@ use fathom_analysis::compare::{
     Comparison, ComparisonAnswer, ComparisonWord, Factor, Noise, Share, compare,
 };
 use fathom_analysis::suspects::Toggle;
-use fathom_record::{Better, Document, MetricId, NotSelected, Outline, Params, Record, Unit};
+use fathom_record::{
+    Better, Document, Fact, MetricId, NotSelected, Outline, Params, Record, Reference, State, Unit,
+};
 
 use super::runs::{bare, compared, record};
 
@@ -357,11 +359,46 @@ fn what_runs_of_the_host_differ_by_is_no_change() {
     assert!((half - 2.45 * 0.02).abs() < 2e-3, "{kernel:?}");
     let calm = against(&kept(&[1.0, 1.001, 1.0, 0.999, 1.0, 1.001, 1.0]));
     assert_eq!(changed(&calm), (true, false));
-    // A setting that changed leaves nothing like B, but runs like A.
-    let mut b = b.clone();
+    // A setting that changed leaves nothing like B, but runs like A, of whatever quality.
+    let (mut a, mut b) = (a.clone(), b.clone());
+    a.run.verdict.state = State::Noisy;
     b.host.kernel = "other".to_owned();
     let noise = Noise::learn(&kept(&wild), std::slice::from_ref(&a), &b);
     assert_eq!(changed(&compare(&a, &b, &noise, 7)), (false, false));
+}
+
+#[test]
+fn drift_of_both_runs_is_an_error_of_all_cases() {
+    let of = |number: usize, by: f64, drift: f64| {
+        let mut run = Document { records: cases("os.", 8, 100.0 * by), ..bare(number) };
+        run.run.reference = Some(Reference { drift, loop_ns: 10.0, ..Reference::default() });
+        run
+    };
+    let kernel = |drift: f64| {
+        let comparison = compare(&of(1, 1.0, drift), &of(2, 1.02, drift), &Noise::default(), 7);
+        factor(&comparison, "kernel entry").expect("a factor").clone()
+    };
+    assert!(kernel(0.0).moved && !kernel(0.02).moved);
+    let [low, high] = kernel(0.02).interval;
+    assert!(((high / low).ln() / 2.0 - 0.02 * 2f64.sqrt()).abs() < 4e-3, "{low} {high}");
+}
+
+#[test]
+fn case_on_the_edge_of_a_cache_is_no_finding() {
+    let of = |by: f64, is_edge: bool| {
+        let mut all = cases("memory.", 8, 100.0);
+        all[3] = case("memory.", 3, NS, 100.0 * by);
+        let edge = Fact::text("between levels", "L3 and memory");
+        all[3].facts.extend(is_edge.then_some(edge));
+        all
+    };
+    let share = |edges: [bool; 2]| {
+        let comparison = compared(of(1.0, edges[0]), of(1.8, edges[1]));
+        shares(&comparison)[3].1
+    };
+    assert_eq!(share([false, false]), Share::Differs);
+    assert_eq!(share([true, false]), Share::OnEdge);
+    assert_eq!(share([false, true]), Share::OnEdge);
 }
 
 #[test]
