@@ -116,10 +116,6 @@ fn factor(
         let all: Vec<f64> = votes.iter().filter_map(|it| what(&rows[it.row])).collect();
         median(&all).filter(|_| 2 * all.len() > votes.len())
     };
-    // Half of normal values are within 0.67 deviations; a little more of those of few processes.
-    let scatter = near.iter().map(|it| (it.slower - slower).abs() / it.deviation);
-    let scatter = median(&scatter.collect::<Vec<f64>>())
-        .map_or(1.0, |it| (it / 0.71).clamp(1.0, SCATTER_MAX));
     let distance = |side: usize| of_members(&|row| row.distances.map(|it| it[side]));
     Some(Factor {
         class,
@@ -130,7 +126,7 @@ fn factor(
         error: of_processes,
         between_runs: between.map(|kept| kept.deviation.exp_m1()),
         unchanged_within: is_unchanged.then_some(UNCHANGED),
-        scatter,
+        scatter: scatter(&near, slower),
         agree: votes.iter().filter(agrees).count(),
         members: votes.iter().map(of).collect(),
         visits,
@@ -139,6 +135,13 @@ fn factor(
         distances: distance(0).zip(distance(1)).map(<[f64; 2]>::from),
         suspects: Vec::new(),
     })
+}
+
+/// How many times more cases differ from their factor than processes explain.
+fn scatter(near: &[&Vote<'_>], slower: f64) -> f64 {
+    // Half of normal values are within 0.67 deviations; a little more of those of few processes.
+    let all = near.iter().map(|it| (it.slower - slower).abs() / it.deviation);
+    median(&all.collect::<Vec<f64>>()).map_or(1.0, |it| (it / 0.71).clamp(1.0, SCATTER_MAX))
 }
 
 struct Estimated {

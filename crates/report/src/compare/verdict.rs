@@ -14,15 +14,17 @@ const LINES: usize = 2;
 /// Times the largest class.
 const FAR: f64 = 5.0;
 
-/// The cases that differ beside their class, as they are net of it, the most certain and then the
-/// largest first.
+/// The cases that differ beside their class, as they are net of it, first those that differ most at
+/// the end of their interval that is nearer to no change.
 pub(super) fn differing(comparison: &Comparison) -> Vec<Compared> {
     let differs = |row: &&Compared| row.share == Share::Differs;
     let mut rows: Vec<Compared> =
         comparison.rows.iter().filter(differs).map(Compared::as_net).collect();
-    let size = |row: &Compared| row.ratio.map_or(0.0, |ratio| ratio.ln().abs());
-    let is_tentative = |row: &Compared| row.word >= ComparisonWord::LooksSlower;
-    rows.sort_by(|a, b| is_tentative(a).cmp(&is_tentative(b)).then(size(b).total_cmp(&size(a))));
+    let least = |row: &Compared| {
+        let [low, high] = row.interval.unwrap_or([1.0, 1.0]).map(|end| end.ln().abs());
+        low.min(high)
+    };
+    rows.sort_by(|a, b| least(b).total_cmp(&least(a)));
     rows
 }
 
