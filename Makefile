@@ -84,9 +84,9 @@ compare-check: build ## count how often compare finds what was changed, in PAIRS
 	$(CARGO) run --quiet --locked --package xtask -- \
 		compare-check $(FATHOM) $(or $(PAIRS),10)
 
-simulate: ## check intervals and alarms with RUNS (default 10000) simulated runs per figure; writes docs/evidence/SIMULATION.md
+simulate: ## check intervals and alarms with RUNS (default 10000) simulated runs per figure; writes docs/evidence/SIMULATION.md, or prints the part ONLY
 	$(CARGO) run --quiet --release --locked --package xtask -- \
-		simulate $(or $(RUNS),10000) $(or $(SEED),20260101)
+		simulate $(or $(RUNS),10000) $(or $(SEED),20260101) $(if $(ONLY),"$(ONLY)")
 
 typical: ## add the machines in FILES (rows of `fathom export --format typical`) to the collection of typical values, and print counts
 	$(CARGO) run --quiet --locked --package xtask -- typical $(FILES)

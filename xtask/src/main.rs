@@ -39,7 +39,7 @@ use runner::RunnerSuite;
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | structure | docs | docs --check | \
                      test [PART] | lab [PART] | repeat TIMES NAME | \
                      flaky loaded|stranger|twice | flaky repeated NAME | \
-                     repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
+                     repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED [PART] | \
                      fuzz SECONDS [TARGET…] | soak [TEST] | bench-store PROGRAM [RUNS] [METRICS] | \
                      compare-check PROGRAM PAIRS | typical FILE…";
 
@@ -61,6 +61,10 @@ fn main() -> ExitCode {
         },
         ["simulate", runs, seed] => match simulate::trials(runs, seed) {
             Ok(trials) => report(lines(simulate::write(&root, trials))),
+            Err(problem) => report(vec![problem.to_string()]),
+        },
+        ["simulate", runs, seed, part] => match simulate::trials(runs, seed) {
+            Ok(trials) => report(lines(simulate::print(part, trials))),
             Err(problem) => report(vec![problem.to_string()]),
         },
         ["bench-store", program, rest @ ..] if rest.len() <= 2 => bench_store(program, rest),

@@ -1,10 +1,11 @@
-//! `xtask simulate RUNS SEED`: writes docs/evidence/SIMULATION.md, and checks its guarantees.
+//! `xtask simulate RUNS SEED`: writes docs/evidence/SIMULATION.md, and checks its guarantees; with
+//! the name of a part prints that alone.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use fathom_lab::evidence::{Criterion, EvidenceContents, EvidenceOrigin, SIMULATION};
-use fathom_simulation::{Findings, Trials, simulate};
+use fathom_simulation::{Findings, Trials, simulate, simulate_part};
 
 pub(crate) fn trials(runs: &str, seed: &str) -> Result<Trials> {
     let runs: u32 = runs.parse().with_context(|| format!("{runs} is not a number of runs"))?;
@@ -29,6 +30,16 @@ pub(crate) fn write(root: &Path, trials: Trials) -> Result<Vec<String>> {
         body: &page,
     };
     SIMULATION.write(root, &contents).context(SIMULATION.path())
+}
+
+/// Simulates one part, prints its section, and returns the violated guarantees.
+pub(crate) fn print(part: &str, trials: Trials) -> Result<Vec<String>> {
+    let found = simulate_part(part, trials);
+    let Findings { page, violations } =
+        found.with_context(|| format!("no part is named {part}"))?;
+    let section = page.find("\n## ").map_or(&*page, |at| &page[at + 1..]);
+    print!("{section}");
+    Ok(violations)
 }
 
 #[cfg(test)]

@@ -40,8 +40,7 @@ pub(super) fn weigh(
     let (in_a, in_b, record) = (runs.concat(), of_b.process_medians.clone(), b.record);
     let within = within_runs(&sides, &of_b);
     let ratio = ratio_to_runs(&runs, &in_b, seed).or(within);
-    let drift = drift(a, b);
-    let ratio = ratio.map(|ratio| ratio.with_error(drift));
+    let ratio = ratio.map(|ratio| ratio.with_error(drift(a, b)));
     let limit = learned.limit(&first.metric);
     let kept = learned.limit_for(&first.metric, &first.params, stratum);
     let (noise, noise_by) = match (kept, between(&runs)) {
@@ -72,7 +71,6 @@ pub(super) fn weigh(
             (None, false) => ComparisonWord::Inconclusive,
         }
     });
-    let sides_of_row = RowSides { drift, ..RowSides::new(record, &runs, &in_b) };
     let row = Compared {
         metric: first.metric.clone(),
         params: first.params.clone(),
@@ -104,7 +102,7 @@ pub(super) fn weigh(
         share: Share::default(),
         split: None,
     };
-    Some((row, sides_of_row))
+    Some((row, RowSides { drift: drift(a, b), ..RowSides::new(record, &runs, &in_b) }))
 }
 
 /// The error of a ratio because the core's speed drifted on both sides, as a share.

@@ -22,7 +22,8 @@ pub(super) fn differing(comparison: &Comparison) -> Vec<Compared> {
         comparison.rows.iter().filter(differs).map(Compared::as_net).collect();
     let least = |row: &Compared| {
         let [low, high] = row.interval.unwrap_or([1.0, 1.0]).map(|end| end.ln().abs());
-        low.min(high)
+        // Equal but for rounding errors is equal.
+        (1e6 * low.min(high)).round()
     };
     rows.sort_by(|a, b| least(b).total_cmp(&least(a)));
     rows
