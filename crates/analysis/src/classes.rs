@@ -59,6 +59,11 @@ pub fn class(metric: &MetricId, params: &Params) -> Option<&'static str> {
     })
 }
 
+/// Whether a class is of work on two CPUs, so that the place of the CPUs moves it.
+pub(crate) fn is_on_two(class: &str) -> bool {
+    [TWO_CPUS, MEMORY_OF_TWO].contains(&class)
+}
+
 /// All names.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CLASSES.iter().map(|(class, _)| *class).chain([MEMORY_OF_TWO])

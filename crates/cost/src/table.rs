@@ -335,11 +335,13 @@ pub(super) const TABLE: &[Row] = &[
             &[at(0.0, &[Time(1.0, JOIN), Time(-2.0, SWITCH), Time(-7.0, GETPPID)])],
         )
     },
-    // Its start wakes another CPU, and its end that of its creator.
+    // Its start wakes another CPU, and its end that of its creator; of either, half of the time is
+    // that of a CPU on the account of both.
     Row {
         mixed: 1.0,
+        below: 0.6,
         above: 1.0,
-        ..process(Operation::Elsewhere, &[at(0.0, &[Time(2.0, "os.wake.cross_cpu{via=futex}")])])
+        ..process(Operation::Elsewhere, &[at(0.0, &[Time(1.0, "os.wake.cross_cpu{via=futex}")])])
     },
     // A wake-up of another CPU takes longer, and part of it is not on the account of the sleeper.
     Row { below: 0.5, ..call(Operation::Switch, &[at(0.0, &[Time(1.0, SWITCH)])]) },

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use fathom_analysis::compare::{
-    Compared, Comparison, ComparisonCase, ComparisonSide, ComparisonWord, Noise, NotComparable,
-    Share,
+    Compared, Comparison, ComparisonCase, ComparisonSide, ComparisonWord, Noise, NoiseBy,
+    NotComparable, Share,
 };
 use fathom_analysis::differences::Difference;
 use fathom_analysis::fleet::GroupComparison;
@@ -226,12 +226,13 @@ fn too_few_runs(comparison: &Comparison, width: usize) -> String {
     let mut sizes = comparison.factors.iter().filter(|it| it.moved).map(|it| it.slower);
     let is_any = sizes.any(is_small) || rows.filter_map(|row| Some(row.net?.ratio)).any(is_small);
     let kept = comparison.noise_runs;
-    if !is_any || kept >= Noise::RUNS_MIN {
+    let is_learned = comparison.rows.iter().any(|row| row.noise_by == Some(NoiseBy::Kept));
+    if !is_any || is_learned {
         return String::new();
     }
     let words = format!(
         "Run-to-run noise is in no interval: it takes {} kept runs like these, not {kept}",
-        Noise::RUNS_MIN
+        Noise::RUNS_MIN.max(kept + 1)
     );
     wrapped(&words, width, "", "  ")
 }

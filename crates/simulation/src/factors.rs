@@ -63,7 +63,7 @@ const WORLDS: [FactorWorld; 8] = [
     FactorWorld { name: "three, each visit by half of that from run to run", between: 0.5, ..BASE },
     FactorWorld { name: "three, heavy tails", heavy: true, ..BASE },
     FactorWorld { name: "three, classes by 1 % from run to run, 6 kept", kept: 6, ..DRIFTING },
-    FactorWorld { name: "three, the same, 20 kept", kept: 20, ..DRIFTING },
+    FactorWorld { name: "three, the same, 30 kept", kept: 30, ..DRIFTING },
 ];
 
 const BASE: FactorWorld = FactorWorld {

@@ -154,7 +154,7 @@ pub struct Compared {
     /// How far apart the CPUs of work on two were in A and in B, in nanoseconds, if the hypervisor
     /// of this host had placed them otherwise.
     pub distances: Option<[f64; 2]>,
-    /// Whether it is between two levels of memory in A or B.
+    /// Whether it is between two levels of memory in A and in B.
     pub on_edge: bool,
     /// The margin of equivalence as a share, if the word is *unchanged*.
     pub unchanged_within: Option<f64>,

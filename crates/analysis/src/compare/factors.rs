@@ -207,7 +207,10 @@ fn name_moved(factors: &mut [Factor]) {
         let is_common = 2 * factor.agree > factor.members.len();
         let is_large = factor.slower.ln().abs() > EFFECT_MIN.ln_1p();
         factor.moved = least < FALSE_ALARMS && is_large && is_common;
-        let is_core = |core| explains(core, factor.interval, Better::Lower, EFFECT_MIN);
+        // Noise between runs does not make it more likely.
+        let half = Z_95 * factor.error;
+        let interval = [-half, half].map(|it| factor.slower * it.exp());
+        let is_core = |core| explains(core, interval, Better::Lower, EFFECT_MIN);
         factor.with_core = factor.moved && factor.core.is_some_and(is_core);
     }
 }

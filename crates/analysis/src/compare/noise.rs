@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Document, Headline, MetricId, Outline, Params, Stratum};
+use fathom_record::{Document, Headline, MetricId, Outline, Params, State, Stratum};
 use serde::Serialize;
 
 use crate::choice::are_apart;
-use crate::classes::{CASES_MIN, class, slowness};
+use crate::classes::{CASES_MIN, class, is_on_two, slowness};
 use crate::differences::{Difference, QUALITY, differences};
 use crate::history::STRICTNESS;
 use crate::statistics::{Z_95, change_points, median};
@@ -84,8 +84,13 @@ impl Noise {
         let is_own = |id: &str| a.iter().chain([b]).any(|own| own.run.id == id);
         let like = |side: &Document| -> Vec<&Outline> {
             let others = history.iter().filter(|one| !is_own(&one.run.id));
-            let is_other = |it: &Difference| it.what != QUALITY;
-            others.filter(|one| !differences(*one, side).iter().any(is_other)).collect()
+            // A valid run is like any; what disturbed another one is no noise of a valid one.
+            let is_like = |one: &Outline| {
+                let is_valid = one.run.verdict.state == State::Valid;
+                let is_other = |it: &Difference| it.what != QUALITY || !is_valid;
+                !differences(one, side).iter().any(is_other)
+            };
+            others.filter(|one| is_like(one)).collect()
         };
         let newest = a.iter().max_by_key(|run| &run.run.id);
         let (like_b, like_a) = (like(b), newest.map(like).unwrap_or_default());
@@ -93,15 +98,26 @@ impl Noise {
         // The change in question is between the newest run of A and B.
         let newest = newest.map_or("", |run| run.run.id.as_str());
         let span = newest.min(&b.run.id)..newest.max(&b.run.id);
-        let pairs = |series: &[(&str, f64)]| {
+        let distances: BTreeMap<&str, f64> = alike.iter().filter_map(|run| distance(run)).collect();
+        let pairs = |class: Option<&str>, series: &[(&str, f64)]| {
             let asked_about = |at: usize| series[at].0 > span.start && series[at - 1].0 < span.end;
+            // What the place of the CPUs makes of work on two is no noise.
+            let has_moved = |at: usize| {
+                let of = |at: usize| distances.get(series[at].0);
+                let both = class.filter(|it| is_on_two(it)).and(of(at - 1).zip(of(at)));
+                both.is_some_and(|(a, b)| are_apart(*a, *b))
+            };
             let values: Vec<f64> = series.iter().map(|(_, value)| *value).collect();
-            apart(&values, &asked_about)
+            apart(&values, &has_moved, &asked_about)
         };
-        let by_case = by_case(&alike);
-        let by_case = by_case.into_iter().filter_map(|(case, of)| Some((case, pairs(&of)?)));
+        let by_case = by_case(&alike).into_iter();
+        let by_case = by_case.filter_map(|(case, of)| {
+            let pairs = pairs(class(&case.0, &case.1), &of)?;
+            Some((case, pairs))
+        });
         let by_class = by_class(&alike).into_iter();
-        let by_class = by_class.filter_map(|(class, of)| Some((class, pairs(&of)?.spread)));
+        let by_class =
+            by_class.filter_map(|(class, of)| Some((class, pairs(Some(class), &of)?.spread)));
         Self {
             by_case: by_case.collect(),
             by_class: by_class.collect(),
@@ -172,24 +188,29 @@ fn by_case<'a>(runs: &[&'a Outline]) -> BTreeMap<NoiseKey, Vec<(&'a str, f64)>> 
     all
 }
 
+/// How far apart the CPUs were in a run, with its id.
+fn distance(run: &Outline) -> Option<(&str, f64)> {
+    let mut of_pairs = run.headlines.iter().filter(|it| it.metric.as_str() == DISTANCE);
+    Some((&run.run.id, of_pairs.find_map(|it| it.value)?))
+}
+
 /// How slow each class was in each run, relative to the first of them: the sum of the medians of
-/// its cases' steps. Runs between which the host moved the CPUs say nothing of noise.
+/// its cases' steps.
 fn by_class<'a>(runs: &[&'a Outline]) -> BTreeMap<&'static str, Vec<(&'a str, f64)>> {
     let mut all: BTreeMap<&str, Vec<(&str, f64)>> = BTreeMap::new();
     for pair in runs.windows(2) {
-        let before: BTreeMap<_, _> = pair[0].headlines.iter().filter_map(number).collect();
+        let key = |it: &Headline| (it.metric.clone(), Params::clone(&it.params));
+        let before: BTreeMap<_, _> = pair[0].headlines.iter().map(|it| (key(it), it)).collect();
         let mut steps: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        let mut has_moved = false;
         for headline in &pair[1].headlines {
-            let Some((key, now)) = number(headline) else { continue };
-            let Some(before) = before.get(&key) else { continue };
-            has_moved |= headline.metric.as_str() == DISTANCE && are_apart(*before, now);
             let sign = slowness(headline.better, headline.unit);
-            if let Some((class, sign)) = class(key.0, key.1).zip(sign) {
-                steps.entry(class).or_default().push(sign * (now / before).ln());
+            let step = before.get(&key(headline)).and_then(|before| step(before, headline));
+            let class = class(&headline.metric, &headline.params);
+            if let Some((class, (sign, step))) = class.zip(sign.zip(step)) {
+                steps.entry(class).or_default().push(sign * step);
             }
         }
-        let steps = steps.into_iter().filter(|(_, of)| !has_moved && of.len() >= CASES_MIN);
+        let steps = steps.into_iter().filter(|(_, of)| of.len() >= CASES_MIN);
         for (class, step) in steps.filter_map(|(class, of)| Some((class, median(&of)?))) {
             let series = all.entry(class).or_insert_with(|| vec![(&pair[0].run.id, 1.0)]);
             let level = series.last().map_or(1.0, |(_, level)| *level);
@@ -199,19 +220,24 @@ fn by_class<'a>(runs: &[&'a Outline]) -> BTreeMap<&'static str, Vec<(&'a str, f6
     all
 }
 
-fn number(headline: &Headline) -> Option<((&MetricId, &Params), f64)> {
-    let of = |is_found| headline.in_stratum(is_found).map(|(value, _)| value);
-    let value = of(false).or_else(|| of(true)).filter(|value| *value > 0.0)?;
-    Some(((&headline.metric, &headline.params), value))
+/// The logarithm of the ratio of two numbers of one stratum.
+fn step(before: &Headline, now: &Headline) -> Option<f64> {
+    let of = |is_found| Some(now.in_stratum(is_found)?.0 / before.in_stratum(is_found)?.0);
+    let ratio: f64 = of(false).or_else(|| of(true))?;
+    Some(ratio.ln()).filter(|it| it.is_finite())
 }
 
 /// The difference of successive values: the smallest that at most one pair in twenty exceeds, or
 /// the largest if there are fewer pairs, and their deviation. Steps at change points are excluded.
-/// So is the largest of the pairs that may contain the change in question; `asked_about` is given
-/// the index of their second value.
-fn apart(values: &[f64], asked_about: &dyn Fn(usize) -> bool) -> Option<Pairs> {
+/// So are pairs between which the CPUs were moved, and the largest of the pairs that may contain
+/// the change in question; both functions are given the index of their second value.
+fn apart(
+    values: &[f64],
+    has_moved: &dyn Fn(usize) -> bool,
+    asked_about: &dyn Fn(usize) -> bool,
+) -> Option<Pairs> {
     let steps = change_points(values, &STRICTNESS);
-    let is_step = |at: usize| steps.iter().any(|step| step.index == at);
+    let is_step = |at: usize| steps.iter().any(|step| step.index == at) || has_moved(at);
     let distance = |at: usize| (values[at] / values[at - 1]).ln().abs();
     let within: Vec<usize> = (1..values.len()).filter(|at| !is_step(*at)).collect();
     let asked = within.iter().copied().filter(|at| asked_about(*at));
@@ -225,19 +251,27 @@ fn apart(values: &[f64], asked_about: &dyn Fn(usize) -> bool) -> Option<Pairs> {
     let count = distances.len() as f64;
     let rank = ((1.0 - BEYOND) * (count + 1.0)).ceil() as usize;
     let noise = distances[rank.min(distances.len()) - 1];
-    // A few disturbed runs of many say nothing of the others.
-    let deviation = match distances.len() < RANKED_MIN {
-        true => (distances.iter().map(|it| it * it).sum::<f64>() / count).sqrt(),
-        false => noise / Z_95,
+    // Successive pairs share a run. A rank says half as much as all distances do, but is not moved
+    // by a few disturbed runs of many.
+    let (deviation, freedom) = match distances.len() < RANKED_MIN {
+        true => {
+            let square = distances.iter().map(|it| it * it).sum::<f64>() / count;
+            (square.sqrt(), count.powi(2) / (1.5 * count - 0.5))
+        }
+        false => (noise / Z_95, 0.55 * count),
     };
-    Some(Pairs { noise: noise.exp_m1(), spread: Spread { deviation, freedom: count } })
+    Some(Pairs { noise: noise.exp_m1(), spread: Spread { deviation, freedom } })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const NOT_ASKED: fn(usize) -> bool = |_| false;
+    const NEVER: fn(usize) -> bool = |_| false;
+
+    fn apart(values: &[f64], asked_about: &dyn Fn(usize) -> bool) -> Option<Pairs> {
+        super::apart(values, &NEVER, asked_about)
+    }
 
     #[test]
     fn lasting_changes_are_not_noise() {
@@ -251,27 +285,27 @@ mod tests {
         let noise_of = |values: &[f64], asked: &dyn Fn(usize) -> bool| {
             apart(values, asked).expect("enough pairs").noise
         };
-        let noise = noise_of(&mended, &NOT_ASKED);
+        let noise = noise_of(&mended, &NEVER);
         assert!(noise < 0.01, "{noise}");
         // A step that is too young to have lasted lies between A and B.
         let young = series(&[(215.0, 8), (300.0, 2)]);
-        let all = noise_of(&young, &NOT_ASKED);
+        let all = noise_of(&young, &NEVER);
         let without = noise_of(&young, &|at| at >= 6);
         assert!(all > 0.3 && without < 0.01, "{all} {without}");
     }
 
     #[test]
     fn the_noise_is_what_one_pair_in_twenty_exceeds() {
-        assert_eq!(apart(&[1.0, 1.1, 1.0, 1.1], &NOT_ASKED), None, "three pairs");
+        assert_eq!(apart(&[1.0, 1.1, 1.0, 1.1], &NEVER), None, "three pairs");
         let close = |pairs: Option<Pairs>, wanted: f64| {
             let share = pairs.expect("enough pairs").noise;
             assert!((share - wanted).abs() < 1e-9, "{share} is not {wanted}");
         };
-        close(apart(&[1.0, 1.1, 1.0, 1.1, 1.0], &NOT_ASKED), 0.1);
+        close(apart(&[1.0, 1.1, 1.0, 1.1, 1.0], &NEVER), 0.1);
         // Forty pairs of one per cent, and one of fifty: that one is left aside.
         let mut values: Vec<f64> = (0..41).map(|at| if at % 2 == 0 { 1.0 } else { 1.01 }).collect();
         values.push(1.5);
-        close(apart(&values, &NOT_ASKED), 0.01);
-        close(apart(&values[36..], &NOT_ASKED), 0.5);
+        close(apart(&values, &NEVER), 0.01);
+        close(apart(&values[36..], &NEVER), 0.5);
     }
 }

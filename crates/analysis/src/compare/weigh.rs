@@ -95,7 +95,7 @@ pub(super) fn weigh(
         noise_by,
         core,
         distances: distances(a, b),
-        on_edge: all.iter().any(|one| Fact::are_on_edge(&one.record.facts)),
+        on_edge: all.iter().all(|one| Fact::are_on_edge(&one.record.facts)),
         unchanged_within,
         word,
         net: None,

@@ -1,7 +1,9 @@
 //! The answer of a comparison: what moved together, what differs beside that, and how many cases
 //! are counted as what.
 
-use fathom_analysis::compare::{Compared, Comparison, ComparisonWord, Factor, Share};
+use fathom_analysis::compare::{
+    Compared, Comparison, ComparisonWord, Factor, Noise, NoiseBy, Share,
+};
 use fathom_analysis::statistics::median;
 use fathom_record::quantity::percent;
 
@@ -81,7 +83,7 @@ fn answer(
         (..) => listed(names, differing.len()),
     };
     match (moved.is_empty(), differing.len()) {
-        (true, 0) => return nothing(comparison).to_owned() + ".",
+        (true, 0) => return nothing(comparison) + ".",
         (true, count) if certain == 0 => {
             let look = if count == 1 { "looks" } else { "look" };
             let look = format!("{} {look} changed", counted(count, "case"));
@@ -110,7 +112,7 @@ fn together(moved: &[&&Factor]) -> Vec<String> {
     };
     let mut parts: Vec<String> = own.iter().map(|it| part(it.slower, &apart(it))).collect();
     // The classes moved by about as much: each by its own sensitivity to the core.
-    let core: Vec<f64> = with_core.iter().filter_map(|it| it.core).collect();
+    let core: Vec<f64> = with_core.iter().map(|it| it.slower).collect();
     let classes = counted(core.len(), "class");
     parts.extend(median(&core).map(|core| part(core, &format!("with the core: {classes}"))));
     parts
@@ -126,12 +128,19 @@ fn listed(mut names: Vec<String>, all: usize) -> String {
     names.join(", ")
 }
 
-fn nothing(comparison: &Comparison) -> &'static str {
+fn nothing(comparison: &Comparison) -> String {
     let is_low = comparison.a.noisy.is_some() || comparison.b.noisy.is_some();
     match is_low {
         true => "Nothing is shown to have changed: a run is of low quality, measure it again",
+        false if comparison.rows.iter().any(|row| row.noise_by == Some(NoiseBy::Kept)) => {
+            let kept = comparison.noise_runs.max(Noise::RUNS_MIN);
+            return format!(
+                "Nothing is shown to have changed by more than {kept} kept runs of this host differ"
+            );
+        }
         false => "Nothing is shown to have changed",
     }
+    .to_owned()
 }
 
 /// ` 243 cases: 3 differ, 59 moved with their class, 150 unchanged, 31 inconclusive.`, or without
