@@ -95,7 +95,7 @@ typical: ## add the machines in FILES (rows of `fathom export --format typical`)
 LAB_PARTS := answers ci cost differences dist import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory load-fleet fleet-members fleet-engines fleet-pairs fleet-odd recipes-prometheus recipes-grafana recipes-nagios recipes-slurm recipes-kubernetes recipes-notebook questions remedies labs-1 labs-2 labs-3 labs-4 labs-5 labs-teacher tutorials
 LAB_CHOSEN = $(addprefix lab-,$(filter $(PART)%,$(LAB_PARTS)))
 
-lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, cost, sabotage, sabotage-memory, load, labs, tutorials, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, COST.md, DIFFERENCES.md, DIST.md, SABOTAGE.md, LOAD-LAB.md, QUESTIONS.md, REMEDIES.md and FLEET.md; needs root
+lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, cost, sabotage, sabotage-memory, load, labs, tutorials, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, COST.md or COST-SHARED.md, DIFFERENCES.md, DIST.md, SABOTAGE.md, LOAD-LAB.md, QUESTIONS.md, REMEDIES.md and FLEET.md; needs root
 	+@$(MAKE) --no-print-directory --jobs=1 --keep-going $(or $(LAB_CHOSEN),$(error PART=$(PART) is none of $(LAB_PARTS)))
 
 lab-answers:

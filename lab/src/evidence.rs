@@ -27,6 +27,12 @@ pub const COST: EvidencePage = EvidencePage {
     title: "What real programs should cost",
     command: "make lab PART=cost",
 };
+/// By the same command, where the core was shared with others.
+pub const COST_SHARED: EvidencePage = EvidencePage {
+    name: "COST-SHARED.md",
+    title: "What real programs should cost, on a shared core",
+    command: "make lab PART=cost",
+};
 pub const DIFFERENCES: EvidencePage = EvidencePage {
     name: "DIFFERENCES.md",
     title: "Sabotages that a comparison names",
@@ -86,9 +92,10 @@ pub const SIMULATION: EvidencePage =
 pub const ZOO: EvidencePage =
     EvidencePage { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&EvidencePage; 17] = [
+pub const PAGES: [&EvidencePage; 18] = [
     &ANSWERS,
     &COST,
+    &COST_SHARED,
     &DIFFERENCES,
     &DIST,
     &FAULTS,

@@ -297,29 +297,26 @@ fn what_if(
             let rest = count - tally.forked as f64;
             (VFORK.to_owned(), (price.time.times(rest), price.from.clone()))
         }
-        other => match other? {
-            Alternative::Blocks => {
-                let bytes = tally.size as f64 / works;
-                let of_all = |size: f64| {
-                    let CostPrice { time, from } =
-                        prices.price(row, size, row.factor(tally)).ok()?;
-                    Some((size, (time.times(works * (bytes / size).ceil()), from)))
-                };
-                let larger = |point: &&Point| (bytes * works / count..=bytes).contains(&point.size);
-                let larger = row.points.iter().filter(larger);
-                let all = larger.filter_map(|point| of_all(point.size));
-                let best = all.min_by(|(_, (a, _)), (_, (b, _))| a.ns.total_cmp(&b.ns));
-                let (size, of_size) = best?;
-                let size = fathom_record::quantity::binary_size(size as i64);
-                (format!("in {size}"), of_size)
-            }
-            Alternative::HugePages(parts) if count >= HUGE => {
-                ("huge pages".to_owned(), with(parts, (count / HUGE).ceil())?)
-            }
-            Alternative::HugePages(_) => return None,
-            Alternative::Other(change, parts) => (change.to_owned(), with(parts, count)?),
-            Alternative::Once(change) => (change.to_owned(), (price.time, price.from.clone())),
-        },
+        Some(Alternative::Blocks) => {
+            let bytes = tally.size as f64 / works;
+            let of_all = |size: f64| {
+                let CostPrice { time, from } = prices.price(row, size, row.factor(tally)).ok()?;
+                Some((size, (time.times(works * (bytes / size).ceil()), from)))
+            };
+            let larger = |point: &&Point| (bytes * works / count..=bytes).contains(&point.size);
+            let larger = row.points.iter().filter(larger);
+            let all = larger.filter_map(|point| of_all(point.size));
+            let best = all.min_by(|(_, (a, _)), (_, (b, _))| a.ns.total_cmp(&b.ns));
+            let (size, of_size) = best?;
+            let size = fathom_record::quantity::binary_size(size as i64);
+            (format!("in {size}"), of_size)
+        }
+        Some(Alternative::HugePages(parts)) if count >= HUGE => {
+            ("huge pages".to_owned(), with(parts, (count / HUGE).ceil())?)
+        }
+        None | Some(Alternative::HugePages(_)) => return None,
+        Some(Alternative::Other(change, parts)) => (change.to_owned(), with(parts, count)?),
+        Some(Alternative::Once(change)) => (change.to_owned(), (price.time, price.from.clone())),
     };
     let is_gain = time.ns < (1.0 - GAIN_MIN) * price.time.ns * count;
     is_gain.then_some(CostWhatIf { change, time, from })

@@ -230,10 +230,11 @@ fn too_few_runs(comparison: &Comparison, width: usize) -> String {
     if !is_any || is_learned {
         return String::new();
     }
-    let words = format!(
-        "Run-to-run noise is in no interval: it takes {} kept runs like these, not {kept}",
-        Noise::RUNS_MIN.max(kept + 1)
-    );
+    let why = match kept < Noise::RUNS_MIN {
+        true => format!("it takes {} kept runs like these, not {kept}", Noise::RUNS_MIN),
+        false => format!("too few of {kept} kept runs have these cases"),
+    };
+    let words = format!("Run-to-run noise is in no interval: {why}");
     wrapped(&words, width, "", "  ")
 }
 

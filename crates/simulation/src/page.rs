@@ -92,8 +92,8 @@ Conclusions:
   effect that makes one run as a whole slower than the next.
 - The interval of a factor that a class of cases has in common keeps 93 % to 97 %, and in at most
   5 % of comparisons a class is named that did not move, also if classes differ by 1 % from run to
-  run and 6 runs were kept before. Of cases that are 10 % slower than their
-  class, 9 of 10 are found where their interval is within 3 %.
+  run and 6 runs were kept before. Of cases that are 10 % slower than their class, 9 of 10 are found
+  where their interval is within 3 %; not so if classes differ from run to run and few were kept.
 - With stored noise the gate of an unchanged machine passes in at least 16 of 20 comparisons and
   fails in at most one, and at most 5 % of the cases look changed. Runs that differ as a whole, with
   noise that is not known, leave most gates undecided.

@@ -62,7 +62,7 @@ pub(super) fn set(rows: &mut [Compared], sides: &[RowSides], factors: &[Factor],
         let class = factors.iter().find(|it| Some(it.class) == row.class);
         // What differs from run to run is in no interval of two runs; but kept runs show it, and
         // so do cases of a class.
-        let kept = noise.spread(&row.metric, &row.params, row.stratum);
+        let kept = noise.of_case(&row.metric, &row.params, row.stratum).map(|it| it.spread);
         let of_runs = kept.and_then(|it| Some(it.deviation * student_limit(0.025, it.freedom)?));
         let scatter = class.map_or(1.0, |it| it.scatter);
         let moved = class.filter(|it| it.moved);

@@ -43,10 +43,10 @@ type NoiseKey = (MetricId, Params, bool);
 
 /// How much two successive runs differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Pairs {
-    /// As a share: what one pair in twenty exceeds, at most.
-    noise: f64,
-    spread: Spread,
+pub(super) struct Pairs {
+    /// As a share, 0.02 for 2 %: what one pair in twenty exceeds, at most.
+    pub(super) noise: f64,
+    pub(super) spread: Spread,
 }
 
 /// The standard deviation of the logarithm of the ratio of two runs, and its degrees of freedom.
@@ -137,33 +137,19 @@ impl Noise {
         self.limits.get(metric.as_str()).copied()
     }
 
-    /// The noise of a case as a share: 0.02 for 2 %.
-    pub(super) fn limit_for(
-        &self,
-        metric: &MetricId,
-        params: &Params,
-        stratum: Stratum,
-    ) -> Option<f64> {
-        self.pairs(metric, params, stratum).map(|pairs| pairs.noise)
-    }
-
     /// How much a case differs from run to run.
-    pub(super) fn spread(
+    pub(super) fn of_case(
         &self,
         metric: &MetricId,
         params: &Params,
         stratum: Stratum,
-    ) -> Option<Spread> {
-        self.pairs(metric, params, stratum).map(|pairs| pairs.spread)
+    ) -> Option<&Pairs> {
+        self.by_case.get(&(metric.clone(), params.clone(), stratum == Stratum::AsFound))
     }
 
     /// How much a class differs from run to run.
     pub(super) fn of_class(&self, class: &str) -> Option<Spread> {
         self.by_class.get(class).copied()
-    }
-
-    fn pairs(&self, metric: &MetricId, params: &Params, stratum: Stratum) -> Option<&Pairs> {
-        self.by_case.get(&(metric.clone(), params.clone(), stratum == Stratum::AsFound))
     }
 
     /// The number of runs behind it.

@@ -42,7 +42,7 @@ pub(super) fn weigh(
     let ratio = ratio_to_runs(&runs, &in_b, seed).or(within);
     let ratio = ratio.map(|ratio| ratio.with_error(drift(a, b)));
     let limit = learned.limit(&first.metric);
-    let kept = learned.limit_for(&first.metric, &first.params, stratum);
+    let kept = learned.of_case(&first.metric, &first.params, stratum).map(|it| it.noise);
     let (noise, noise_by) = match (kept, between(&runs)) {
         (Some(noise), _) => (Some(noise), Some(NoiseBy::Kept)),
         (None, Some(noise)) => (Some(noise), Some(NoiseBy::A)),

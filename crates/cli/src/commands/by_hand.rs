@@ -4,7 +4,7 @@
 //! Records are stored as steps end, between timed passes: a killed command keeps what it finished.
 
 use std::io::IsTerminal;
-use std::process::Stdio;
+use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
 use fathom_analysis::limits::LimitJudged;
@@ -119,8 +119,6 @@ fn earlier_results(store: &Store, metrics: &[&str], host: &Host) -> Vec<Record> 
 /// least.
 const PRICE_S: usize = 4;
 const PRICES_MIN: usize = 5;
-/// The exit status of a run that Ctrl-C ended.
-const INTERRUPTED: i32 = 130;
 
 /// Runs the metrics that have no result yet, by a process of their own. What it cannot measure
 /// stays missing; false if it was interrupted.
@@ -144,7 +142,8 @@ fn measure_missing(
     command.args(["run", "--time", &time]).args(&missing).stdout(Stdio::null());
     command.args(store.store.iter().flat_map(|path| ["--store".as_ref(), path.as_os_str()]));
     let status = command.stdin(Stdio::null()).status().context("start `fathom run`")?;
-    let is_interrupted = status.code() == Some(INTERRUPTED);
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).map(ExitCode::from);
+    let is_interrupted = code == Some(Status::Interrupted.into());
     if is_interrupted {
         terminal::warn(
             "interrupted while measuring prices: finished ones are stored, the command was not run",

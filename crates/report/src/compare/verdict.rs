@@ -1,9 +1,7 @@
 //! The answer of a comparison: what moved together, what differs beside that, and how many cases
 //! are counted as what.
 
-use fathom_analysis::compare::{
-    Compared, Comparison, ComparisonWord, Factor, Noise, NoiseBy, Share,
-};
+use fathom_analysis::compare::{Compared, Comparison, ComparisonWord, Factor, NoiseBy, Share};
 use fathom_analysis::statistics::median;
 use fathom_record::quantity::percent;
 
@@ -133,7 +131,7 @@ fn nothing(comparison: &Comparison) -> String {
     match is_low {
         true => "Nothing is shown to have changed: a run is of low quality, measure it again",
         false if comparison.rows.iter().any(|row| row.noise_by == Some(NoiseBy::Kept)) => {
-            let kept = comparison.noise_runs.max(Noise::RUNS_MIN);
+            let kept = comparison.noise_runs;
             return format!(
                 "Nothing is shown to have changed by more than {kept} kept runs of this host differ"
             );

@@ -44,6 +44,7 @@ fn noise_by(comparison: &mut Comparison, by: NoiseBy) {
     set(comparison, ComparisonWord::Unchanged, Share::Unchanged);
     let row = &mut comparison.rows[0];
     (row.noise, row.noise_by, row.unchanged_within) = (Some(0.204), Some(by), Some(0.204));
+    comparison.noise_runs = if by == NoiseBy::Kept { 12 } else { 0 };
 }
 
 fn gate(comparison: &mut Comparison, interval: [f64; 2], word: ComparisonWord) {
