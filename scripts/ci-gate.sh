@@ -222,7 +222,7 @@ table=$(jq -r --arg run "$GATE_RUN" --arg base "$base" --arg head "$head" \
     + if $gate.interval == null then " (no interval)"
       else " (\($gate.interval | map(percent) | join(" to ")))" end) as $change
   | "| verdict | change of the time | limit | base | head | runs |", "|---|---|---|---|---|---|",
-    "| **\($gate.answer)** | \($change) | \($limit | sub(" *%"; " %") | plain) | \(
+    "| **\($gate.answer)** | \($change) | \($limit | sub(" *%?$"; " %") | plain) | \(
       of("base").median | time) | \(of("head").median | time) | \(of("head").n) of each |",
     "", ($gate.why // empty | "\(plain)\n"),
     "<code>\($run | plain)</code> of base \($base[:12]) and head \($head[:12]), in turn, on a "
@@ -232,4 +232,7 @@ table=$(jq -r --arg run "$GATE_RUN" --arg base "$base" --arg head "$head" \
     + ": \($host.cpu.model | plain), \($host.cpu.logical) CPUs, "
     + "Linux \($host.kernel | plain); fathom \(.tool.version | plain)"
   ' "$report/run.json")
-finish $status "$verdict" "${sentence%.}" "$table"
+taken=''
+! jq -e '.conditions[0].why // "" | startswith("undecided (")' "$report/run.json" >/dev/null ||
+  taken='undecided, taken for this; '
+finish $status "$verdict" "$taken${sentence%.}" "$table"

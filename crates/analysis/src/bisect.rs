@@ -163,6 +163,12 @@ impl CommitBisection {
         set
     }
 
+    /// Which is the first bad one with the highest probability.
+    pub fn likeliest(&self) -> usize {
+        let of = |at: &usize| self.shares[*at];
+        (0..self.shares.len()).max_by(|a, b| of(a).total_cmp(&of(b))).unwrap_or_default()
+    }
+
     pub fn share(&self, commit: usize) -> f64 {
         self.shares[commit]
     }

@@ -63,14 +63,16 @@ fn of_ratio(record: &Record, limit: f64) -> LimitJudged {
             (LimitAnswer::Undecided, Some("less work with /dev/null; --output pipe"))
         }
         (Some(_), Some(interval)) => match gate_answer(interval, limit) {
+            ComparisonAnswer::Pass | ComparisonAnswer::Fail if pairs < PAIRS_MIN => {
+                (LimitAnswer::Undecided, Some("fewer than 8 pairs (--runs)"))
+            }
             ComparisonAnswer::Pass => (LimitAnswer::Kept, None),
-            ComparisonAnswer::Fail if pairs >= PAIRS_MIN => (LimitAnswer::NotKept, None),
-            ComparisonAnswer::Fail => (LimitAnswer::Undecided, Some("fewer than 8 pairs")),
+            ComparisonAnswer::Fail => (LimitAnswer::NotKept, None),
             ComparisonAnswer::Undecided => {
                 (LimitAnswer::Undecided, Some("more runs may decide it (--time)"))
             }
         },
-        _ => (LimitAnswer::Undecided, Some("no interval: fewer than 5 pairs")),
+        _ => (LimitAnswer::Undecided, Some("no interval: fewer than 5 pairs (--runs)")),
     };
     let name = |param: &str| record.params.text(param).unwrap_or_default().to_owned();
     let mut others = record.params.clone();
@@ -110,6 +112,7 @@ mod tests {
         assert_eq!(answer(0.8, Some([0.7, 0.9]), 9), LimitAnswer::Kept, "faster");
         assert_eq!(answer(1.05, Some([1.04, 1.08]), 9), LimitAnswer::NotKept);
         assert_eq!(answer(1.05, Some([1.04, 1.08]), 7), LimitAnswer::Undecided, "few pairs");
+        assert_eq!(answer(1.01, Some([1.0, 1.02]), 7), LimitAnswer::Undecided, "few pairs");
         assert_eq!(answer(1.05, Some([1.02, 1.08]), 9), LimitAnswer::Undecided, "3 % is within");
         assert_eq!(answer(1.02, Some([1.01, 1.04]), 9), LimitAnswer::Undecided);
         assert_eq!(answer(1.05, Some([0.99, 1.1]), 9), LimitAnswer::Undecided);

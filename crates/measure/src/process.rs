@@ -14,7 +14,7 @@ mod vfork;
 pub use adopted::reap_adopted;
 pub use descendants::{children, descendants, run_queue_ns};
 pub use errors::ErrorFile;
-pub use exit::{exit_text, last_words};
+pub use exit::{exit_text, first_error, last_words};
 pub use output::{CollectError, OutputLimits};
 pub use program::this_program;
 pub use running::Running;

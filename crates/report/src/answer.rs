@@ -2,6 +2,7 @@
 //! and what to do next. All of it is from the records.
 
 use fathom_analysis::evidence::{NOISY_MAX, shown_agreement};
+use fathom_record::command::RATIO_METRIC;
 use fathom_record::quantity::percent;
 use fathom_record::{
     Agreement, Better, Class, Document, Record, Run, State, Stratum, causes, shell_word,
@@ -213,12 +214,18 @@ fn verdict(
                 1 => "The result is noisy".to_owned(),
                 _ => format!("{noisy} of {of} noisy ({share})"),
             };
-            let text = format!("{core}{which}: measure again before you conclude anything.");
-            verdict.push(text);
+            let then = match has_ratio(records) {
+                true => "times differ from run to run, the ratios are of pairs and have intervals",
+                false => "measure again before you conclude anything",
+            };
+            verdict.push(format!("{core}{which}: {then}."));
         }
         _ => {
-            let these = noisiest(records);
-            verdict.push(format!("{core}{noisy} of {of} noisy ({share}): ignore {these}."));
+            let then = match has_ratio(records) {
+                true => "compare commands by their ratios".to_owned(),
+                false => format!("ignore {}", noisiest(records)),
+            };
+            verdict.push(format!("{core}{noisy} of {of} noisy ({share}): {then}."));
         }
     }
     if run.verdict.state == State::Noisy {
@@ -245,6 +252,12 @@ fn of_busy(document: &Document, valid: usize) -> String {
 }
 
 /// `those: memory.bandwidth 13, file.read.throughput 9, 24 results of 5 other metrics`.
+/// Whether commands were run in turn: what disturbs both alike is not in their ratio.
+fn has_ratio(records: &[Record]) -> bool {
+    let is = |record: &Record| record.metric.as_str() == RATIO_METRIC;
+    records.iter().any(|record| is(record) && record.verdict.shows_number())
+}
+
 fn noisiest(records: &[Record]) -> String {
     let metrics = noisy_by_metric(records);
     match metrics.as_slice() {

@@ -1,5 +1,6 @@
 //! A run on a terminal of 24 rows: headline cases, the worst problem, the next command.
 
+use fathom_record::command::RATIO_METRIC;
 use fathom_record::{Better, Document, Record};
 
 use crate::opening::labelled;
@@ -34,15 +35,17 @@ pub fn brief(document: &Document, width: usize, is_stored: bool) -> String {
 }
 
 /// A case of each metric: the first, or the best one of a command whose cases are points of a
-/// curve.
+/// curve; all ratios of commands, each of which is an answer.
 fn headline(records: &[Record], wants_best: bool) -> Vec<&Record> {
     let mut chosen: Vec<&Record> = Vec::new();
+    let is_ratio = |record: &Record| record.metric.as_str() == RATIO_METRIC;
     let value = |record: &Record| {
         let summary = record.shown_summary()?;
         Some(if record.better == Better::Lower { -summary.median } else { summary.median })
     };
     for record in records {
-        match chosen.iter_mut().find(|one| one.metric == record.metric) {
+        let is_same = |one: &&mut &Record| one.metric == record.metric && !is_ratio(one);
+        match chosen.iter_mut().find(is_same) {
             Some(one) if wants_best && value(record) > value(one) => *one = record,
             Some(_) => {}
             None => chosen.push(record),

@@ -26,7 +26,7 @@ pub struct BisectArguments {
     /// A later one in which it is slower.
     #[arg(value_name = "BAD")]
     pub bad: String,
-    /// Time this command, in the folder of each build: a program with its arguments, no shell.
+    /// Time this command, in the folder of each build: a program with its arguments; `sh -c '…'` for a shell.
     #[arg(long, value_name = "CMD")]
     pub run: String,
     /// Build a commit by this command of sh, in its folder [default: nothing to build].
@@ -36,4 +36,7 @@ pub struct BisectArguments {
     #[arg(long, value_name = "N", default_value_t = 500)]
     #[arg(value_parser = clap::value_parser!(u32).range(9..=10_000))]
     pub runs: u32,
+    /// Print the answer and all tests as JSON.
+    #[arg(long)]
+    pub json: bool,
 }

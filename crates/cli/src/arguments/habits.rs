@@ -10,7 +10,7 @@ const HABITS: &[(&str, &[&str], &str)] = &[
     ("bench", &["--parameter-scan", "-D", "--parameter-step-size"], "`-P NAME 1,2,3` or `1..8`"),
     ("bench", &["--show-output"], "`--output inherit`"),
     ("bench", &["-u", "--time-unit"], "each time has the unit that fits; `--json` has nanoseconds"),
-    ("bench", &["--sort"], "rows are in the order of the commands"),
+    ("bench", &["--sort"], "rows are in the order of their times"),
     ("bench", &["--style"], "`--color never`, `--brief`"),
     ("load", &["-X", "--request"], "`--method METHOD` (-m)"),
     ("load", &["-k", "--keepalive"], KEPT),

@@ -11,10 +11,11 @@ use fathom_analysis::bisect::{
 };
 use fathom_measure::process::exit_text;
 use fathom_record::command::RATIO_METRIC;
-use fathom_record::quantity::percent;
+use fathom_record::quantity::{counted, percent};
 use fathom_record::{Document, Record};
+use serde_json::json;
 
-use self::checkout::{Checkout, Commit, Finished, Interrupted, finish};
+use self::checkout::{Checkout, Commit, Interrupted, finish};
 use crate::arguments::bisect::BisectArguments;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
@@ -24,6 +25,8 @@ use crate::terminal;
 const PAIRS: usize = 30;
 /// Commits that are listed.
 const LISTED: usize = 10;
+/// A smaller loss is none (METHOD 27).
+const EFFECT_MIN: f64 = 0.01;
 
 /// The loss of a commit to the good one.
 struct CommitLoss {
@@ -72,53 +75,130 @@ fn bisected(
         }
     };
     let note = format!(
-        "{bad} is slower than {good}: {}; {} commits, {} pairs of runs a test",
+        "{bad} is slower than {good}: {}; {}, {} pairs of runs a test; bad is what is slower by \
+         more than {}",
         loss.text(),
-        commits.len(),
-        test.pairs
+        counted(commits.len(), "commit"),
+        test.pairs,
+        size(test.limit)
     );
     terminal::warn(&note);
     let mut all = CommitBisection::new(commits.len());
+    let mut tested = Vec::new();
     while let Some(at) = all.next_commit() {
-        let (answer, why) = tests.answer(&commits[at], test)?;
+        let likeliest = |all: &CommitBisection| {
+            let at = all.likeliest();
+            format!("likeliest {} ({})", commits[at].short(), percent(all.share(at)))
+        };
+        let answered = tests.answer(&commits[at], test).inspect_err(|error| {
+            if error.is::<Interrupted>() && all.tests() > 0 {
+                terminal::warn(&format!("interrupted; {}", likeliest(&all)));
+            }
+        });
+        let (answer, measured) = answered?;
         all.take(at, answer);
-        let left = all.suspects().len();
-        let name = commits[at].short();
-        terminal::warn(&format!("{name} {}: {why}; {left} commits left", answer.word()));
+        let (name, why) =
+            (commits[at].short(), measured.as_ref().map_or_else(Clone::clone, CommitLoss::text));
+        terminal::warn(&format!("{name} {}: {why}; {}", answer.word(), likeliest(&all)));
+        tested.push((at, answer, measured));
     }
-    super::print_text(&found(&all, &commits, &loss))?;
-    Ok(if all.is_decided() { Status::Success } else { Status::Undecided })
+    let found = Found { arguments, all, commits, loss, limit: test.limit, tested };
+    super::print_text(&if arguments.json { found.json() } else { found.text() })?;
+    Ok(if found.all.is_decided() { Status::Success } else { Status::Undecided })
 }
 
-/// The answer, what it rests on, and the next step.
-fn found(all: &CommitBisection, commits: &[Commit], loss: &CommitLoss) -> String {
-    let set = all.suspects();
-    let share: f64 = set.iter().map(|at| all.share(*at)).sum();
-    let named = match set.as_slice() {
-        [only] => format!("{} is the first slower commit", commits[*only].short()),
-        _ => format!("one of {} commits is the first slower one", set.len()),
-    };
-    let mut text = format!(
-        "{named} (probability {}): {}\n{} tests of {} commits\n\n",
-        percent(share.min(1.0)),
-        loss.text(),
-        all.tests(),
-        commits.len()
-    );
-    for at in set.iter().take(LISTED) {
-        let Commit { subject, .. } = &commits[*at];
-        let (name, share) = (commits[*at].short(), percent(all.share(*at)));
-        text += &format!("  {name}  {share:>6}  {}\n", fathom_record::escaped(subject));
+/// The answer and what it rests on.
+struct Found<'f> {
+    arguments: &'f BisectArguments,
+    all: CommitBisection,
+    commits: Vec<Commit>,
+    /// That of the bad commit.
+    loss: CommitLoss,
+    /// Commits that lose more are bad.
+    limit: f64,
+    /// In their order, with what was measured or why nothing was.
+    tested: Vec<(usize, CommitAnswer, Result<CommitLoss, String>)>,
+}
+
+impl Found<'_> {
+    fn probability(&self) -> f64 {
+        self.all.suspects().iter().map(|at| self.all.share(*at)).sum::<f64>().min(1.0)
     }
-    if set.len() > LISTED {
-        text += &format!("  and {} more\n", set.len() - LISTED);
+
+    /// With the next step.
+    fn text(&self) -> String {
+        let Self { arguments: BisectArguments { good, bad, .. }, all, commits, .. } = self;
+        let set = all.suspects();
+        let named = match set.as_slice() {
+            [only] => format!("{} is the first commit", commits[*only].short()),
+            _ => format!("one of {} commits is the first one", set.len()),
+        };
+        let mut text = format!(
+            "{named} slower than {good} by more than {} (probability {}); {bad} is by {}\n{} of {}\n\n",
+            size(self.limit),
+            percent(self.probability()),
+            self.loss.text(),
+            counted(all.tests(), "test"),
+            counted(commits.len(), "commit")
+        );
+        for at in set.iter().take(LISTED) {
+            let Commit { subject, .. } = &commits[*at];
+            let (name, share) = (commits[*at].short(), percent(all.share(*at)));
+            text += &format!("  {name}  {share:>6}  {}\n", fathom_record::escaped(subject));
+        }
+        if set.len() > LISTED {
+            text += &format!("  and {} more\n", set.len() - LISTED);
+        }
+        if let Some((name, loss)) = self.earlier() {
+            text += &format!(
+                "\n{name} is slower, too, by {}: `fathom bisect {good} {name} …` finds that step\n",
+                loss.text()
+            );
+        }
+        text + &match set.as_slice() {
+            [only] => format!("\nnext: git show {}\n", commits[*only].short()),
+            _ if all.is_decided() => "\nno commit between them can be built and run\n".to_owned(),
+            _ => format!("\n{} is not reached: allow more runs (--runs)\n", percent(LEVEL)),
+        }
     }
-    let why = match set.as_slice() {
-        [only] => format!("\nnext: git show {}\n", commits[*only].short()),
-        _ if all.is_decided() => "\nno commit between them can be built and run\n".to_owned(),
-        _ => format!("\n{} is not reached: allow more runs (--runs)\n", percent(LEVEL)),
-    };
-    text + &why
+
+    /// The first commit that is slower, but not so much that it is bad: a step before.
+    fn earlier(&self) -> Option<(&str, &CommitLoss)> {
+        let slower = self.tested.iter().filter_map(|(at, answer, loss)| {
+            let loss = loss.as_ref().ok()?;
+            let is = *answer == CommitAnswer::Good && loss.interval[0] > EFFECT_MIN;
+            is.then_some((*at, loss))
+        });
+        let (at, loss) = slower.min_by_key(|(at, _)| *at)?;
+        Some((self.commits[at].short(), loss))
+    }
+
+    fn json(&self) -> String {
+        let Self { arguments: BisectArguments { good, bad, .. }, all, commits, .. } = self;
+        let loss = |it: &CommitLoss| json!({ "loss": it.value, "interval": it.interval });
+        let commit = |at: &usize| {
+            let Commit { id, subject } = &commits[*at];
+            json!({ "id": id, "subject": subject, "probability": all.share(*at) })
+        };
+        let test = |(at, answer, measured): &(usize, CommitAnswer, Result<CommitLoss, String>)| {
+            let (id, answer) = (&commits[*at].id, answer.word());
+            match measured {
+                Ok(it) => json!({ "id": id, "answer": answer, "measured": loss(it) }),
+                Err(why) => json!({ "id": id, "answer": answer, "why": why }),
+            }
+        };
+        let value = json!({
+            "good": good,
+            "bad": bad,
+            "decided": all.is_decided(),
+            "limit": self.limit,
+            "measured": loss(&self.loss),
+            "probability": self.probability(),
+            "first_bad": all.suspects().iter().map(commit).collect::<Vec<_>>(),
+            "tests": self.tested.iter().map(test).collect::<Vec<_>>(),
+        });
+        format!("{value:#}\n")
+    }
 }
 
 struct BisectTests<'t, 'i> {
@@ -153,11 +233,13 @@ impl BisectTests<'_, '_> {
         &mut self,
         commit: &Commit,
         test: BisectTest,
-    ) -> anyhow::Result<(CommitAnswer, String)> {
-        Ok(match self.loss(commit, test.pairs)? {
-            Ok(loss) => (commit_answer(loss.interval, test.limit), loss.text()),
-            Err(why) => (CommitAnswer::Untestable, why),
-        })
+    ) -> anyhow::Result<(CommitAnswer, Result<CommitLoss, String>)> {
+        let loss = self.loss(commit, test.pairs)?;
+        let answer = match &loss {
+            Ok(loss) => commit_answer(loss.interval, test.limit),
+            Err(_) => CommitAnswer::Untestable,
+        };
+        Ok((answer, loss))
     }
 
     /// The loss of a commit, in turn with the good one; or why it has none.
@@ -185,11 +267,13 @@ impl BisectTests<'_, '_> {
             command.args(["--json", "--warmup", "1", "--runs", &runs]);
             command
         };
-        let Finished { status, output, last_words } = finish(&command, self.interrupt)?;
-        if !status.success() {
-            return Ok(Err(format!("--run: {} ({last_words})", exit_text(status))));
+        let bench = finish(&command, self.interrupt)?;
+        if !bench.status.success() {
+            let (status, words) = (exit_text(bench.status), bench.last_words());
+            return Ok(Err(format!("--run: {status} ({words})")));
         }
-        let document: Document = serde_json::from_slice(&output).context("read the result")?;
+        let document: Document =
+            serde_json::from_slice(&bench.output).context("read the result")?;
         Ok(loss_of(&document.records).ok_or_else(|| "no interval".to_owned()))
     }
 

@@ -88,6 +88,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         stored: Stored::Nothing,
         whole: None,
         keeps_whole: output.json || file.is_some(),
+        screen: String::new(),
         reports: Reports::from_options(*member),
     };
     let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
@@ -181,6 +182,8 @@ struct Printer {
     /// The document that is printed as JSON or written to a file at the end.
     whole: Option<Document>,
     keeps_whole: bool,
+    /// What is printed below the conditions of the user, which are the answer.
+    screen: String,
     reports: Reports,
 }
 
@@ -209,7 +212,7 @@ impl Printer {
         }
     }
 
-    /// The conditions of the user, with JSON in the whole document.
+    /// The conditions of the user and the screen; with JSON the whole document with them.
     fn print_judged(&mut self, judged: &[LimitJudged]) {
         if let Some(document) = self.whole.as_ref().filter(|_| self.format == ByHandFormat::Json) {
             self.output.write(&match self.reports.are_wanted() {
@@ -221,7 +224,7 @@ impl Printer {
         match self.format {
             // JSON goes alone to standard output.
             ByHandFormat::Json | ByHandFormat::JsonLines => text.lines().for_each(terminal::warn),
-            ByHandFormat::Tables | ByHandFormat::Brief => self.output.write(&text),
+            ByHandFormat::Tables | ByHandFormat::Brief => self.output.write(&(text + &self.screen)),
         }
     }
 
@@ -318,17 +321,14 @@ impl Audience for Printer {
             }
             self.whole = Some(document);
         }
-        match self.format {
-            ByHandFormat::Json | ByHandFormat::JsonLines => {}
+        self.screen = match self.format {
+            ByHandFormat::Json | ByHandFormat::JsonLines => String::new(),
             ByHandFormat::Brief => {
                 let is_stored = self.stored != Stored::Nothing && self.store.store().is_some();
-                self.output.write(&fathom_report::brief(document, self.width, is_stored));
+                fathom_report::brief(document, self.width, is_stored)
             }
-            ByHandFormat::Tables => {
-                let whole = fathom_report::by_hand_screen(document, self.width);
-                self.output.write(&whole);
-            }
-        }
+            ByHandFormat::Tables => fathom_report::by_hand_screen(document, self.width),
+        };
     }
 
     fn has_left(&self) -> bool {

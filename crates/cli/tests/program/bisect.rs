@@ -81,7 +81,7 @@ fn planted_step_is_named_and_the_repository_untouched() {
     let output = bisect(&env, &temporary, [&ids[0], "main"]).output().unwrap();
     let notes = text(&output.stderr);
     assert_status(&output, 0);
-    let named = format!("{} is the first slower commit (probability", &ids[11][..12]);
+    let named = format!("{} is the first commit slower than {} by more", &ids[11][..12], ids[0]);
     let shown = text(&output.stdout);
     assert_contains(&shown, &[&named, "tests of 16 commits", "change 11", "next: git show"]);
     assert_contains(&notes, &["main is slower than"]);
@@ -97,7 +97,7 @@ fn planted_step_is_named_and_the_repository_untouched() {
     assert!(before == touched, "a file was written");
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left");
     // Four tests halve 16 commits.
-    let tests: Vec<&str> = notes.lines().filter(|line| line.contains("commits left")).collect();
+    let tests: Vec<&str> = notes.lines().filter(|line| line.contains("; likeliest ")).collect();
     assert!((4..=10).contains(&tests.len()), "{notes}");
 }
 
@@ -105,10 +105,21 @@ fn planted_step_is_named_and_the_repository_untouched() {
 fn commits_that_cannot_be_built_stay_suspects() {
     let mut times = [Some(1), Some(1), None, None, Some(100), Some(100)];
     let (env, temporary, ids) = prepared(&times);
+    let output = bisect(&env, &temporary, [&ids[0], "main"]).arg("--json").output().unwrap();
+    assert_status(&output, 0);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let named = json["first_bad"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap());
+    assert_eq!(named.collect::<Vec<_>>(), ids[2..=4].iter().collect::<Vec<_>>());
+    assert!(json["tests"].as_array().unwrap().iter().any(|it| it["answer"] == "not testable"));
     let output = bisect(&env, &temporary, [&ids[0], "main"]).output().unwrap();
     assert_status(&output, 0);
     let shown = text(&output.stdout);
-    let parts = ["one of 3 commits is the first", "change 2", "change 4", "can be built and run"];
+    let parts = [
+        "one of 3 commits is the first one slower",
+        "change 2",
+        "change 4",
+        "can be built and run",
+    ];
     assert_contains(&shown, &parts);
     assert_contains(&text(&output.stderr), &["not testable: --build exited with status 2"]);
     // The ends have to be built.
@@ -126,9 +137,17 @@ fn equal_ends_and_wrong_names_are_said() {
     let output = bisect(&env, &temporary, [&ids[0], "main"]).output().unwrap();
     // By chance an interval may exclude no change.
     assert!([Some(0), Some(5)].contains(&output.status.code()), "{}", text(&output.stderr));
+    let tree = git(&env, &["rev-parse", "HEAD^{tree}"]);
+    let on = ["commit-tree", &tree, "-m", "side", "-p", &ids[1]];
+    for (branch, words) in [("side", &on[..]), ("alone", &on[..4])] {
+        git(&env, &["branch", branch, &git(&env, words)]);
+    }
     for (ends, part) in [
         (["main", "nothing"], "nothing is no commit"),
-        (["main", "main"], "no commit is after main"),
+        (["main", "main"], "main and main are one commit"),
+        (["main", &ids[0]], &format!("main is after {}: GOOD comes first", ids[0])),
+        (["side", "main"], &format!("side is no ancestor of main; give {}", &ids[1][..12])),
+        (["alone", "main"], "alone and main have no common ancestor"),
     ] {
         let output = bisect(&env, &temporary, ends).output().unwrap();
         assert_status(&output, 2);

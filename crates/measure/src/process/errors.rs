@@ -32,11 +32,19 @@ impl ErrorFile {
 
     /// The last line so far.
     pub fn last_words(&self) -> Option<String> {
+        last_words(&self.end().ok()?)
+    }
+
+    /// The end of what is written so far.
+    ///
+    /// # Errors
+    /// As of reading a file.
+    pub fn end(&self) -> Result<Vec<u8>> {
         let mut file = &self.0;
-        let length = file.metadata().ok()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES))).ok()?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES)))?;
         let mut text = Vec::new();
-        file.read_to_end(&mut text).ok()?;
-        last_words(&text)
+        file.read_to_end(&mut text)?;
+        Ok(text)
     }
 }

@@ -27,6 +27,13 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
+/// The first line of an output with the word `error`, as compilers write it.
+pub fn first_error(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(output);
+    let line = text.lines().map(str::trim).find(|line| line.to_lowercase().contains("error"))?;
+    Some(line.chars().take(LINE_MAX_CHARS).collect())
+}
+
 /// The last line of an output, without the note on backtraces after a panic.
 pub fn last_words(output: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(output);

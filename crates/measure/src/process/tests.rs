@@ -93,4 +93,7 @@ fn last_words_skip_the_note_after_a_panic() {
     let panic = b"thread panicked at x:\nout of range\nnote: run with `RUST_BACKTRACE=1`\n\n";
     assert_eq!(last_words(panic).as_deref(), Some("out of range"));
     assert_eq!(last_words(b" \n"), None);
+    let compiler = b"In file a.c:\na.c:1:5: error: expected ';'\n    1 | int a\n";
+    assert_eq!(first_error(compiler).as_deref(), Some("a.c:1:5: error: expected ';'"));
+    assert_eq!(first_error(b"no such file"), None);
 }

@@ -86,7 +86,9 @@ fn smallest_limit(certificate: &Record) -> String {
             let least = glued(&percent(summary.median));
             format!("{of} can be gated here from --fail-on {least} on")
         }
-        None => format!("{of} cannot be gated here: runs vary too much for 5 %"),
+        None => {
+            format!("{of} cannot be gated here: so few runs vary too much for 5 % (--time, --runs)")
+        }
     }
 }
 
@@ -197,7 +199,7 @@ fn compared(ratio: &Record, commands: &[&Record]) -> String {
         commands.iter().find(is).copied()
     };
     if let (Some(one), Some(other)) = (find(of), find(to)) {
-        parts.extend(is_changed(summary).then(|| split([one, other])).flatten());
+        parts.extend(is_changed(summary).then(|| split([one, other], summary)).flatten());
         parts.extend(causes([one, other], [of, to]));
     }
     parts.join("; ")
@@ -228,8 +230,9 @@ fn is_changed(summary: &Summary) -> bool {
 }
 
 /// Where the difference of two times lies: `+61.2 ms = user +15.3 ms, off the CPU +45.9 ms`.
-/// Nothing of commands that were on several CPUs, whose times do not add up.
-fn split(pair: [&Record; 2]) -> Option<String> {
+/// Nothing of commands that were on several CPUs, whose times do not add up, and nothing where the
+/// medians differ otherwise than the pairs: the machine changed meanwhile.
+fn split(pair: [&Record; 2], ratio: &Summary) -> Option<String> {
     let times = |record: &Record| {
         let wall = record.shown_summary()?.median;
         let [user, system] = [facts::USER, facts::SYSTEM].map(|name| record.quantity_of(name));
@@ -238,6 +241,10 @@ fn split(pair: [&Record; 2]) -> Option<String> {
         (off > -OVERLAP * wall).then_some([wall, user, system, off])
     };
     let [Some(of), Some(to)] = pair.map(times) else { return None };
+    let [low, high] = ratio.limits()?;
+    if !(low..=high).contains(&(of[0] / to[0])) {
+        return None;
+    }
     let change = |at: usize| of[at] - to[at];
     let words = |at: usize| {
         let sign = if change(at) < 0.0 { "−" } else { "+" };

@@ -16,7 +16,10 @@ pub(super) fn verdict(gate: &Gate, comparison: &Comparison, width: usize) -> Str
             let above = above.map_or_else(String::new, |it| {
                 format!(", or a limit above {}", glued(&percent(it)))
             });
-            format!(": noise or intervals are wider: `--thorough`, several runs as A{above}")
+            format!(
+                ": noise or intervals are wider: `--thorough` (bench: --time), several runs as \
+                 A{above}"
+            )
         }
         ComparisonAnswer::Pass => ", none may have lost more".to_owned(),
         ComparisonAnswer::Fail => format!(", {lost} lost more"),
@@ -77,7 +80,7 @@ pub(super) fn details(gate: &Gate, all: bool, width: usize) -> String {
     };
     let needs = [
         (Needs::StoredRuns, "stored runs of this host, which show the noise"),
-        (Needs::Processes, "more processes (`--thorough`, or more runs as A)"),
+        (Needs::Processes, "more processes (`--thorough`, bench `--time`, or more runs as A)"),
         (Needs::QuietRun, "runs that are not of low quality"),
         (Needs::EqualCore, "a CPU as fast in B as in A"),
         (Needs::EqualDistance, "CPUs as far apart in B as in A"),

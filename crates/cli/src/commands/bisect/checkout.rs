@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, bail};
-use fathom_measure::process::{CollectError, ErrorFile, OutputLimits, Running, exit_text};
+use fathom_measure::process::{
+    CollectError, ErrorFile, OutputLimits, Running, exit_text, first_error, last_words,
+};
 
 use crate::exit::usage_error;
 use crate::interrupt::Interrupt;
@@ -19,11 +21,26 @@ const GRACE_NS: u64 = 5_000_000_000;
 /// Digits of a commit in names of folders, which all have one length: a path can move the stack.
 const DIGITS: usize = 12;
 
-/// What a finished process wrote, and its last line of standard error.
+/// What a finished process wrote; of standard error the end.
 pub(super) struct Finished {
     pub(super) status: ExitStatus,
     pub(super) output: Vec<u8>,
-    pub(super) last_words: String,
+    errors: Vec<u8>,
+}
+
+impl Finished {
+    pub(super) fn last_words(&self) -> String {
+        last_words(&self.errors).unwrap_or_default()
+    }
+
+    /// Why a build failed: compilers end with remarks.
+    fn failure(&self) -> String {
+        let error = first_error(&self.errors).or_else(|| first_error(&self.output));
+        error
+            .or_else(|| last_words(&self.errors))
+            .or_else(|| last_words(&self.output))
+            .unwrap_or_default()
+    }
 }
 
 /// Ctrl-C ends the bisection.
@@ -53,7 +70,7 @@ pub(super) fn finish(
         Err(error) => bail!("{name} {error}"),
     };
     let [output, _] = std::mem::take(&mut running.output);
-    Ok(Finished { status, output, last_words: errors.last_words().unwrap_or_default() })
+    Ok(Finished { status, output, errors: errors.end()? })
 }
 
 /// A commit, and how people know it.
@@ -115,17 +132,39 @@ impl<'i> Checkout<'i> {
             let wrong = if id(good).is_err() { good } else { bad };
             usage_error!("bisect: {wrong} is no commit of this repository");
         };
-        let range = format!("{}..{}", first.trim(), last.trim());
+        let (first, last) = (first.trim(), last.trim());
+        self.check_order([good, bad], [first, last])?;
+        let range = format!("{first}..{last}");
         let words = ["log", "--first-parent", "--reverse", "--format=%H %s", &range];
         let all: Vec<Commit> =
             git(None, &words, self.interrupt)?.lines().filter_map(commit).collect();
-        if all.is_empty() {
-            usage_error!("bisect: no commit is after {good} up to {bad}");
-        }
-        let words = ["log", "-1", "--format=%H %s", first.trim()];
+        let words = ["log", "-1", "--format=%H %s", first];
         let first = git(None, &words, self.interrupt)?;
         let first = first.lines().find_map(commit).context("git log has no commit")?;
         Ok((first, all))
+    }
+
+    /// That the good commit is an ancestor of the bad one: else the step may be before it.
+    fn check_order(&self, names: [&str; 2], [good, bad]: [&str; 2]) -> anyhow::Result<()> {
+        let run = |words: &[&str]| git(None, words, self.interrupt);
+        let is_before = |a: &str, b: &str| run(&["merge-base", "--is-ancestor", a, b]).is_ok();
+        let [first, last] = names;
+        match () {
+            () if good == bad => usage_error!("bisect: {first} and {last} are one commit"),
+            () if is_before(good, bad) => Ok(()),
+            () if is_before(bad, good) => {
+                usage_error!("bisect: {first} is after {last}: GOOD comes first, then BAD")
+            }
+            () => match run(&["merge-base", good, bad]) {
+                Err(error) if error.is::<Interrupted>() => Err(error),
+                Err(_) => usage_error!("bisect: {first} and {last} have no common ancestor"),
+                Ok(base) => usage_error!(
+                    "bisect: {first} is no ancestor of {last}; give {} as GOOD, which is one of \
+                     both, if the command is fast there",
+                    &base[..DIGITS.min(base.len())]
+                ),
+            },
+        }
     }
 
     /// The folder in which a commit was built, once.
@@ -149,10 +188,11 @@ impl<'i> Checkout<'i> {
                     command.args(["-c", text]).current_dir(&path);
                     command
                 };
-                let Finished { status, last_words, .. } = finish(&command, self.interrupt)?;
+                let built = finish(&command, self.interrupt)?;
+                let status = built.status;
                 match status.success() {
                     true => Ok(folder),
-                    false => Err(format!("--build {}: {last_words}", exit_text(status))),
+                    false => Err(format!("--build {}: {}", exit_text(status), built.failure())),
                 }
             }
         };
@@ -187,9 +227,9 @@ fn git(folder: Option<&Path>, words: &[&str], interrupt: &Interrupt) -> anyhow::
         }
         command
     };
-    let Finished { status, output, last_words } = finish(&command, interrupt)?;
-    match status.success() {
-        true => Ok(String::from_utf8_lossy(&output).into_owned()),
-        false => bail!("git {}: {last_words}", words[0]),
+    let git = finish(&command, interrupt)?;
+    match git.status.success() {
+        true => Ok(String::from_utf8_lossy(&git.output).into_owned()),
+        false => bail!("git {}: {}", words[0], git.last_words()),
     }
 }
