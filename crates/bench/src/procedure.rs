@@ -90,7 +90,11 @@ impl Procedure for BenchOptions {
             Err(Cut::Failed(text)) if has_runs => Err(ProcedureError::CutShort(text)),
             Err(Cut::Failed(text)) => Err(ProcedureError::Failed(text)),
             Err(Cut::Stopped) => Ok(Ending::Stopped),
-            Ok(()) if matches!(counted, Err(Cut::Stopped)) => Ok(Ending::Stopped),
+            Ok(()) if matches!(counted, Err(Cut::Stopped)) => {
+                let text = "interrupted while counting: the timed runs are complete";
+                recorder.event(Event::Warning(text));
+                Ok(Ending::Stopped)
+            }
             Ok(()) if counted.is_err() || cleaned.is_err() => Ok(Ending::Faulty),
             Ok(()) => Ok(Ending::Done),
         }

@@ -84,9 +84,17 @@ impl Changes {
             return Ok(());
         }
         if !self.journal.has(target) {
+            for beside in target.resets() {
+                if let Ok(before) = beside.read() {
+                    self.journal.note(&beside, &before).map_err(refused)?;
+                }
+            }
             self.journal.note(target, from).map_err(refused)?;
         }
         target.write(value).map_err(refused)?;
+        if level == 0 {
+            self.journal.restore_resets(target).map_err(refused)?;
+        }
         let read = target.read().map_err(refused)?;
         if read == now {
             return Err(refused(io::Error::other(format!("it stays `{now}`"))));

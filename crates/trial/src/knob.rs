@@ -37,6 +37,16 @@ pub const ALL_CPUS: &str = "{all}";
 /// The number of the last CPU.
 pub const LAST_CPU: &str = "{last}";
 
+/// What the kernel sets anew when a file is written: patterns below the same folder. In this order
+/// they are noted; they are restored from the last one on, since some depend on later ones.
+pub(crate) const RESETS: [(&str, &str); 5] = [
+    ("scheduler", "iosched/*"),
+    ("scheduler", "nr_requests"),
+    ("scheduler", "wbt_lat_usec"),
+    ("dirty_ratio", "dirty_bytes"),
+    ("dirty_background_ratio", "dirty_background_bytes"),
+];
+
 const OFF: &[&str] = &["0", "1"];
 /// A buffer that is used once: page faults.
 const FAULTS: ShownBy = ShownBy::Command("dd if=/dev/zero of=/dev/null bs=64M count=1");
@@ -141,12 +151,6 @@ pub const KNOBS: &[Knob] = &[
         settings!("proc/sys/kernel/sched_autogroup_enabled" = OFF),
         ShownBy::Metrics(&["os.switch.process{set_bytes=0}", WAKING]),
         Some("autogroup"),
-    ),
-    knob(
-        "ksm",
-        settings!("sys/kernel/mm/ksm/run" = OFF),
-        ShownBy::Metrics(&["memory.fault{kind=cow}"]),
-        Some("ksm"),
     ),
     knob(
         "numa-balancing",

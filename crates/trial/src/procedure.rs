@@ -149,7 +149,10 @@ impl Procedure for TrialRequest {
             recorder.show();
             match ended {
                 Ok(()) => {}
-                Err(TrialCut::Stopped) => return Ok(Ending::Stopped),
+                Err(TrialCut::Stopped) => {
+                    recorder.event(Event::Warning("interrupted; all settings are as before"));
+                    return Ok(Ending::Stopped);
+                }
                 Err(
                     why @ (TrialCut::SettingChange(ChangeError::Refused(..)) | TrialCut::Failed(_)),
                 ) => {

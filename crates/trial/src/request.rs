@@ -51,6 +51,9 @@ impl Trial {
     }
 }
 
+/// Settings that a process has from its start on.
+const AT_START: [&str; 2] = ["somaxconn", "timer-slack"];
+
 #[derive(Clone, Debug)]
 pub struct TrialRequest {
     /// `NAME` or `NAME=VALUE`.
@@ -116,6 +119,13 @@ impl TrialRequest {
     fn subject_of(&self, knob: &Knob) -> Result<TrialSubject, ProcedureError> {
         let owned = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect();
         match (&self.subject, knob.shown_by) {
+            (Some(TrialSubject::Load(_)), _) if AT_START.contains(&knob.name) => {
+                Err(ProcedureError::usage(format!(
+                    "--try {}: a server has the value with which it was started; name a command \
+                     that starts it: --for 'CMD'",
+                    knob.name
+                )))
+            }
             (Some(subject), _) => Ok(subject.clone()),
             (None, ShownBy::Metrics(all)) => Ok(TrialSubject::Metrics(owned(all))),
             (None, ShownBy::Command(line)) => Ok(TrialSubject::Command(line.to_owned())),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::knob::{ALL_CPUS, ATIME, KNOBS, KnobSetting, LAST_CPU};
+use crate::knob::{ALL_CPUS, ATIME, KNOBS, KnobSetting, LAST_CPU, RESETS};
 
 /// Longer values are none of the list.
 const VALUE_MAX: usize = 200;
@@ -32,17 +32,14 @@ impl TrialMachine {
             let mount = mount_of(&self.scratch).map(|(mount, _)| SettingTarget::Atime(mount));
             return Vec::from_iter(mount);
         }
-        let root = glob::Pattern::escape(&self.root.to_string_lossy());
-        let Ok(paths) = glob::glob(&format!("{}/{}", root.trim_end_matches('/'), setting.path))
-        else {
-            return Vec::new();
-        };
-        paths.flatten().filter(|path| !is_empty_device(path)).map(SettingTarget::File).collect()
+        let paths = below(&self.root, setting.path);
+        paths.filter(|path| !is_empty_device(path)).map(SettingTarget::File).collect()
     }
 
-    /// Whether the list has this place.
+    /// Whether the list has this place, or the kernel sets it anew with one of the list.
     pub(crate) fn lists(&self, target: &SettingTarget) -> bool {
-        KNOBS.iter().flat_map(|knob| knob.settings).any(|it| self.targets(it).contains(target))
+        let mut all = KNOBS.iter().flat_map(|knob| knob.settings).flat_map(|it| self.targets(it));
+        all.any(|it| it == *target || it.resets().contains(target))
     }
 
     /// A value of the list, with the CPUs of this machine.
@@ -63,6 +60,13 @@ impl TrialMachine {
             text => text.to_owned(),
         }
     }
+}
+
+/// The files below a folder by a pattern.
+fn below(folder: &Path, pattern: &str) -> impl Iterator<Item = PathBuf> {
+    let folder = glob::Pattern::escape(&folder.to_string_lossy());
+    let paths = glob::glob(&format!("{}/{pattern}", folder.trim_end_matches('/')));
+    paths.into_iter().flatten().flatten()
 }
 
 /// A loop device without a file has queues, too.
@@ -94,6 +98,14 @@ impl SettingTarget {
             Self::File(path) => fs::read_to_string(path).map(|text| chosen(&text)),
             Self::Atime(path) => mount_of(path).map(|(_, atime)| atime).ok_or_else(not_found),
         }
+    }
+
+    /// What the kernel sets anew when this is written.
+    pub(crate) fn resets(&self) -> Vec<Self> {
+        let Self::File(path) = self else { return Vec::new() };
+        let Some((folder, name)) = path.parent().zip(path.file_name()) else { return Vec::new() };
+        let all = RESETS.iter().filter(|(of, _)| name == *of);
+        all.flat_map(|(_, pattern)| below(folder, pattern)).map(Self::File).collect()
     }
 
     pub(crate) fn write(&self, value: &str) -> io::Result<()> {

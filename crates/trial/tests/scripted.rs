@@ -326,6 +326,53 @@ fn journal_restores_what_the_list_has_and_nothing_else() {
     assert_eq!(fs::read_to_string(&listed).unwrap(), "reno");
 }
 
+/// A workload that finds what the kernel sets anew as it was, wherever the old value is in force.
+struct ResetScript {
+    scheduler: PathBuf,
+    depth: PathBuf,
+    seen: Vec<[String; 2]>,
+}
+
+impl TrialWorkload for ResetScript {
+    fn measure(&mut self, _: &AtomicBool) -> Result<Vec<TrialFigure>, WorkloadError> {
+        self.seen.push([&self.scheduler, &self.depth].map(|it| fs::read_to_string(it).unwrap()));
+        // As the kernel does at a change.
+        fs::write(&self.depth, "256").unwrap();
+        Ok(vec![figure(1.0)])
+    }
+}
+
+#[test]
+fn what_the_kernel_sets_anew_is_as_before_too() {
+    let scripted = ScriptedWorkload::new();
+    let queue = scripted.root().join("sys/block/vda/queue");
+    fs::create_dir_all(queue.join("iosched")).unwrap();
+    let file = |name: &str, value: &str| {
+        fs::write(queue.join(name), value).unwrap();
+        queue.join(name)
+    };
+    let (scheduler, depth) = (file("scheduler", "none"), file("nr_requests", "100"));
+    let expire = file("iosched/read_expire", "336");
+    let mut script = ResetScript { scheduler, depth: depth.clone(), seen: Vec::new() };
+    let trial = trials(&scripted.root(), &["scheduler"]).remove(0);
+    let mut changes = scripted.changes();
+    let stop = AtomicBool::new(false);
+    let mut turns = TrialTurns::new(7, 2);
+    let passes = Vec::new();
+    let (workload, changes) = (&mut script, &mut changes);
+    let mut run = TrialRun { trial: &trial, workload, changes, stop: &stop, passes };
+    let mut reset = || fs::write(&expire, "500").unwrap();
+    run.make(&mut turns, 4, &mut reset).unwrap();
+    let left = [&depth, &expire].map(|it| fs::read_to_string(it).unwrap());
+    assert_eq!(left, ["100", "336"]);
+    let old = script.seen.iter().enumerate().filter(|(_, [scheduler, _])| scheduler == "none");
+    for (at, [_, depth]) in old {
+        let is_new = at > 0 && script.seen[at - 1][0] != "none";
+        assert!(!is_new || depth == "100", "measurement {at}: {depth}");
+    }
+    assert!(script.seen.iter().any(|[scheduler, _]| scheduler == "mq-deadline"));
+}
+
 /// Not a test by itself: what the next one kills.
 #[test]
 fn child_tries_until_it_is_killed() {

@@ -25,6 +25,7 @@ use crate::remedy;
 const LOAD_WINDOW: Duration = Duration::from_millis(200);
 
 pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
+    trial::check_names(arguments.tried.as_deref().unwrap_or_default())?;
     let restored = trial::recover(arguments)?;
     if arguments.undo {
         return Ok(restored);

@@ -32,7 +32,7 @@ fn command_is_counted_and_missing_prices_are_named() {
     assert_status(&screen, 0);
     let parts = ["rice is known", "measured system time", "without a price", "add --measure"];
     assert_contains(&unwrapped_stdout(&screen), &parts);
-    assert_contains(&unwrapped_stdout(&screen), &["not counted: vDSO calls"]);
+    assert_contains(&unwrapped_stdout(&screen), &["not counted: interrupts, vDSO calls"]);
     let shown = env.run(&["show", "latest:bench"]);
     assert_contains(&unwrapped_stdout(&shown), &parts);
 }

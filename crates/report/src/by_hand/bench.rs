@@ -66,7 +66,8 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
         let left_out = fit(&mut columns, &OPTIONAL, width);
         text += &(rows(&columns) + &left_out + "\n");
     }
-    for ratio in &ratios {
+    // A single one is the answer above.
+    for ratio in ratios.iter().filter(|_| ratios.len() > 1) {
         text += &wrapped(&compared(ratio, &commands), width, "", "  ");
     }
     text += &certificates.iter().map(|one| certificate(one, width)).collect::<String>();

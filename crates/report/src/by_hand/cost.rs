@@ -1,10 +1,10 @@
 //! What a command, or a request of a service, should cost: the sentence that concludes, and counts
 //! × prices beside the measured system time.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use fathom_record::quantity::{bare, counted, percent, quantity_within};
-use fathom_record::{Cost, CostService, CostTerm, CostTime, Record, Unit};
+use fathom_record::{Cost, CostService, CostTerm, CostTime, CostWait, Record, Unit};
 
 use super::table::{Column, rows};
 use crate::wrap::{capitalised, glued, wrapped};
@@ -23,6 +23,12 @@ const DOMINATES: f64 = 0.6;
 const WAITS: f64 = 0.5;
 /// From this share of the CPU time on, the kernel did not see which part of it was its own.
 const UNDIVIDED: f64 = 0.25;
+/// A smaller share of the CPU time needs no explanation.
+const TRIFLE: f64 = 0.02;
+const CHILD: &str = "child";
+const CROWDED: &str = " for a CPU that others use";
+/// Calls that are shorter on the average do not wait: a switch of threads takes longer.
+const WAIT_MIN_NS: f64 = 5e3;
 /// Counting that takes longer may change what a command does.
 const SLOW: f64 = 1.2;
 
@@ -62,10 +68,14 @@ pub(super) fn conclusion(name: &str, cost: &Cost, is_crowded: bool) -> String {
     let [wall, user, system] = [cost.wall_ns, cost.user.ns, cost.system.ns].map(time);
     let first = cost.terms.iter().find_map(|term| Some((term, term.time?)));
     let largest = first.map(|(term, expected)| {
-        let better = term.what_if.as_ref();
-        let better = better.map(|other| format!(" ({}: {})", other.change, time(other.time.ns)));
+        let better = term.what_if.as_ref().and_then(|other| {
+            let (now, then, names) = changed(cost, &other.change);
+            let now = if names.len() < 2 { String::new() } else { time(now.ns) + " → " };
+            (!names.is_empty()).then(|| format!(" ({}: {now}{})", other.change, time(then.ns)))
+        });
+        let [expected, half] = [time(expected.ns), half(expected)];
         let better = better.unwrap_or_default();
-        format!("{} should take {}{better}", term.operation, time(expected.ns))
+        format!("{} should take {expected} ± {half}{better}", term.operation)
     });
     let largest = largest.unwrap_or_else(|| "no price is known (--measure)".to_owned());
     if let Some(service) = &cost.service {
@@ -81,7 +91,7 @@ pub(super) fn conclusion(name: &str, cost: &Cost, is_crowded: bool) -> String {
             false => String::new(),
         };
         return format!(
-            "A request takes {} of CPU time of {}, {kernel} ({system}{expected}); {largest}.",
+            "A request takes {} of CPU time of {}, {kernel} ({system}{expected}); {largest}{rest}.",
             time(cpu_ns),
             service.server
         );
@@ -90,10 +100,14 @@ pub(super) fn conclusion(name: &str, cost: &Cost, is_crowded: bool) -> String {
         ..=0.0 => format!("{name}: too short for a CPU time."),
         _ if cpu_ns < WAITS * cost.wall_ns => {
             let on_cpu = glued(&percent(cpu_ns / cost.wall_ns));
-            let what = cost.waits.iter().find(|wait| wait.ns > 0.0);
-            let what = match what {
+            let off_ns = cost.wall_ns - cpu_ns;
+            let most = cost.waits.iter().find(|wait| wait.ns > 0.0);
+            // A child waits for something itself.
+            let of_child = |wait: &&CostWait| wait.what != CHILD && wait.ns >= off_ns / 2.0;
+            let what = match cost.waits.iter().find(of_child).or(most) {
                 // Its calls wait longer for it, too.
-                _ if is_crowded => " for a CPU that others use".to_owned(),
+                Some(wait) if is_crowded && wait.ns < off_ns / 2.0 => CROWDED.to_owned(),
+                None if is_crowded => CROWDED.to_owned(),
                 Some(wait) => format!(" ({})", wait.what),
                 None => String::new(),
             };
@@ -126,10 +140,12 @@ pub(super) fn conclusion(name: &str, cost: &Cost, is_crowded: bool) -> String {
     }
 }
 
-/// `; 56 % of the system time is unexplained`, where that is most of it, and surely some.
+/// `; 56 % of the system time is unexplained`, where that is most of it, surely some, and no trifle
+/// such as the interrupts of a program that computes.
 fn unexplained(cost: &Cost) -> String {
     let share = cost.unexplained.ns / cost.system.ns;
-    match cost.unexplained.low_ns > 0.0 && share > 0.5 {
+    let of_cpu = cost.unexplained.ns / (cost.user.ns + cost.system.ns);
+    match cost.unexplained.low_ns > 0.0 && share > 0.5 && of_cpu >= TRIFLE {
         true => format!("; {} of the system time is unexplained", glued(&percent(share))),
         false => String::new(),
     }
@@ -213,23 +229,30 @@ fn count(number: u64) -> String {
     text
 }
 
-fn what_ifs(cost: &Cost) -> Option<String> {
-    let mut all: BTreeMap<&str, Vec<(CostTime, CostTime, String)>> = BTreeMap::new();
-    for term in &cost.terms {
-        let (Some(now), Some(other)) = (term.time, &term.what_if) else { continue };
-        if now.ns - other.time.ns >= SMALL * cost.expected.ns {
-            all.entry(&other.change).or_default().push((now, other.time, named(term)));
-        }
-    }
-    let of_change = |(change, terms): (&str, Vec<(CostTime, CostTime, String)>)| {
-        let now = CostTime::sum(terms.iter().map(|(now, ..)| *now));
-        let other = CostTime::sum(terms.iter().map(|(_, other, _)| *other));
-        let [a, b] = [now.ns, other.ns].map(time);
-        let names: Vec<&str> = terms.iter().map(|(.., name)| name.as_str()).collect();
-        let text = format!("{change}: {a} → {b} ± {} ({})", half(other), names.join("; "));
-        (now.ns - other.ns, text)
+/// What a change does: the time of its terms as they are, and then; and their names.
+fn changed(cost: &Cost, change: &str) -> (CostTime, CostTime, Vec<String>) {
+    let is_large = |now: CostTime, other: CostTime| now.ns - other.ns >= SMALL * cost.expected.ns;
+    let of_term = |term: &CostTerm| {
+        let (now, other) = (term.time?, term.what_if.as_ref()?);
+        (other.change == change && is_large(now, other.time))
+            .then(|| (now, other.time, named(term)))
     };
-    let mut all: Vec<(f64, String)> = all.into_iter().map(of_change).collect();
+    let terms: Vec<(CostTime, CostTime, String)> = cost.terms.iter().filter_map(of_term).collect();
+    let now = CostTime::sum(terms.iter().map(|(now, ..)| *now));
+    let then = CostTime::sum(terms.iter().map(|(_, then, _)| *then));
+    (now, then, terms.into_iter().map(|(.., name)| name).collect())
+}
+
+fn what_ifs(cost: &Cost) -> Option<String> {
+    let of_change = |change: &str| {
+        let (now, then, names) = changed(cost, change);
+        let [a, b] = [now.ns, then.ns].map(time);
+        let text = format!("{change}: {a} → {b} ± {} ({})", half(then), names.join("; "));
+        (!names.is_empty()).then_some((now.ns - then.ns, text))
+    };
+    let changes = cost.terms.iter().filter_map(|term| Some(term.what_if.as_ref()?.change.as_str()));
+    let changes: BTreeSet<&str> = changes.collect();
+    let mut all: Vec<(f64, String)> = changes.into_iter().filter_map(of_change).collect();
     all.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let texts: Vec<String> = all.into_iter().take(NAMED_MAX).map(|(_, text)| text).collect();
     (!texts.is_empty()).then(|| format!("what if, as measured here: {}", texts.join("; ")))
@@ -260,18 +283,24 @@ fn missing(cost: &Cost) -> Option<String> {
         let next = glued(&format!("`fathom run {}`", metrics.join(" ")));
         // More are no command that one types.
         match metrics.len() > NAMED_MAX {
-            true => format!("{} missing: add --measure", counted(metrics.len(), "price metric")),
+            true => format!(
+                "{} missing: add --measure, once about 4 s for each",
+                counted(metrics.len(), "price metric")
+            ),
             false => format!("prices missing: {next}, or add --measure"),
         }
     })
 }
 
 fn waits(cost: &Cost) -> Option<String> {
-    let all = cost.waits.iter().filter(|wait| wait.ns >= SMALL * cost.wall_ns);
-    let text = |wait: &fathom_record::CostWait| {
-        format!("{} {} ({} calls)", wait.what, time(wait.ns), count(wait.count))
+    let least_ns = SMALL * cost.slowdown.max(1.0) * cost.wall_ns;
+    let waits =
+        |wait: &&CostWait| wait.ns >= least_ns && wait.ns >= WAIT_MIN_NS * wait.count as f64;
+    let text = |wait: &CostWait| {
+        let calls = if wait.count == 1 { "call" } else { "calls" };
+        format!("{} {} ({} {calls})", wait.what, time(wait.ns), count(wait.count))
     };
-    let texts: Vec<String> = all.take(NAMED_MAX).map(text).collect();
+    let texts: Vec<String> = cost.waits.iter().filter(waits).take(NAMED_MAX).map(text).collect();
     (!texts.is_empty()).then(|| format!("in calls that wait, while counted: {}", texts.join(", ")))
 }
 
@@ -282,10 +311,11 @@ fn ceiling(cost: &Cost) -> Option<String> {
     let most = cost.ceiling()?;
     let cpus = counted(service.cpus.round().max(1.0) as usize, "CPU");
     let share = glued(&percent(service.throughput / most));
-    let [most, measured] = [most, service.throughput].map(bare);
+    let as_is = most * (cost.user.ns + cost.expected.ns) / (cost.user.ns + cost.system.ns);
+    let [most, as_is, measured] = [most, as_is, service.throughput].map(bare);
     Some(format!(
-        "ceiling by these prices and the user time, on {cpus}: {most} requests/s; measured: \
-         {measured} ({share})"
+        "ceiling on {cpus}: {most} requests/s by these prices and the user time, {as_is} by the \
+         CPU time that it takes; measured: {measured} ({share} of the first)"
     ))
 }
 
@@ -299,7 +329,7 @@ fn limits(cost: &Cost) -> String {
         SLOW.. => format!("counting: {:.1} × as long as without", cost.slowdown),
         _ => "counting: as long as without".to_owned(),
     };
-    let uncounted: Vec<&str> = ["vDSO calls", "faults served by the host"]
+    let uncounted: Vec<&str> = ["interrupts", "vDSO calls", "faults served by the host"]
         .into_iter()
         .chain(cost.uncounted.iter().map(String::as_str))
         .collect();
@@ -371,6 +401,15 @@ mod tests {
         assert!(text.starts_with(begins), "{text}");
         let text = conclusion("sort", &other, true).replace('\u{a0}', " ");
         assert!(text.starts_with("sort: waits for a CPU that others use; it is on"), "{text}");
+        let wait = |what: &str, ns| CostWait { what: what.to_owned(), count: 2, ns };
+        let script =
+            Cost { waits: vec![wait("child", 230e6), wait("sleep", 200e6)], ..other.clone() };
+        for is_crowded in [false, true] {
+            let text = conclusion("sort", &script, is_crowded);
+            assert!(text.starts_with("sort: waits (sleep); it is on"), "{text}");
+        }
+        let trifle = Cost { user: ms(6000.0), unexplained: ms(100.0), ..cost() };
+        assert!(!conclusion("sort", &trifle, false).contains("unexplained"));
         let unknown = Cost { unexplained: ms(100.0), ..cost() };
         let text = conclusion("sort", &unknown, false).replace('\u{a0}', " ");
         assert!(text.ends_with("; 66 % of the system time is unexplained."), "{text}");
@@ -405,9 +444,10 @@ mod tests {
             "kernel time of a request count",
             "page fault, anonymous 41.2 2.38 µs 98.0 µs",
             "without a price: 0.00300 other calls",
-            // 1 ÷ (51 + 131 µs).
-            "on 1 CPU: 5495 requests/s; measured: 2000 (36 %)",
-            "counting: 714 requests/s, 2427 just before; not counted: vDSO calls",
+            // 1 ÷ (51 + 131 µs), 1 ÷ (51 + 151 µs).
+            "ceiling on 1 CPU: 5495 requests/s by these prices and the user time, 4950 by the CPU \
+             time that it takes; measured: 2000 (36 % of the first)",
+            "counting: 714 requests/s, 2427 just before; not counted: interrupts, vDSO calls",
         ] {
             assert!(words.contains(part), "{part}\n{text}");
         }
@@ -427,8 +467,8 @@ mod tests {
             "(page fault, anonymous)",
             "without a price: 3 other calls",
             "`fathom run file.create`, or add --measure",
-            "pipe 50.0 ms (7 calls)",
-            "counting: 3.4 × as long as without; not counted: vDSO calls",
+            "while counted: pipe 50.0 ms (7 calls)",
+            "counting: 3.4 × as long as without; not counted: interrupts, vDSO calls",
         ] {
             assert!(words.contains(part), "{part}\n{text}");
         }

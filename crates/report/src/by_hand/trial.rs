@@ -1,7 +1,7 @@
 //! The output of `fathom doctor --try`: which settings pay, and what keeps them.
 
 use fathom_analysis::trial::TrialVerdict;
-use fathom_record::quantity::{NOTHING, percent, quantity_within};
+use fathom_record::quantity::{NOTHING, bare, percent, quantity_within};
 use fathom_record::trial::{
     BESIDE, CHANGE, DISTURBED, FASTEST, INTERACTION, MEASURED, NEW, OLD, PERMANENT, RULE,
     TRIAL_METRIC,
@@ -103,14 +103,15 @@ fn conclusion(own: &[&Record]) -> String {
     if word.is_empty() { parts } else { format!("{word}: {parts}") }
 }
 
-/// The name of a figure, with its parameters if others share it.
+/// The name of a figure, with the parameters by which others of this name differ.
 fn figure(record: &Record, all: &[&Record]) -> String {
     let of = record.params.text("of").unwrap_or_default();
-    let same =
-        all.iter().filter(|it| it.params.text("of") == Some(of) && remedy(it) == remedy(record));
+    let is_same = |it: &&&Record| it.params.text("of") == Some(of) && remedy(it) == remedy(record);
     let mut params = record.params.clone();
-    params.0.retain(|name, _| name != "of" && name != "remedy");
-    if same.count() > 1 { format!("{of}{params}") } else { of.to_owned() }
+    params.0.retain(|name, value| {
+        all.iter().filter(is_same).any(|it| it.params.0.get(name) != Some(&*value))
+    });
+    if params.is_empty() { of.to_owned() } else { format!("{of}{params}") }
 }
 
 fn words(record: &Record, all: &[&Record]) -> String {
@@ -166,6 +167,10 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
         Column::words("number", all.iter().map(|it| figure(it, &all))),
         of("before", &|record| value(OLD, record)),
         of("after", &|record| value(NEW, record)),
+        of("change", &|record| {
+            let ratio = record.shown_summary().map(|it| it.median);
+            ratio.map_or(NOTHING.to_owned(), |ratio| format!("× {}", bare(ratio)))
+        }),
         of("passes", &|record| record.shown_summary().map_or(String::new(), |it| it.n.to_string())),
         Column::words("", all.iter().map(|it| verdict(it).to_owned())),
     ];

@@ -43,7 +43,11 @@ pub(super) fn recover(arguments: &DoctorArguments) -> anyhow::Result<Status> {
             "another `fathom doctor --try` (pid {pid}) runs, and restores the settings at its end: \
              wait for that"
         ),
-        Recovery::Nothing | Recovery::Busy(_) => return Ok(Status::Success),
+        Recovery::Busy(pid) => format!(
+            "`fathom doctor --try` (pid {pid}) tries settings now: a finding may be a value that it \
+             tries"
+        ),
+        Recovery::Nothing => return Ok(Status::Success),
         Recovery::Restored(count) => {
             let settings = counted(count, "setting");
             format!("restored {settings} that a killed `fathom doctor --try` left changed")
@@ -58,14 +62,19 @@ pub(super) fn recover(arguments: &DoctorArguments) -> anyhow::Result<Status> {
     Ok(Status::Success)
 }
 
-pub(super) fn try_remedies(
-    arguments: &DoctorArguments,
-    names: &[String],
-) -> anyhow::Result<Status> {
+/// That each name is one of the list, before anything is done.
+pub(super) fn check_names(names: &[String]) -> Result<(), UsageError> {
     if let Some(name) = names.iter().find(|name| !is_known(name)) {
         let near = nearest_of(name, knob::names());
         usage_error!("--try {name}: no such setting; {}", did_you_mean(&near, LIST));
     }
+    Ok(())
+}
+
+pub(super) fn try_remedies(
+    arguments: &DoctorArguments,
+    names: &[String],
+) -> anyhow::Result<Status> {
     let subject = subject(&arguments.subject)?;
     let is_offer = names.is_empty();
     let names = match (is_offer, &subject) {
@@ -177,7 +186,10 @@ fn subject(words: &[String]) -> Result<Option<TrialSubject>, UsageError> {
 fn check_spelling<'w>(words: impl Iterator<Item = &'w String>) -> Result<(), UsageError> {
     for word in words {
         let name = word.split('{').next().unwrap_or(word);
-        let ids = REGISTRY.entries().iter().flat_map(|it| beginnings(it.about().id)).collect();
+        let mut ids: Vec<&str> =
+            REGISTRY.entries().iter().flat_map(|it| beginnings(it.about().id)).collect();
+        ids.sort_unstable();
+        ids.dedup();
         let near = nearest_of(name, ids);
         let is_dotted = name.contains('.') && !name.contains(['/', ' ']);
         if is_dotted && !near.is_empty() && !is_program(name) {
