@@ -47,6 +47,10 @@ struct KnownEffect {
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds/0";
+/// From which order on a guest gives free pages back to its host, which takes long to make them
+/// again, longer than all loads; and one that no pages have.
+const REPORTING: &str = "/sys/module/page_reporting/parameters/page_reporting_order";
+const NOT_REPORTED: &str = "11";
 /// The one of the disk that the lab makes.
 const READ_AHEAD: &str = "read_ahead_kb";
 /// Loads that depend on each other, at random in more memory than caches have.
@@ -86,9 +90,8 @@ const KNOWN: [KnownEffect; 6] = [
         file: THP,
         from: "never",
         tried: "thp=always",
-        // Less memory may fit in a cache; the first touch, for which a host takes longer with huge
-        // pages, must be a small part.
-        subject: "{lab} chase 256 4000000",
+        // In less memory the tables of pages are in caches.
+        subject: "{lab} chase 1024 4000000",
     },
     KnownEffect {
         part: "damon",
@@ -241,6 +244,8 @@ impl Bed {
             return Ok(RemediesPart::Missing(format!("this kernel has no {file}")));
         }
         let _damon = if known.part == "damon" { Some(self.damon()?) } else { None };
+        let is_in_memory = known.part == "thp-latency" && Path::new(REPORTING).exists();
+        let _kept = if is_in_memory { Some(setting(REPORTING, NOT_REPORTED)?) } else { None };
         let _before =
             if known.from == read(&file)? { None } else { Some(setting(&file, known.from)?) };
         let longer = middle(&self.tried([known.tried, known.subject, LONGER])?);
@@ -395,8 +400,8 @@ const PREFACE: &str = "\
 Each try has eight passes. It has found an effect if it says that the setting pays, and its
 interval holds the median of a longer run (a minute). Ratios are of the number with the new value to
 the old one. The disk is a loop device in memory, with limits. DAMON pages out files of the lab that
-rest for half a second; as the machine runs it, that takes a minute. What huge pages gain for loads
-a guest decides by half only: the host may hold them in small ones.
+rest for half a second; as the machine runs it, that takes a minute. For the loads from memory a
+guest does not give its free pages back: their first touch would take longer than all loads.
 
 | setting | longer run | called paying | and holds the longer run | ratio of each try |
 |---|---:|---:|---:|---|

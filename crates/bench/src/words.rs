@@ -10,8 +10,8 @@ pub(crate) enum WordsError {
     #[error("ends with a backslash")]
     OpenEscape,
     #[error(
-        "{0} is shell syntax and no shell is used; write `sh -c '…'` (bench: --shell sh), or quote it \
-         for the program"
+        "{0} is shell syntax and no shell is used; write `sh -c '…'` (bench: --shell sh), or quote \
+         it for the program"
     )]
     Syntax(char),
     #[error("`{0}` sets a variable, which a shell does; write `env {0} …`, or add --shell sh")]

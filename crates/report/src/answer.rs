@@ -214,11 +214,7 @@ fn verdict(
                 1 => "The result is noisy".to_owned(),
                 _ => format!("{noisy} of {of} noisy ({share})"),
             };
-            let then = match has_ratio(records) {
-                true => "times differ from run to run, the ratios are of pairs and have intervals",
-                false => "measure again before you conclude anything",
-            };
-            verdict.push(format!("{core}{which}: {then}."));
+            verdict.push(format!("{core}{which}: {}.", of_noisy(records)));
         }
         _ => {
             let then = match has_ratio(records) {
@@ -252,6 +248,14 @@ fn of_busy(document: &Document, valid: usize) -> String {
 }
 
 /// `those: memory.bandwidth 13, file.read.throughput 9, 24 results of 5 other metrics`.
+/// What can be concluded if most numbers are noisy.
+fn of_noisy(records: &[Record]) -> &'static str {
+    match has_ratio(records) {
+        true => "times differ from run to run, the ratios are of pairs and have intervals",
+        false => "measure again before you conclude anything",
+    }
+}
+
 /// Whether commands were run in turn: what disturbs both alike is not in their ratio.
 fn has_ratio(records: &[Record]) -> bool {
     let is = |record: &Record| record.metric.as_str() == RATIO_METRIC;

@@ -184,7 +184,7 @@ pub fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
         return transfer::group(records, width);
     }
     if !records.is_empty() && records.iter().all(bench::is_bench) {
-        return bench::group(records, width);
+        return bench::group(records, width, false);
     }
     if !records.is_empty() && records.iter().all(trial::is_trial) {
         return trial::group(records, width);
@@ -207,7 +207,10 @@ pub(crate) fn evidence(document: &Document, width: usize) -> String {
     let mut text = String::new();
     let mut shown = 0;
     for of_visit in records.chunk_by(|a, b| a.visit == b.visit) {
-        text += &group(of_visit, &records[..shown], width);
+        text += &match of_visit.iter().all(bench::is_bench) {
+            true => bench::group(of_visit, width, true),
+            false => group(of_visit, &records[..shown], width),
+        };
         shown += of_visit.len();
     }
     // How the capacities were measured is wanted last.

@@ -26,7 +26,8 @@ pub struct BisectArguments {
     /// A later one in which it is slower.
     #[arg(value_name = "BAD")]
     pub bad: String,
-    /// Time this command, in the folder of each build: a program with its arguments; `sh -c '…'` for a shell.
+    /// Time this command, in the folder of each build: a program with its arguments; `sh -c '…'`
+    /// for a shell.
     #[arg(long, value_name = "CMD")]
     pub run: String,
     /// Build a commit by this command of sh, in its folder [default: nothing to build].

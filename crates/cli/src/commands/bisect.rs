@@ -134,7 +134,8 @@ impl Found<'_> {
             _ => format!("one of {} commits is the first one", set.len()),
         };
         let mut text = format!(
-            "{named} slower than {good} by more than {} (probability {}); {bad} is by {}\n{} of {}\n\n",
+            "{named} slower than {good} by more than {} (probability {}); {bad} is by {}\n\
+             {} of {}\n\n",
             size(self.limit),
             percent(self.probability()),
             self.loss.text(),

@@ -43,8 +43,9 @@ pub(super) fn is_bench(record: &Record) -> bool {
     record.metric.as_str() == RATIO_METRIC || record.text_of(facts::COMMAND).is_some()
 }
 
-/// Commands that were run in turn, and their ratios.
-pub(super) fn group(records: &[Record], width: usize) -> String {
+/// Commands that were run in turn, and their ratios; not a single one that is the answer above
+/// (`is_answered`).
+pub(super) fn group(records: &[Record], width: usize, is_answered: bool) -> String {
     let is_ratio = |record: &&Record| record.metric.as_str() == RATIO_METRIC;
     let (ratios, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(is_ratio);
     let is_certificate = |record: &&Record| record.metric.as_str() == CERTIFICATE_METRIC;
@@ -66,8 +67,7 @@ pub(super) fn group(records: &[Record], width: usize) -> String {
         let left_out = fit(&mut columns, &OPTIONAL, width);
         text += &(rows(&columns) + &left_out + "\n");
     }
-    // A single one is the answer above.
-    for ratio in ratios.iter().filter(|_| ratios.len() > 1) {
+    for ratio in ratios.iter().filter(|_| !is_answered || ratios.len() > 1) {
         text += &wrapped(&compared(ratio, &commands), width, "", "  ");
     }
     text += &certificates.iter().map(|one| certificate(one, width)).collect::<String>();

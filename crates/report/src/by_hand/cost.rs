@@ -67,17 +67,7 @@ pub(super) fn conclusion(name: &str, cost: &Cost, is_crowded: bool) -> String {
     let share = |ns: f64| glued(&percent(ns / cpu_ns));
     let [wall, user, system] = [cost.wall_ns, cost.user.ns, cost.system.ns].map(time);
     let first = cost.terms.iter().find_map(|term| Some((term, term.time?)));
-    let largest = first.map(|(term, expected)| {
-        let better = term.what_if.as_ref().and_then(|other| {
-            let (now, then, names) = changed(cost, &other.change);
-            let now = if names.len() < 2 { String::new() } else { time(now.ns) + " → " };
-            (!names.is_empty()).then(|| format!(" ({}: {now}{})", other.change, time(then.ns)))
-        });
-        let [expected, half] = [time(expected.ns), half(expected)];
-        let better = better.unwrap_or_default();
-        format!("{} should take {expected} ± {half}{better}", term.operation)
-    });
-    let largest = largest.unwrap_or_else(|| "no price is known (--measure)".to_owned());
+    let largest = largest(cost);
     if let Some(service) = &cost.service {
         let kernel = match cost.user.ns >= DOMINATES * cpu_ns {
             true => {
@@ -138,6 +128,22 @@ pub(super) fn conclusion(name: &str, cost: &Cost, is_crowded: bool) -> String {
             format!("{name}: {share} of its CPU time is the kernel's ({system}): {largest}{rest}.")
         }
     }
+}
+
+/// What the largest term should take, and with what changed less.
+fn largest(cost: &Cost) -> String {
+    let first = cost.terms.iter().find_map(|term| Some((term, term.time?)));
+    let largest = first.map(|(term, expected)| {
+        let better = term.what_if.as_ref().and_then(|other| {
+            let (now, then, names) = changed(cost, &other.change);
+            let now = if names.len() < 2 { String::new() } else { time(now.ns) + " → " };
+            (!names.is_empty()).then(|| format!(" ({}: {now}{})", other.change, time(then.ns)))
+        });
+        let [expected, half] = [time(expected.ns), half(expected)];
+        let better = better.unwrap_or_default();
+        format!("{} should take {expected} ± {half}{better}", term.operation)
+    });
+    largest.unwrap_or_else(|| "no price is known (--measure)".to_owned())
 }
 
 /// `; 56 % of the system time is unexplained`, where that is most of it, surely some, and no trifle

@@ -44,8 +44,8 @@ pub(super) fn recover(arguments: &DoctorArguments) -> anyhow::Result<Status> {
              wait for that"
         ),
         Recovery::Busy(pid) => format!(
-            "`fathom doctor --try` (pid {pid}) tries settings now: a finding may be a value that it \
-             tries"
+            "`fathom doctor --try` (pid {pid}) tries settings now: a finding may be a value that \
+             it tries"
         ),
         Recovery::Nothing => return Ok(Status::Success),
         Recovery::Restored(count) => {
