@@ -151,7 +151,9 @@ fn largest(cost: &Cost) -> String {
 fn unexplained(cost: &Cost) -> String {
     let share = cost.unexplained.ns / cost.system.ns;
     let of_cpu = cost.unexplained.ns / (cost.user.ns + cost.system.ns);
-    match cost.unexplained.low_ns > 0.0 && share > 0.5 && of_cpu >= TRIFLE {
+    // Without a price nothing was expected.
+    let is_priced = cost.terms.iter().any(|term| term.time.is_some());
+    match is_priced && cost.unexplained.low_ns > 0.0 && share > 0.5 && of_cpu >= TRIFLE {
         true => format!("; {} of the system time is unexplained", glued(&percent(share))),
         false => String::new(),
     }
@@ -414,6 +416,8 @@ mod tests {
             let text = conclusion("sort", &script, is_crowded);
             assert!(text.starts_with("sort: waits (sleep); it is on"), "{text}");
         }
+        let unpriced = Cost { terms: Vec::new(), unexplained: ms(100.0), ..cost() };
+        assert!(!conclusion("sort", &unpriced, false).contains("unexplained"));
         let trifle = Cost { user: ms(6000.0), unexplained: ms(100.0), ..cost() };
         assert!(!conclusion("sort", &trifle, false).contains("unexplained"));
         let unknown = Cost { unexplained: ms(100.0), ..cost() };
