@@ -326,18 +326,23 @@ fn journal_restores_what_the_list_has_and_nothing_else() {
     assert_eq!(fs::read_to_string(&listed).unwrap(), "reno");
 }
 
-/// A workload that finds what the kernel sets anew as it was, wherever the old value is in force.
+/// A workload with a new value of which the kernel sets others anew.
 struct ResetScript {
     scheduler: PathBuf,
-    depth: PathBuf,
-    seen: Vec<[String; 2]>,
+    besides: [PathBuf; 2],
+    /// The scheduler and these.
+    seen: Vec<[String; 3]>,
 }
 
 impl TrialWorkload for ResetScript {
     fn measure(&mut self, _: &AtomicBool) -> Result<Vec<TrialFigure>, WorkloadError> {
-        self.seen.push([&self.scheduler, &self.depth].map(|it| fs::read_to_string(it).unwrap()));
-        // As the kernel does at a change.
-        fs::write(&self.depth, "256").unwrap();
+        let [depth, expire] = &self.besides;
+        let seen = [&self.scheduler, depth, expire].map(|it| fs::read_to_string(it).unwrap());
+        if seen[0] != "none" {
+            fs::write(depth, "256").unwrap();
+            fs::write(expire, "500").unwrap();
+        }
+        self.seen.push(seen);
         Ok(vec![figure(1.0)])
     }
 }
@@ -351,26 +356,19 @@ fn what_the_kernel_sets_anew_is_as_before_too() {
         fs::write(queue.join(name), value).unwrap();
         queue.join(name)
     };
-    let (scheduler, depth) = (file("scheduler", "none"), file("nr_requests", "100"));
-    let expire = file("iosched/read_expire", "336");
-    let mut script = ResetScript { scheduler, depth: depth.clone(), seen: Vec::new() };
+    let scheduler = file("scheduler", "none");
+    let besides = [file("nr_requests", "100"), file("iosched/read_expire", "336")];
+    let mut script = ResetScript { scheduler, besides: besides.clone(), seen: Vec::new() };
     let trial = trials(&scripted.root(), &["scheduler"]).remove(0);
     let mut changes = scripted.changes();
-    let stop = AtomicBool::new(false);
-    let mut turns = TrialTurns::new(7, 2);
-    let passes = Vec::new();
     let (workload, changes) = (&mut script, &mut changes);
+    let (stop, passes) = (AtomicBool::new(false), Vec::new());
     let mut run = TrialRun { trial: &trial, workload, changes, stop: &stop, passes };
-    let mut reset = || fs::write(&expire, "500").unwrap();
-    run.make(&mut turns, 4, &mut reset).unwrap();
-    let left = [&depth, &expire].map(|it| fs::read_to_string(it).unwrap());
-    assert_eq!(left, ["100", "336"]);
-    let old = script.seen.iter().enumerate().filter(|(_, [scheduler, _])| scheduler == "none");
-    for (at, [_, depth]) in old {
-        let is_new = at > 0 && script.seen[at - 1][0] != "none";
-        assert!(!is_new || depth == "100", "measurement {at}: {depth}");
-    }
-    assert!(script.seen.iter().any(|[scheduler, _]| scheduler == "mq-deadline"));
+    run.make(&mut TrialTurns::new(7, 2), 4, &mut || {}).unwrap();
+    let (old, new): (Vec<_>, Vec<_>) = script.seen.iter().partition(|seen| seen[0] == "none");
+    assert!(old.iter().all(|seen| seen[1..] == ["100", "336"]), "{old:?}");
+    assert_eq!([old.len(), new.len()], [4, 4]);
+    assert_eq!(besides.map(|it| fs::read_to_string(it).unwrap()), ["100", "336"]);
 }
 
 /// Not a test by itself: what the next one kills.

@@ -42,7 +42,7 @@ fn noisy_results_are_shown_alone_with_their_reasons() {
     let noisy = battery(2, "b").records.into_iter();
     let noisy: Vec<Record> = noisy.filter(|it| it.verdict.state == State::Noisy).collect();
     assert!(shown.contains(&format!("{} of ", noisy.len())), "{shown}");
-    let rows = shown.lines().filter(|line| line.ends_with(" noisy")).count();
+    let rows = shown.lines().filter(|line| line.ends_with("  noisy")).count();
     assert_eq!(rows, noisy.len(), "{shown}");
 }
 
