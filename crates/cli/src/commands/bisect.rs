@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 use fathom_analysis::bisect::{
-    BisectEnds, BisectTest, CommitAnswer, CommitBisection, LEVEL, commit_answer, ends,
+    BisectEnds, BisectTest, CommitAnswer, CommitBisection, commit_answer, ends,
 };
 use fathom_measure::process::exit_text;
 use fathom_record::command::RATIO_METRIC;
@@ -159,7 +159,7 @@ impl Found<'_> {
         text + &match set.as_slice() {
             [only] => format!("\nnext: git show {}\n", commits[*only].short()),
             _ if all.is_decided() => "\nno commit between them can be built and run\n".to_owned(),
-            _ => format!("\n{} is not reached: allow more runs (--runs)\n", percent(LEVEL)),
+            _ => "\nmore tests would not tell them apart: allow more runs (--runs)\n".to_owned(),
         }
     }
 
