@@ -328,7 +328,10 @@ impl LoadOptions {
         let of_clients = clients.map(|clients| {
             // As many at once as there are clients, or one after another.
             let each_s = first_s.max((first_s + case.think.as_secs_f64()) / f64::from(clients));
-            let who = counted(clients as usize, "client");
+            let who = match (counted(clients as usize, "client"), each_s == first_s) {
+                (who, true) if clients > 1 => format!("{who} if one waits for the other"),
+                (who, _) => who,
+            };
             (each_s, format!("with {who}, as the first took {}", duration(first_s)))
         });
         let of_rate = self
@@ -346,8 +349,8 @@ impl LoadOptions {
         let expected = time_s / each_s;
         (expected < needed * (1.0 - 1e-9)).then(|| {
             format!(
-                "--time {}: at least about {expected:.0} responses are to be expected {how}; \
-                 {what} needs {needed:.0}: --time {}",
+                "--time {}: about {expected:.0} responses are to be expected {how}; {what} needs \
+                 {needed:.0}: --time {}",
                 duration(time_s),
                 whole_time(needed * each_s)
             )
@@ -577,20 +580,22 @@ mod tests {
             let load = LoadOptions::parse_from(line.split_whitespace());
             load.too_few(load.all_cases()[0], ms * 1_000_000)
         };
-        let text = "--time 30 s: at least about 40 responses are to be expected with 1 client, as \
-                    the first took 750 ms; an interval needs 60: --time 45s";
+        let text = "--time 30 s: about 40 responses are to be expected with 1 client, as the first \
+                    took 750 ms; an interval needs 60: --time 45s";
         assert_eq!(few("", 750).as_deref(), Some(text));
         assert_eq!(few("", 500), None, "60");
         assert_eq!(few("--clients 4 --think 1s", 100), None, "four think at once");
+        let waiting = few("--clients 4", 750).expect("40 one after another");
+        assert!(waiting.contains("with 4 clients if one waits for the other, as"), "{waiting}");
         let think = few("--think 1s", 100).expect("27 of one client");
         assert!(think.ends_with("--time 70s"), "{think}");
         assert_eq!(few("--requests 10", 750), None);
-        let text = "--time 30 s: at least about 15 responses are to be expected at 0.5 \
-                    requests/s; an interval needs 60: --time 120s";
+        let text = "--time 30 s: about 15 responses are to be expected at 0.5 requests/s; an \
+                    interval needs 60: --time 120s";
         assert_eq!(few("--rate 0.5,900", 1).as_deref(), Some(text));
         assert_eq!(few("--rate 2", 900), None);
-        let text = "--time 30 s: at least about 1500 responses are to be expected at 50 \
-                    requests/s; p99.9 needs 10000: --time 4min";
+        let text = "--time 30 s: about 1500 responses are to be expected at 50 requests/s; p99.9 \
+                    needs 10000: --time 4min";
         let options = "--rate 50 --fail-if p50>1ms,p99.9>9ms,errors>1%";
         assert_eq!(few(options, 1).as_deref(), Some(text));
         assert_eq!(few("--rate 50 --fail-if p99>9ms", 1), None);

@@ -79,8 +79,8 @@ impl Journal {
     /// What the kernel set anew with this place, as it was before.
     pub(crate) fn restore_resets(&self, target: &SettingTarget) -> io::Result<()> {
         let resets = target.resets();
-        let of_target = self.content.before.iter().rev().filter(|(it, _)| resets.contains(it));
-        of_target.into_iter().try_for_each(|(it, before)| restore_one(it, before))
+        let mut noted = self.content.before.iter().rev().filter(|(it, _)| resets.contains(it));
+        noted.try_for_each(|(it, before)| restore_one(it, before))
     }
 
     fn write(&self) -> io::Result<()> {
