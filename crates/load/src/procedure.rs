@@ -326,12 +326,9 @@ impl LoadOptions {
         let first_s = first_ns as f64 / 1e9;
         let clients = self.closed().first().copied().filter(|_| self.requests.is_none());
         let of_clients = clients.map(|clients| {
-            // As many at once as there are clients, or one after another.
             let each_s = first_s.max((first_s + case.think.as_secs_f64()) / f64::from(clients));
-            let who = match (counted(clients as usize, "client"), each_s == first_s) {
-                (who, true) if clients > 1 => format!("{who} if one waits for the other"),
-                (who, _) => who,
-            };
+            let turn = ["", " in turn"][usize::from(clients > 1 && each_s == first_s)];
+            let who = counted(clients as usize, "client") + turn;
             (each_s, format!("with {who}, as the first took {}", duration(first_s)))
         });
         let of_rate = self
@@ -585,8 +582,6 @@ mod tests {
         assert_eq!(few("", 750).as_deref(), Some(text));
         assert_eq!(few("", 500), None, "60");
         assert_eq!(few("--clients 4 --think 1s", 100), None, "four think at once");
-        let waiting = few("--clients 4", 750).expect("40 one after another");
-        assert!(waiting.contains("with 4 clients if one waits for the other, as"), "{waiting}");
         let think = few("--think 1s", 100).expect("27 of one client");
         assert!(think.ends_with("--time 70s"), "{think}");
         assert_eq!(few("--requests 10", 750), None);
@@ -599,7 +594,7 @@ mod tests {
         let options = "--rate 50 --fail-if p50>1ms,p99.9>9ms,errors>1%";
         assert_eq!(few(options, 1).as_deref(), Some(text));
         assert_eq!(few("--rate 50 --fail-if p99>9ms", 1), None);
-        let closed = few("-c 1 --fail-if p99>9ms", 40).expect("750 responses");
-        assert!(closed.contains("p99 needs 1000: --time 40s"), "{closed}");
+        let closed = few("-c 4 --fail-if p99>9ms", 40).expect("750 responses");
+        assert!(closed.contains("in turn, ") && closed.ends_with("1000: --time 40s"), "{closed}");
     }
 }
